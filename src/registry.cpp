@@ -1,0 +1,51 @@
+#include "registry.h"
+
+#include <algorithm>
+#include <deque>
+#include <tuple>
+
+namespace gemm {
+namespace {
+
+std::deque<Rung>& all() {
+  static std::deque<Rung> list;  // built on first use: registrations run before main, in any order
+  return list;
+}
+
+auto ladder_order(const Rung& r) {
+  size_t digits = 0;
+  const int number = std::stoi(r.id.substr(1), &digits);
+  return std::make_tuple(number, r.id.substr(1 + digits), r.dtype);
+}
+
+}  // namespace
+
+void detail::add(Rung rung) {
+  // "…/kernels/v05_float4.cu" -> file, name "v05_float4", id "v5".
+  const size_t slash = rung.file.find_last_of('/');
+  const std::string base = slash == std::string::npos ? rung.file : rung.file.substr(slash + 1);
+  const size_t parent = slash == std::string::npos ? slash : rung.file.find_last_of('/', slash - 1);
+  rung.file = parent == std::string::npos ? rung.file : rung.file.substr(parent + 1);
+  rung.name = base.substr(0, base.find('.'));
+  const std::string number = rung.name.substr(1, rung.name.find('_') - 1);
+  rung.id = "v" + number.substr(std::min(number.find_first_not_of('0'), number.size() - 1));
+  all().push_back(std::move(rung));
+}
+
+std::vector<const Rung*> rungs(Backend backend) {
+  std::vector<const Rung*> found;
+  for (const Rung& r : all())
+    if (r.backend == backend) found.push_back(&r);
+  std::sort(found.begin(), found.end(),
+            [](const Rung* a, const Rung* b) { return ladder_order(*a) < ladder_order(*b); });
+  return found;
+}
+
+const Rung* find_rung(Backend backend, const std::string& id_or_name, DType dtype) {
+  for (const Rung& r : all())
+    if (r.backend == backend && r.dtype == dtype && (r.id == id_or_name || r.name == id_or_name))
+      return &r;
+  return nullptr;
+}
+
+}  // namespace gemm

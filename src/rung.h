@@ -1,0 +1,115 @@
+// All that a rung includes, with the headers under device/: its arguments, the launch, and the
+// registration.
+#pragma once
+
+#include <source_location>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "device/platform.h"
+#include "gemm_types.h"
+#include "registry.h"
+
+GEMM_BUILD_NAMESPACE_BEGIN
+
+constexpr Backend BACKEND = GEMM_ON_GPU ? Backend::gpu : Backend::sim;
+
+// One GEMM with typed pointers, passed to kernels by value. Shapes and units as in GemmCall. A rung
+// may rely on this:
+//   alpha == 0 arrives as K == 0 (so A and B are never read), and M, N, K <= 2^31 - 1 - 1024 (so a
+//   tile's end fits in an int).
+template <class T>
+struct GemmArgs {
+  int M, N, K;
+  const T* A;
+  int64_t lda;
+  const T* B;
+  int64_t ldb;
+  T* C;
+  int64_t ldc;
+  float alpha, beta;
+  Op op_a, op_b;
+};
+
+struct LaunchOptions {
+  size_t smem = 0;  // dynamic shared memory, bytes
+  int cluster = 1;  // blocks a cluster, along x
+};
+
+// Launches kernel(args...) on `grid` blocks (one-dimensional: y and z stop at 65535 blocks, which a
+// tall matrix exceeds). An empty grid launches nothing. Errors are left for the runner to collect
+// (cudaGetLastError; exceptions in the simulator).
+template <class... Params, class... Args>
+void launch(void (*kernel)(Params...), int64_t grid, dim3 block, LaunchOptions options,
+            Stream stream, Args&&... args) {
+  if (grid == 0) return;
+#if GEMM_ON_GPU
+  if (options.smem > 48 * 1024)
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(options.smem));
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(grid));
+  config.blockDim = block;
+  config.dynamicSmemBytes = options.smem;
+  config.stream = stream;
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {static_cast<unsigned>(options.cluster), 1, 1};
+  config.attrs = &cluster;
+  config.numAttrs = options.cluster > 1;
+  cudaLaunchKernelEx(&config, kernel, Params(std::forward<Args>(args))...);
+#else
+  static_cast<void>(stream);
+  sim::launch([&] { kernel(Params(args)...); }, {grid, block, options.smem, options.cluster});
+#endif
+}
+
+// Registration
+// ------------------------------------------------------------------------------------------------------------------
+
+template <class T>
+using LaunchFn = void (*)(const GemmArgs<T>&, Stream);
+
+struct Entry {
+  DType dtype;
+  std::function<void(const GemmCall&)> launch;
+};
+
+template <class T>
+Entry entry(DType dtype, LaunchFn<T> fn) {
+  return {dtype, [fn](const GemmCall& c) {
+            fn({c.M, c.N, c.alpha == 0 ? 0 : c.K, static_cast<const T*>(c.A), c.lda,
+                static_cast<const T*>(c.B), c.ldb, static_cast<T*>(c.C), c.ldc, c.alpha, c.beta,
+                c.op_a, c.op_b},
+               static_cast<Stream>(c.stream));
+          }};
+}
+inline Entry f32(LaunchFn<float> fn) { return entry(DType::f32, fn); }
+inline Entry f16(LaunchFn<half> fn) { return entry(DType::f16, fn); }
+inline Entry tf32(LaunchFn<float> fn) { return entry(DType::tf32, fn); }
+
+struct About {
+  const char* prev = "";  // the rung that this one changes
+  const char* idea = "";  // one line, for --list and the table
+  Needs needs = {};
+};
+
+// `const Registration rung({...}, {f32(launch<float>), f16(launch<half>)});` registers a rung under
+// its file's name.
+struct Registration {
+  Registration(About about, std::vector<Entry> entries,
+               std::source_location where = std::source_location::current()) {
+    for (Entry& e : entries)
+      gemm::detail::add({.id = {},
+                         .name = {},
+                         .file = where.file_name(),
+                         .prev = about.prev,
+                         .idea = about.idea,
+                         .needs = about.needs,
+                         .dtype = e.dtype,
+                         .backend = BACKEND,
+                         .launch = std::move(e.launch)});
+  }
+};
+
+GEMM_BUILD_NAMESPACE_END
