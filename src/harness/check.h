@@ -1,0 +1,47 @@
+// When is a result right? The rule for one element, the same on CPU and GPU, and the tally over a
+// matrix.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "harness/inputs.h"
+#include "harness/problem.h"
+
+namespace gemm {
+
+// Integers are compared exactly with the double-precision result rounded once to the output type.
+// Otherwise
+//   |got - want| <= c * (K + 2) * u * (|alpha| |A||B| + |beta C|)_ij + u_out * |want| + tiny
+// with u = 2^-24 (float's unit roundoff), u_out that of the output type, and
+//   c = 1 for f32: what no order of FP32 summation can exceed, and nothing looser;
+//   c = 4 for f16 and tf32: tensor cores truncate when they align partial sums;
+//   tf32 adds 2 * 2^-11 * |A||B|, the rounding of its two inputs. tiny = 2^-24 for f16 (subnormal
+//   outputs), else 2^-126.
+GEMM_HOST_DEVICE inline double allowed_error(DType dtype, int K, double want, double magnitude) {
+  const double u = 1.0 / (1 << 24);
+  const double c = dtype == DType::f32 ? 1 : 4;
+  const double u_out = dtype == DType::f16 ? 1.0 / (1 << 11) : u;
+  const double inputs = dtype == DType::tf32 ? 1.0 / (1 << 10) : 0;
+  const double tiny = dtype == DType::f16 ? u : 1.2e-38;
+  return (c * (K + 2.0) * u + inputs) * magnitude + u_out * (want < 0 ? -want : want) + tiny;
+}
+
+struct CheckResult {
+  uint64_t elements = 0;     // of C that were compared
+  uint64_t wrong = 0;        // of those, outside the bound (or not bit-equal); NaN is always wrong
+  uint64_t overwritten = 0;  // elements of guards and row gaps that changed
+  int64_t row = -1, col = -1;  // the worst element (largest error over bound), when wrong > 0
+  double got = 0, want = 0, bound = 0;
+  int64_t overwritten_at = -1;  // index in the allocation of the first changed guard element
+  bool ok() const { return wrong == 0 && overwritten == 0; }
+};
+
+// "3 of 16384 elements wrong, worst C[5][7] = 1.5, should be 2 (allowed error 0)"; "ok" when ok.
+std::string describe(const CheckResult& r);
+
+// Integer inputs give bit-exact results only if alpha and beta do: multiples of 1/4 no larger
+// than 8.
+bool exact_scalars(const Problem& p);
+
+}  // namespace gemm

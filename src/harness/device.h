@@ -1,0 +1,66 @@
+// A place where rungs run: memory, launch, reference and check. Two implementations: the GPU and
+// the simulator.
+#pragma once
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "harness/check.h"
+#include "harness/inputs.h"
+#include "harness/problem.h"
+#include "registry.h"
+
+namespace gemm {
+
+// A kernel could not be launched, or failed while running (with the simulator: its diagnosis).
+// what() is one line.
+struct LaunchError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// The result that a problem on given inputs should have, kept where the device can compare it.
+class Reference {
+ public:
+  virtual ~Reference() = default;
+};
+
+// Two M x N row-major matrices of doubles: the exact result, and (|alpha| |A||B| + |beta C|).
+struct HostReference : Reference {
+  std::vector<double> want, magnitude;
+};
+// Double precision on the CPU through a BLAS library.
+HostReference cpu_reference(const Problem& p, Inputs kind, uint64_t seed);
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual Backend backend() const = 0;
+  virtual std::string name() const = 0;  // "NVIDIA H200", "simulator"
+  virtual int sm()
+      const = 0;  // compute capability, 90 = 9.0; the simulator runs everything: INT_MAX
+  // Memory, 256-byte aligned. Throws std::bad_alloc when there is not enough.
+  virtual void* allocate(size_t bytes) = 0;
+  virtual void release(void* p) = 0;
+  virtual void download(void* host, const void* device, size_t bytes) = 0;
+  // Fills a whole guarded allocation: A and B with `kind` and NaN around; C with NaN when beta ==
+  // 0, else with `kind`, and CANARY around.
+  virtual void fill(void* allocation, const Problem& p, Operand operand, Inputs kind,
+                    uint64_t seed) = 0;
+  // Launches and waits. Throws LaunchError.
+  virtual void run(const Rung& rung, const GemmCall& call) = 0;
+  virtual std::unique_ptr<Reference> reference(const Problem& p, Inputs kind, uint64_t seed) = 0;
+  // Compares C (a guarded allocation) with the reference; exactly when `exact`.
+  virtual CheckResult check(const void* c, const Problem& p, const Reference& reference,
+                            bool exact) = 0;
+};
+
+std::unique_ptr<Device> make_sim_device();
+// Null when there is no usable GPU (or no CUDA in this build); `why` then says so in a few words.
+std::unique_ptr<Device> make_gpu_device(std::string& why);
+
+// Why `rung` cannot take this problem on this device; empty when it can.
+std::string unmet_need(const Rung& rung, const Problem& p, const Device& device);
+
+}  // namespace gemm

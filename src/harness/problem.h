@@ -1,0 +1,47 @@
+// One GEMM problem and how its matrices lie in memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "gemm_types.h"
+
+namespace gemm {
+
+// C = alpha * op(A) * op(B) + beta * C. Leading dimension of every matrix = its columns + ld_pad.
+struct Problem {
+  DType dtype = DType::f32;
+  int M = 0, N = 0, K = 0;
+  Op op_a = Op::N, op_b = Op::N;
+  float alpha = 1, beta = 0;
+  int ld_pad = 0;  // elements
+  int misalign =
+      0;  // elements by which every matrix's first element is moved past a 256-byte boundary
+  bool operator==(const Problem&) const = default;
+};
+
+std::string to_string(DType dtype);        // "f32", "f16", "tf32"
+std::string shape_name(const Problem& p);  // "4096x4096x128" (M x N x K)
+std::string ops_name(const Problem& p);    // "nn", "tn", ...
+size_t element_size(DType dtype);          // bytes: 4, 2, 4
+inline double flops(const Problem& p) { return 2.0 * p.M * p.N * p.K; }
+
+// A guarded matrix: GUARD_BYTES, misalign elements, rows x ld elements, GUARD_BYTES; the allocation
+// is 256-byte aligned.
+struct MatrixLayout {
+  int64_t rows = 0, cols = 0, ld = 0;
+  int64_t first = 0;     // element (0, 0)'s index from the start of the allocation
+  int64_t elements = 0;  // the whole allocation, guards included
+  size_t bytes = 0;      // the same in bytes
+};
+constexpr size_t GUARD_BYTES = 4096;
+
+enum class Operand { A, B, C };
+// The stored matrix: A is M x K, or K x M when op_a is T; B is K x N, or N x K when op_b is T; C is
+// M x N.
+MatrixLayout layout(const Problem& p, Operand operand);
+
+// A call of the problem on three guarded allocations.
+GemmCall make_call(const Problem& p, const void* a, const void* b, void* c, void* stream = nullptr);
+
+}  // namespace gemm

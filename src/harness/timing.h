@@ -1,0 +1,83 @@
+// Timing on the GPU (DESIGN: "a number that can be trusted"). Only meaningful with a GPU device;
+// the simulator has no time.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "harness/check.h"
+#include "harness/device.h"
+
+namespace gemm {
+
+struct TimingOptions {
+  double warm_up_ms = 200;  // of the kernel itself, before the first sample
+  double min_ms = 300;      // of samples, rung and baseline together
+  int min_samples = 11;     // pairs
+  bool l2_cold =
+      true;  // rotate over buffers that exceed twice the L2; false: one set of buffers, L2 warm
+  int lt_heuristics = 32;        // cuBLASLt candidates to time
+  size_t workspace = 32u << 20;  // bytes for cuBLAS and cuBLASLt
+};
+
+// Median and spread over samples.
+struct Spread {
+  double median = 0, p10 = 0, p90 = 0;
+};
+
+// Sampled through NVML while timing; negative or empty = unknown.
+struct Conditions {
+  double sm_clock_mhz = -1, sm_clock_min_mhz = -1, power_w = -1, temperature_c = -1;
+  std::string throttle;  // reasons seen, comma-separated ("none" when none)
+};
+
+struct Timing {
+  Spread tflops, baseline_tflops;
+  Spread ratio;  // rung over baseline, sample pair by sample pair
+  int samples = 0;
+  int launches_per_sample = 0;
+  Conditions conditions;
+  CheckResult after;  // of the timed buffers, compared after the last launch
+};
+
+struct Baseline {
+  std::string name;            // "cuBLAS" or "cuBLASLt#7"
+  double cublas_tflops = 0;    // each candidate timed alone; medians
+  double cublaslt_tflops = 0;  // best heuristic; 0 when none ran
+  int cublaslt_index = -1;     // which of the heuristics
+  int cublaslt_tried = 0;
+};
+
+// Everything that is timed on one problem: rotating buffers, baselines chosen once, then any number
+// of rungs.
+class TimedProblem {
+ public:
+  virtual ~TimedProblem() = default;
+  virtual const Baseline& baseline() const = 0;
+  // Times `rung` and the baseline A B A B. Throws LaunchError; the result's `after` tells whether
+  // the timed buffers are right.
+  virtual Timing time(const Rung& rung) = 0;
+};
+// `device` must be a GPU device. Throws std::bad_alloc when the buffers do not fit.
+std::unique_ptr<TimedProblem> make_timed_problem(Device& device, const Problem& p,
+                                                 const TimingOptions& options);
+
+// What the card can do, measured now by microbenchmarks that touch only registers (FFMA, mma.sync)
+// or resident shared memory (wgmma).
+struct Peaks {
+  double ffma_tflops = 0;      // FP32 multiply-adds on CUDA cores
+  double mma_f16_tflops = 0;   // mma.sync m16n8k16, random data
+  double mma_tf32_tflops = 0;  // mma.sync m16n8k8
+  double tensor_f16_tflops =
+      0;  // the faster of mma.sync and, on sm_90a, wgmma m64n256k16, random data
+  double tensor_tf32_tflops = 0;
+  double copy_tbs = 0;  // device-to-device copy, bytes read + written, TB/s
+};
+Peaks measure_peaks(Device& device);
+
+// Facts for the JSON context: gpu, sm_count, l2_bytes, memory_bytes, driver, cuda_runtime,
+// cuda_driver_api, cublas, power_limit_w, max_sm_clock_mhz, ...
+std::map<std::string, std::string> describe_gpu(Device& device);
+
+}  // namespace gemm
