@@ -1,0 +1,53 @@
+// v1 naive: one thread computes one element of C.
+//
+// before: the serial program is three nested loops, M * N * K steps one after the other
+// idea:   the two outer loops disappear: every (m, n) gets a thread of its own; neighbours in a
+// warp get neighbouring columns watch:  a warp reads 1 sector of A (all lanes the same element) and
+// 4 of B (32 neighbours) for 32 multiply-adds needs:  any GPU
+#include "rung.h"
+
+namespace {
+using namespace gemm;
+
+constexpr int BM = 32, BN = 32;  // block tile: one thread an element, one warp a row
+static_assert(BM * BN <= 1024, "a block has at most 1024 threads");
+
+// C = alpha * acc + beta * C at one element. beta == 0 must not read C: it may hold NaN.
+template <class T>
+GEMM_DEVICE void store(const GemmArgs<T>& p, int m, int n, float acc) {
+  if (m >= p.M || n >= p.N) return;
+  T* c = p.C + m * p.ldc + n;
+  *c = T(p.beta == 0 ? p.alpha * acc : p.alpha * acc + p.beta * float(*c));
+}
+
+template <class T>
+__global__ void __launch_bounds__(BM* BN) gemm_v01(GemmArgs<T> p) {
+  // Where am I? The grid is one-dimensional, block tiles row by row.
+  const int tiles_n = cdiv(p.N, BN);
+  const int bm = blockIdx.x / tiles_n, bn = blockIdx.x % tiles_n;
+  // [region idea]
+  const int m = bm * BM + threadIdx.y;
+  const int n = bn * BN + threadIdx.x;
+  // [/region idea]
+
+  // Main loop: row m of A times column n of B.
+  float acc = 0;
+  // [region main]
+  if (m < p.M && n < p.N)
+    for (int k = 0; k < p.K; ++k) acc += float(p.A[m * p.lda + k]) * float(p.B[k * p.ldb + n]);
+  // [/region main]
+
+  // Epilogue.
+  store(p, m, n, acc);
+}
+
+template <class T>
+void launch(const GemmArgs<T>& p, Stream stream) {
+  const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
+  gemm::launch(gemm_v01<T>, grid, dim3(BN, BM), {}, stream, p);
+}
+
+const Registration rung({.prev = "", .idea = "one thread, one element of C"},
+                        {f32(launch<float>), f16(launch<half>)});
+
+}  // namespace

@@ -1,0 +1,97 @@
+// v5 float4: 128-bit global loads and stores.
+//
+// before: v4 needs one load instruction, one address and one bounds check for every 4 bytes
+// idea:   16 bytes a thread and request: a quarter of the instructions, and of the requests; with 8
+// x 8 elements a thread,
+//         256 threads copy exactly one vector each of A and of B
+// watch:  registers: 64 accumulators a thread leave room for 2 blocks on an SM; and shared memory,
+// now read with conflicts needs:  any GPU; a second, narrow kernel serves rows that are not whole
+// aligned 16-byte groups
+#include "device/epilogue.cuh"
+#include "device/tile_copy.cuh"
+#include "rung.h"
+
+namespace {
+using namespace gemm;
+
+constexpr int BM = 128, BN = 128;               // block tile
+constexpr int TM = 8, TN = 8;                   // thread tile
+constexpr int THREADS = (BM / TM) * (BN / TN);  // 16 x 16
+template <class T>
+constexpr int BK = 32 / sizeof(T);  // depth of a K slice: a row of sA is one 32-byte sector
+static_assert(THREADS <= 1024, "a block has at most 1024 threads");
+
+// [region idea]
+// 16 bytes of `row` from `col` on, zero outside. WIDE: rows are whole aligned groups of 16 bytes,
+// each inside or outside; then one 128-bit load does it. Else element by element.
+template <bool WIDE, class T>
+GEMM_DEVICE Vec<T> load_group(const T* g, int64_t ld, int row, int col, int rows, int cols) {
+  Vec<T> v = {};
+  if constexpr (WIDE) {
+    if (row < rows && col < cols) v = load_vec(g + row * ld + col);
+  } else {
+#pragma unroll
+    for (int e = 0; e < Vec<T>::SIZE; ++e) v[e] = load_or_zero(g, ld, row, col + e, rows, cols);
+  }
+  return v;
+}
+
+template <bool WIDE, int ROWS, int COLS, class T>
+GEMM_DEVICE void copy_tile_by_groups(T (&s)[ROWS][COLS], const T* g, int64_t ld, int rows, int cols,
+                                     int tid) {
+  constexpr int VEC = Vec<T>::SIZE;
+#pragma unroll
+  for (int c = tid; c < ROWS * COLS / VEC; c += THREADS) {
+    const int row = c / (COLS / VEC), col = c % (COLS / VEC) * VEC;
+    store_vec(&s[row][col], load_group<WIDE>(g, ld, row, col, rows, cols));
+  }
+}
+// [/region idea]
+
+template <class T, bool WIDE>
+__global__ void __launch_bounds__(THREADS, 2) gemm_v05(GemmArgs<T> p) {
+  // Where am I? The grid is one-dimensional, block tiles row by row.
+  const int tiles_n = cdiv(p.N, BN);
+  const int bm = blockIdx.x / tiles_n, bn = blockIdx.x % tiles_n;
+  const int tm = threadIdx.y, tn = threadIdx.x;
+  const int tid = tm * (BN / TN) + tn;
+
+  // Panels: the block's rows of A and columns of B.
+  const T* gA = p.A + bm * BM * p.lda;
+  const T* gB = p.B + bn * BN;
+  alignas(16) __shared__ T sA[BM][BK<T>], sB[BK<T>][BN];
+
+  float acc[TM][TN] = {};
+  for (int k0 = 0; k0 < p.K; k0 += BK<T>) {
+    copy_tile_by_groups<WIDE>(sA, gA + k0, p.lda, p.M - bm * BM, p.K - k0, tid);
+    copy_tile_by_groups<WIDE>(sB, gB + k0 * p.ldb, p.ldb, p.K - k0, p.N - bn * BN, tid);
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < BK<T>; ++k)
+#pragma unroll
+      for (int i = 0; i < TM; ++i)
+#pragma unroll
+        for (int j = 0; j < TN; ++j)
+          acc[i][j] += float(sA[tm * TM + i][k]) * float(sB[k][tn * TN + j]);
+    __syncthreads();
+  }
+
+  // Epilogue.
+#pragma unroll
+  for (int i = 0; i < TM; ++i)
+#pragma unroll
+    for (int j = 0; j < TN; j += Vec<T>::SIZE)
+      store_group<WIDE>(p, bm * BM + tm * TM + i, bn * BN + tn * TN + j, &acc[i][j]);
+}
+
+template <class T>
+void launch(const GemmArgs<T>& p, Stream stream) {
+  const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
+  const auto kernel = is_wide(p) ? gemm_v05<T, true> : gemm_v05<T, false>;
+  gemm::launch(kernel, grid, dim3(BN / TN, BM / TM), {}, stream, p);
+}
+
+const Registration rung({.prev = "v4", .idea = "128-bit global loads and stores"},
+                        {f32(launch<float>), f16(launch<half>)});
+
+}  // namespace

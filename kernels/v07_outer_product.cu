@@ -1,0 +1,87 @@
+// v7 outer product: fragments of A and B in registers, read by 128-bit shared loads.
+//
+// before: v6 reads shared memory 4 bytes at a time: 16 loads for 64 multiply-adds
+// idea:   C is a sum of outer products, one a k: a column of A's tile times a row of B's. Each
+// thread reads its 8 + 8 values
+//         of that column and row first, by two 128-bit loads each, then does 64 multiply-adds
+//         without touching memory
+// watch:  4 load instructions instead of 16; the thread tile is interleaved by 16-byte groups,
+// still without a conflict needs:  any GPU; a second, narrow kernel serves rows that are not whole
+// aligned 16-byte groups
+#include "device/epilogue.cuh"
+#include "device/tile_copy.cuh"
+#include "rung.h"
+
+namespace {
+using namespace gemm;
+
+constexpr int BM = 128, BN = 128;               // block tile
+constexpr int TM = 8, TN = 8;                   // thread tile
+constexpr int THREADS = (BM / TM) * (BN / TN);  // 16 x 16
+template <class T>
+constexpr int BK = 32 / sizeof(T);  // depth of a K slice: a row of sA is one 32-byte sector
+static_assert(THREADS <= 1024, "a block has at most 1024 threads");
+
+// Row (or column) i of the thread tile at `t`: neighbouring threads take neighbouring 16-byte
+// groups. TILES: thread tiles along that side of the block tile.
+template <int VEC, int TILES>
+constexpr GEMM_DEVICE int tile_row(int t, int i) {
+  return i / VEC * (TILES * VEC) + t * VEC + i % VEC;
+}
+
+template <class T, bool WIDE>
+__global__ void __launch_bounds__(THREADS, 2) gemm_v07(GemmArgs<T> p) {
+  constexpr int VEC = Vec<T>::SIZE;
+  // Where am I? The grid is one-dimensional, block tiles row by row.
+  const int tiles_n = cdiv(p.N, BN);
+  const int bm = blockIdx.x / tiles_n, bn = blockIdx.x % tiles_n;
+  const int tm = threadIdx.y, tn = threadIdx.x;
+  const int tid = tm * (BN / TN) + tn;
+
+  // Panels: the block's rows of A and columns of B.
+  const T* gA = p.A + bm * BM * p.lda;
+  const T* gB = p.B + bn * BN;
+  alignas(16) __shared__ T sA[BK<T>][BM + VEC], sB[BK<T>][BN];
+
+  float acc[TM][TN] = {};
+  for (int k0 = 0; k0 < p.K; k0 += BK<T>) {
+    copy_tile_transposed<WIDE, THREADS, BM, BK<T>>(sA, gA + k0, p.lda, p.M - bm * BM, p.K - k0,
+                                                   tid);
+    copy_tile_by_groups<WIDE, THREADS>(sB, gB + k0 * p.ldb, p.ldb, p.K - k0, p.N - bn * BN, tid);
+    __syncthreads();
+// [region idea]
+#pragma unroll
+    for (int k = 0; k < BK<T>; ++k) {
+      float rA[TM], rB[TN];
+      load_fragment(rA, &sA[k][tm * VEC], BM / TM * VEC);
+      load_fragment(rB, &sB[k][tn * VEC], BN / TN * VEC);
+#pragma unroll
+      for (int i = 0; i < TM; ++i)
+#pragma unroll
+        for (int j = 0; j < TN; ++j) acc[i][j] += rA[i] * rB[j];
+    }
+    // [/region idea]
+    __syncthreads();
+  }
+
+  // Epilogue.
+#pragma unroll
+  for (int i = 0; i < TM; ++i)
+#pragma unroll
+    for (int j = 0; j < TN; j += VEC)
+      store_group<WIDE>(p, bm * BM + tile_row<VEC, BM / TM>(tm, i),
+                        bn * BN + tile_row<VEC, BN / TN>(tn, j), &acc[i][j]);
+}
+
+template <class T>
+void launch(const GemmArgs<T>& p, Stream stream) {
+  const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
+  const auto kernel = is_wide(p) ? gemm_v07<T, true> : gemm_v07<T, false>;
+  gemm::launch(kernel, grid, dim3(BN / TN, BM / TM), {}, stream, p);
+}
+
+const Registration rung({.prev = "v6",
+                         .idea = "outer products from registers, 128-bit shared loads"},
+                        {f32(launch<float>), f16(launch<half>)});
+
+}  // namespace

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Sets up, builds and climbs the ladder. With a GPU: measures every rung at every size of
+# bench/shapes/ladder.txt, keeps the JSON under plots/results/<gpu>/, draws the plots and fills the
+# tables. Without: verifies the ladder in the simulator. Options, when given, go to ./gemm_bench
+# instead: scripts/bench.sh --kernel v8 --size 4096
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+scripts/setup.sh
+build
+
+if (($#)); then
+  exec ./gemm_bench "$@"
+fi
+
+if ! why=$(./gemm_bench --backend gpu --kernel v1 --shape 64x64x64 --verify-only 2>&1 >/dev/null); then
+  say "no GPU run: $why"
+  ./gemm_bench
+  say "nothing was timed; plots and tables are drawn from the results committed in plots/results/"
+else
+  say "measuring the ladder (bench/shapes/ladder.txt)"
+  ./gemm_bench --backend gpu --shapes bench/shapes/ladder.txt --json build/ladder.json
+  # Kept only now: a run that failed its verification never replaces good results.
+  results=plots/results/$("$python" scripts/ladder.py gpu build/ladder.json)
+  mkdir -p "$results"
+  mv build/ladder.json "$results/ladder.json"
+  say "results: $results/ladder.json"
+fi
+"$python" scripts/plot.py
+"$python" scripts/embed.py

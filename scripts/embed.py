@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""Fills the markers of all .md files from the sources and the committed results.
+
+  <!-- embed:region kernels/v05_float4.cu idea -->   a marked region of a source file
+  <!-- embed:header kernels/v05_float4.cu -->        its opening comment
+  <!-- embed:diff v05 -->                            what it changes in the rung before
+  <!-- embed:row v05 -->                             its results at 4096
+  <!-- embed:table -->                               the whole ladder at 4096
+  <!-- embed:index -->                               the same, as the index of kernels/
+  <!-- embed:conditions -->                          GPU, driver, clocks ... of the results
+each followed, on a line of its own, by <!-- /embed -->; what stands between the two is replaced.
+Nothing measured yet reads "not measured". --check writes nothing and fails when a file is stale.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Optional
+
+import ladder
+import ladder_diff
+from ladder import ROOT, BadInput, Point, Rung, fail
+
+MARKER = re.compile(r"^<!-- embed:(\S+)[ ]*(.*?) -->$")
+END = "<!-- /embed -->"
+NOT_MEASURED = "not measured"
+
+
+class Embedder:
+    """Everything that markers can be filled with."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.rungs = ladder.load_rungs(root)
+        self.results = ladder.results_of(root=root)
+
+    def content(self, kind: str, args: list[str], page: Path) -> str:
+        """What belongs between the marker <!-- embed:kind args --> of `page` and its end."""
+        fillers = {
+            "region": (self.region, 2),
+            "header": (self.header, 1),
+            "diff": (self.diff, 1),
+            "row": (self.row, 1),
+            "table": (self.table, 0),
+            "index": (self.index, 0),
+            "conditions": (self.conditions, 0),
+        }
+        if kind not in fillers:
+            raise BadInput(f"unknown marker; known: {', '.join(fillers)}")
+        filler, count = fillers[kind]
+        if len(args) != count:
+            raise BadInput(f"{len(args)} arguments where embed:{kind} takes {count}")
+        return filler(*args, page) if kind in ("table", "index") else filler(*args)
+
+    # Code
+
+    def source(self, file: str) -> str:
+        path = self.root / file
+        if not path.is_file():
+            raise BadInput(f"no such file: {file} (paths start at the repository's root)")
+        return path.read_text(encoding="utf-8")
+
+    def region(self, file: str, name: str) -> str:
+        code = ladder.region(self.source(file), name)
+        if code is None:
+            raise BadInput(f"{file} has no // [region {name}] ... // [/region {name}]")
+        code = re.sub(r"^[ \t]*// \[/?region [^\n]*\n", "", code, flags=re.MULTILINE)  # nested ones
+        return f"```cpp\n{dedent(code)}\n```"
+
+    def header(self, file: str) -> str:
+        comment = re.match(r"(?://[^\n]*\n)+", self.source(file))
+        if not comment:
+            raise BadInput(f"{file} does not open with a // comment")
+        return "```text\n" + re.sub(r"^// ?", "", comment[0].strip(), flags=re.MULTILINE) + "\n```"
+
+    def diff(self, wanted: str) -> str:
+        rung = ladder.find_rung(self.rungs, wanted)
+        if not rung.prev:
+            raise BadInput(f"{rung.id} is the first rung: there is nothing to compare it with")
+        d = ladder_diff.diff(rung, self.rungs, ladder_diff.device_sources(self.root))
+        return f"```diff\n{d.text}\n```\n\n{d.summary()} (against {d.prev.id}, comments left out)."
+
+    # Results
+
+    def at(self, rung: Rung, dtype: str) -> Optional[Point]:
+        return self.results.at(rung, dtype) if self.results else None
+
+    def of_baseline(self, point: Point, dtype: str) -> str:
+        """31.7 %, of what, when it is not cuBLAS at the column's own precision."""
+        return f"{100 * point.ratio:.1f} %" + (" of cuBLAS TF32" if dtype == "tf32" else "")
+
+    def row(self, wanted: str) -> str:
+        rung = ladder.find_rung(self.rungs, wanted)
+        lines = ["| 4096 x 4096 x 4096 | TFLOPS, median (p10 - p90) | of cuBLAS | of the card's limit | gain |",
+                 "|---|---|---|---|---|"]
+        for dtype in rung.dtypes:
+            point = self.at(rung, dtype)
+            if not (point and self.results):
+                lines.append(f"| {dtype} | {NOT_MEASURED} | | | |")
+                continue
+            peak = self.results.peak(dtype)
+            gain = ladder.gain(self.results, self.rungs, rung, dtype)
+            lines.append(
+                f"| {dtype} | {tflops(point.tflops)} ({tflops(point.p10)} - {tflops(point.p90)}) "
+                f"| {100 * point.ratio:.1f} % ({point.baseline_name}, {tflops(point.baseline)}) "
+                + (f"| {100 * point.tflops / peak[0]:.1f} % ({peak[1]}, {tflops(peak[0])}) " if peak else "| ")
+                + (f"| {times(gain)} {rung.prev} |" if gain else "| |")
+            )
+        return "\n".join(lines)
+
+    def table(self, page: Path) -> str:
+        lines = ["| rung | idea | f32 TFLOPS | of cuBLAS | f16 TFLOPS | of cuBLAS |",
+                 "|---|---|---:|---:|---:|---:|"]
+        for rung in self.rungs:
+            cells = [f"[{rung.id}]({link(rung.path, page)})", rung.idea]
+            # A rung that multiplies floats in TF32 stands in the f32 columns, labelled.
+            for dtype in ("tf32" if "f32" not in rung.dtypes and "tf32" in rung.dtypes else "f32", "f16"):
+                point = self.at(rung, dtype)
+                if dtype not in rung.dtypes:
+                    cells += ["", ""]
+                elif point:
+                    label = " (TF32)" if dtype == "tf32" else ""
+                    cells += [tflops(point.tflops) + label, self.of_baseline(point, dtype)]
+                else:
+                    cells += [NOT_MEASURED, ""]
+            lines.append(f"| {' | '.join(cells)} |")
+        return "\n".join(lines)
+
+    def index(self, page: Path) -> str:
+        lines = ["| rung | idea | TFLOPS | of cuBLAS | chapter |", "|---|---|---|---|---|"]
+        for rung in self.rungs:
+            measured = [(d, p) for d in rung.dtypes for p in [self.at(rung, d)] if p]
+            lines.append(
+                f"| [{rung.id}]({link(rung.path, page)}) | {rung.idea} "
+                f"| {'<br>'.join(f'{d} {tflops(p.tflops)}' for d, p in measured) or NOT_MEASURED} "
+                f"| {'<br>'.join(self.of_baseline(p, d) for d, p in measured)} "
+                f"| [{rung.name}]({link(rung.chapter, page)}) |"
+            )
+        return "\n".join(lines)
+
+    def conditions(self) -> str:
+        if not self.results:
+            return f"Nothing measured yet on the reference GPU ({ladder.REFERENCE_GPU})."
+        return f"Measured on one {self.results.conditions()}."
+
+
+def dedent(code: str) -> str:
+    """Like textwrap.dedent, but #pragma lines, which stand in column 0, do not count."""
+    lines = code.strip("\n").split("\n")
+    margin = min((len(l) - len(l.lstrip()) for l in lines if l.strip() and l[0] != "#"), default=0)
+    return "\n".join(l if l.startswith("#") else l[margin:] for l in lines)
+
+
+def tflops(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def times(gain: float) -> str:
+    return f"x{gain:.2f}" if gain < 10 else f"x{gain:.0f}"
+
+
+def link(target: Path, page: Path) -> str:
+    return Path(os.path.relpath(target, page.parent)).as_posix()
+
+
+def fill(page: Path, embedder: Embedder) -> tuple[str, list[str]]:
+    """The page's text with all markers filled, and the markers whose content changed."""
+    lines = page.read_text(encoding="utf-8").split("\n")
+    filled, changed, i = [], [], 0
+    while i < len(lines):
+        filled.append(lines[i])
+        marker = MARKER.match(lines[i])
+        i += 1
+        if not marker:
+            continue
+        try:
+            end = next((j for j in range(i, len(lines)) if lines[j] == END or MARKER.match(lines[j])), i)
+            if lines[end : end + 1] != [END]:
+                raise BadInput(f"no {END} after it")
+            new = embedder.content(marker[1], marker[2].split(), page).split("\n")
+        except BadInput as error:
+            raise BadInput(f"{page.relative_to(embedder.root)}: {marker[0]}: {error}") from None
+        new = ["", *new, ""]  # Markdown wants blank lines around what is not a paragraph
+        if lines[i:end] != new:
+            changed.append(marker[0])
+        filled += [*new, END]
+        i = end + 1
+    return "\n".join(filled), changed
+
+
+def pages(root: Path) -> list[Path]:
+    """All Markdown files but those of hidden and build folders."""
+    return [
+        p
+        for p in sorted(root.rglob("*.md"))
+        if not any(part.startswith((".", "build")) for part in p.relative_to(root).parts)
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("files", nargs="*", type=Path, help="default: every .md file")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when stale")
+    parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+
+    root = args.root.resolve()
+    embedder, stale = Embedder(root), False
+    for page in [f.resolve() for f in args.files] or pages(root):
+        if not page.is_file():
+            raise BadInput(f"no such file: {page}")
+        text, changed = fill(page, embedder)
+        for marker in changed:
+            print(f"{page.relative_to(root)}: {'stale' if args.check else 'filled'}: {marker}")
+        stale |= bool(changed)
+        if changed and not args.check:
+            page.write_text(text, encoding="utf-8")
+    if stale and args.check:
+        print("run scripts/embed.py", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except BadInput as error:
+        fail(error)

@@ -1,0 +1,240 @@
+"""The ladder as data: the rungs (parsed from kernels/*.cu) and their measured results (JSON).
+
+Also two questions that the shell scripts ask:
+  ladder.py find v8            v08_double_buffer
+  ladder.py gpu results.json   h200
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn, Optional
+
+ROOT = Path(__file__).resolve().parent.parent
+REFERENCE_GPU = "h200"  # the README's and the chapters' figures come from this one
+REFERENCE_SHAPE = (4096, 4096, 4096)
+DTYPES = ("f32", "f16", "tf32")
+
+Shape = tuple[int, int, int]
+
+
+class BadInput(Exception):
+    """Something the user can put right; shown as one line."""
+
+
+def fail(message: object) -> NoReturn:
+    print(message, file=sys.stderr)
+    sys.exit(2)
+
+
+# Rungs
+# --------------------------------------------------------------------------------------------------
+
+NAME = re.compile(r"v(\d+)([a-z]?)_[a-z0-9_]+")
+TOKEN = re.compile(  # a comment, or something inside which "//" starts none
+    r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*'""", re.DOTALL
+)
+REGISTRATION = re.compile(r"^const Registration \w+\(.*?\)\s*;[^\n]*\n?", re.DOTALL | re.MULTILINE)
+STRING = r'("(?:\\.|[^"\\])*"(?:\s*"(?:\\.|[^"\\])*")*)'  # adjacent literals are one string
+
+
+@dataclass(frozen=True)
+class Rung:
+    path: Path
+    source: str
+    prev: str  # id of the rung that this one changes; "" for the first
+    idea: str
+    dtypes: tuple[str, ...]
+
+    @property
+    def name(self) -> str:  # v05_float4
+        return self.path.stem
+
+    @property
+    def tag(self) -> str:  # v05
+        return self.name.split("_")[0]
+
+    @property
+    def id(self) -> str:  # v5
+        number, letter = NAME.fullmatch(self.name).groups()
+        return f"v{int(number)}{letter}"
+
+    @property
+    def order(self) -> tuple[int, str]:
+        number, letter = NAME.fullmatch(self.name).groups()
+        return int(number), letter
+
+    @property
+    def chapter(self) -> Path:
+        return self.path.with_suffix(".md")
+
+
+def strip_comments(source: str) -> str:
+    return TOKEN.sub(lambda t: "" if t[0].startswith("/") else t[0], source)
+
+
+def parse_rung(path: Path) -> Rung:
+    if not NAME.fullmatch(path.stem):
+        raise BadInput(f"{path.name}: a rung's file is named like v05_float4.cu")
+    source = path.read_text(encoding="utf-8")
+    registrations = REGISTRATION.findall(strip_comments(source))
+    if len(registrations) != 1:
+        raise BadInput(f"{path.name}: {len(registrations)} registrations; a rung has exactly one")
+
+    def text(field: str) -> str:
+        found = re.search(rf"\.{field}\s*=\s*{STRING}", registrations[0])
+        return "".join(re.findall(r'"((?:\\.|[^"\\])*)"', found[1])) if found else ""
+
+    dtypes = re.findall(r"\b(t?f32|f16)\s*\(", registrations[0])
+    return Rung(path, source, text("prev"), text("idea"), tuple(dtypes))
+
+
+def load_rungs(root: Path = ROOT) -> list[Rung]:
+    """All rungs in ladder order: by number, then by variant letter."""
+    return sorted(map(parse_rung, (root / "kernels").glob("v*.cu")), key=lambda r: r.order)
+
+
+def find_rung(rungs: list[Rung], wanted: str) -> Rung:
+    """By id (v5), tag (v05) or name (v05_float4)."""
+    for rung in rungs:
+        if wanted in (rung.id, rung.tag, rung.name):
+            return rung
+    raise BadInput(f"unknown rung '{wanted}'; known: {' '.join(r.id for r in rungs)}")
+
+
+def region(source: str, name: str) -> Optional[str]:
+    """What stands between // [region name] and // [/region name], or None."""
+    pattern = rf"^[ \t]*// \[region {re.escape(name)}\][^\n]*\n(.*?)^[ \t]*// \[/region {re.escape(name)}\]"
+    found = re.search(pattern, source, re.DOTALL | re.MULTILINE)
+    return found[1] if found else None
+
+
+# Results
+# --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Point:
+    """One rung on one problem: measured, or skipped with a reason."""
+
+    shape: Shape
+    tflops: float = 0
+    p10: float = 0
+    p90: float = 0
+    baseline: float = 0  # TFLOPS of what it was compared with, in the same run
+    baseline_name: str = ""
+    ratio: float = 0  # of pairs: not exactly tflops / baseline
+    reason: str = ""  # why there is no measurement; empty when there is one
+
+
+@dataclass(frozen=True)
+class Results:
+    path: Path
+    context: dict[str, str]
+    points: dict[tuple[str, str], dict[Shape, Point]]  # (rung's name, dtype) -> shape -> point
+
+    def at(self, rung: Rung, dtype: str, shape: Shape = REFERENCE_SHAPE) -> Optional[Point]:
+        """The measured point, or None."""
+        point = self.points.get((rung.name, dtype), {}).get(shape)
+        return point if point and not point.reason else None
+
+    def peak(self, dtype: str) -> Optional[tuple[float, str]]:
+        """The card's measured limit for this dtype and what it is called."""
+        key, title = {
+            "f32": ("peak_ffma_tflops", "FFMA"),
+            "f16": ("peak_tensor_f16_tflops", "f16 tensor"),
+            "tf32": ("peak_tensor_tf32_tflops", "TF32 tensor"),
+        }[dtype]
+        value = float(self.context.get(key) or 0)
+        return (value, title) if value > 0 else None
+
+    def conditions(self) -> str:
+        """Where and how it was measured, in one sentence of those facts that are known."""
+        facts = (
+            ("gpu", "{}"),
+            ("driver", "driver {}"),
+            ("cuda_runtime", "CUDA {}"),
+            ("cublas", "cuBLAS {}"),
+            ("max_sm_clock_mhz", "SM clock up to {} MHz"),
+            ("power_limit_w", "power limit {} W"),
+            ("l2", "L2 {}"),
+            ("git_revision", "revision {}"),
+        )
+        return ", ".join(
+            form.format(self.context[key])
+            for key, form in facts
+            if self.context.get(key) and self.context[key] not in ("unknown", "-1")
+        )
+
+
+def load_results(path: Path) -> Results:
+    """Reads Google Benchmark's JSON, as written by gemm_bench --json."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        context = {key: str(value) for key, value in data["context"].items()}
+        entries = data["benchmarks"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadInput(f"{path}: not gemm_bench's JSON ({error!r})") from None
+
+    points: dict[tuple[str, str], dict[Shape, Point]] = {}
+    for entry in entries:
+        if entry.get("run_type", "iteration") != "iteration":
+            continue  # Google Benchmark's aggregates of repetitions
+        parts = re.match(r"(\w+)/(\w+)/nn/(\d+)x(\d+)x(\d+)(?:/|$)", entry["name"])
+        if not parts:
+            continue  # transposed operands have no place in tables and plots
+        shape = (int(parts[3]), int(parts[4]), int(parts[5]))
+        if entry.get("error_occurred") or entry.get("skipped"):
+            reason = entry.get("error_message") or entry.get("skip_message") or "no reason given"
+            point = Point(shape, reason=reason)
+        else:
+            try:
+                point = Point(
+                    shape,
+                    *(float(entry[k]) for k in ("TFLOPS", "TFLOPS_p10", "TFLOPS_p90", "baseline_TFLOPS")),
+                    entry.get("label") or "cuBLAS",
+                    float(entry["ratio"]),
+                )
+            except KeyError as missing:
+                raise BadInput(f"{path}: {entry['name']} has no {missing}") from None
+        points.setdefault((parts[1], parts[2]), {})[shape] = point
+    return Results(path, context, points)
+
+
+def results_of(gpu: str = REFERENCE_GPU, root: Path = ROOT) -> Optional[Results]:
+    """The committed run of the whole ladder on that GPU; None when there is none yet."""
+    path = root / "plots" / "results" / gpu / "ladder.json"
+    return load_results(path) if path.exists() else None
+
+
+def gain(results: Results, rungs: list[Rung], rung: Rung, dtype: str) -> Optional[float]:
+    """Speed over the rung before, at the reference shape and the same dtype."""
+    here = results.at(rung, dtype)
+    before = results.at(find_rung(rungs, rung.prev), dtype) if rung.prev else None
+    return here.tflops / before.tflops if here and before else None
+
+
+def gpu_slug(gpu: str) -> str:
+    """ "NVIDIA GeForce RTX 4090" -> "rtx-4090": the folder of its results."""
+    words = re.findall(r"[a-z0-9]+", gpu.lower())
+    return "-".join(w for w in words if w not in ("nvidia", "geforce")) or "unknown"
+
+
+def main(args: list[str]) -> None:
+    if len(args) == 2 and args[0] == "find":
+        print(find_rung(load_rungs(), args[1]).name)
+    elif len(args) == 2 and args[0] == "gpu":
+        print(gpu_slug(load_results(Path(args[1])).context.get("gpu", "")))
+    else:
+        fail("usage: ladder.py find RUNG | ladder.py gpu FILE.json")
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except BadInput as error:
+        fail(error)

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Installs what the build, the tests and the plots need: Debian/Ubuntu packages, and a Python
+# environment in .venv with the exact versions of scripts/requirements.txt. Does nothing, quickly,
+# when all is there. CUDA is never installed: the toolkit is used when it is found, else the
+# simulator alone is built.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+packages=(
+  cmake ninja-build g++ git clang-format python3 python3-venv
+  libbenchmark-dev libgtest-dev libcli11-dev libfmt-dev nlohmann-json3-dev
+  libopenblas-pthread-dev libboost-context-dev
+)
+
+install_packages() {
+  command -v apt-get dpkg-query >/dev/null ||
+    die "setup.sh knows Debian and Ubuntu; here, install the equivalents of: ${packages[*]}"
+  local installed missing
+  installed=$(dpkg-query --show --showformat='${db:Status-Status} ${Package}\n' \
+    "${packages[@]}" 2>/dev/null | sed -n 's/^installed //p' || true)
+  missing=$(comm -23 <(printf '%s\n' "${packages[@]}" | sort) <(sort <<<"$installed"))
+  [[ -n $missing ]] || return 0
+
+  say "installing packages:" $missing
+  local as_root=()
+  if [[ $EUID -ne 0 ]]; then
+    command -v sudo >/dev/null || die "not root and no sudo; as root: apt-get install" $missing
+    as_root=(sudo)
+  fi
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y \
+    --no-install-recommends -o DPkg::Lock::Timeout=300 $missing >/dev/null
+}
+
+install_python() {
+  local stamp=.venv/requirements.sha256 wanted chosen=
+  wanted=$(sha256sum <scripts/requirements.txt)
+  [[ ! -x $python || $(cat "$stamp" 2>/dev/null) != "$wanted" ]] || return 0
+
+  for candidate in python3 /usr/bin/python3; do
+    if "$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' \
+      2>/dev/null; then
+      chosen=$candidate
+      break
+    fi
+  done
+  [[ -n $chosen ]] || die "no Python >= 3.10 with the venv module (python3-venv) was found"
+
+  say "installing Python packages into .venv: $(grep -v '^#' scripts/requirements.txt | xargs)"
+  "$chosen" -m venv --clear .venv
+  "$python" -m pip install --quiet --disable-pip-version-check -r scripts/requirements.txt
+  printf '%s\n' "$wanted" >"$stamp"
+}
+
+install_packages
+install_python

@@ -1,0 +1,38 @@
+// The end of every rung: C = alpha * acc + beta * C, masked at the edges. beta == 0 never reads C,
+// which may hold NaN.
+#pragma once
+
+#include "device/vec.cuh"
+#include "rung.h"
+
+GEMM_BUILD_NAMESPACE_BEGIN
+
+// Element (m, n) of C; nothing outside the matrix. Taught in v1.
+template <class T>
+GEMM_DEVICE void store(const GemmArgs<T>& p, int m, int n, float acc) {
+  if (m >= p.M || n >= p.N) return;
+  T* c = p.C + m * p.ldc + n;
+  *c = T(p.beta == 0 ? p.alpha * acc : p.alpha * acc + p.beta * float(*c));
+}
+
+// 16 bytes of row m from column n on: one 128-bit store if WIDE (is_wide), else element by element.
+// Taught in v5.
+template <bool WIDE, class T>
+GEMM_DEVICE void store_group(const GemmArgs<T>& p, int m, int n, const float* acc) {
+  constexpr int VEC = Vec<T>::SIZE;
+  if constexpr (WIDE) {
+    if (m >= p.M || n >= p.N) return;
+    T* c = p.C + m * p.ldc + n;
+    Vec<T> out;
+    if (p.beta != 0) out = load_vec(c);
+#pragma unroll
+    for (int e = 0; e < VEC; ++e)
+      out[e] = T(p.beta == 0 ? p.alpha * acc[e] : p.alpha * acc[e] + p.beta * float(out[e]));
+    store_vec(c, out);
+  } else {
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) store(p, m, n + e, acc[e]);
+  }
+}
+
+GEMM_BUILD_NAMESPACE_END

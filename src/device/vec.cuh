@@ -1,0 +1,68 @@
+// 16 bytes as one value: 4 floats or 8 halves, moved by one 128-bit instruction.
+#pragma once
+
+#include <cstring>
+
+#include "rung.h"
+
+GEMM_BUILD_NAMESPACE_BEGIN
+
+template <class T>
+struct alignas(16) Vec {
+  static constexpr int SIZE = 16 / sizeof(T);
+  T v[SIZE];
+  GEMM_DEVICE T& operator[](int e) { return v[e]; }
+  GEMM_DEVICE const T& operator[](int e) const { return v[e]; }
+};
+
+// One 128-bit load; `p` must be 16-byte aligned.
+template <class T>
+GEMM_DEVICE Vec<T> load_vec(const T* p) {
+  const uint4 raw = *reinterpret_cast<const uint4*>(p);
+  Vec<T> v;
+  memcpy(&v, &raw, 16);
+  return v;
+}
+
+// One 128-bit store; `p` must be 16-byte aligned.
+template <class T>
+GEMM_DEVICE void store_vec(T* p, const Vec<T>& v) {
+  uint4 raw;
+  memcpy(&raw, &v, 16);
+  *reinterpret_cast<uint4*>(p) = raw;
+}
+
+// Whether all three matrices are made of aligned 16-byte groups: base, row stride and row length.
+// Rungs launch their WIDE kernel then, and the narrow one otherwise. The choice is made on the
+// host, once: with both paths in one kernel the narrow one costs v8 registers that it does not have
+// (80 bytes of spills).
+template <class T>
+bool is_wide(const GemmArgs<T>& p) {
+  const auto aligned = [](const void* base, int64_t ld, int cols) {
+    constexpr int VEC = Vec<T>::SIZE;
+    return reinterpret_cast<uintptr_t>(base) % 16 == 0 && ld % VEC == 0 && cols % VEC == 0;
+  };
+  return aligned(p.A, p.lda, p.K) && aligned(p.B, p.ldb, p.N) && aligned(p.C, p.ldc, p.N);
+}
+
+// Row (or column) i of the thread tile at `t`, of TILES along that side: neighbouring threads take
+// neighbouring 16-byte groups. Taught in v7.
+template <int VEC, int TILES>
+constexpr GEMM_DEVICE int tile_row(int t, int i) {
+  return i / VEC * (TILES * VEC) + t * VEC + i % VEC;
+}
+
+// N shared-memory elements to float registers by 128-bit loads; consecutive groups are `stride`
+// elements apart.
+template <class T, int N>
+GEMM_DEVICE void load_fragment(float (&r)[N], const T* s, int stride) {
+  static_assert(N % Vec<T>::SIZE == 0, "a fragment is whole 16-byte groups");
+#pragma unroll
+  for (int i = 0; i < N; i += Vec<T>::SIZE) {
+    const Vec<T> v = load_vec(s + i / Vec<T>::SIZE * stride);
+#pragma unroll
+    for (int e = 0; e < Vec<T>::SIZE; ++e) r[i + e] = float(v[e]);
+  }
+}
+
+GEMM_BUILD_NAMESPACE_END

@@ -1,0 +1,65 @@
+// What sim/cuda.h calls: the out-of-line half of the simulator, compiled once and shared by the
+// plain and the traced kernels. Functions that wait take the source line, so that every diagnosis
+// can name it. All throw Error when called outside a kernel, and as each says.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+
+#include "sim/vector_types.h"
+
+namespace gemm::sim {
+
+struct Block;
+
+// What a launch runs: `grid` blocks (along x), each of `block` threads and with `smem` bytes of
+// dynamic shared memory; `cluster` consecutive blocks form a cluster.
+struct LaunchConfig {
+  int64_t grid = 1;
+  dim3 block;
+  size_t smem = 0;
+  int cluster = 1;
+};
+
+// The CUDA thread that this OS thread runs now. It is the only thread_local variable of the
+// simulator; see shared_memory.h for why.
+struct ThisThread {
+  uint3 thread_idx, block_idx, block_dim, grid_dim;
+  Block* block;  // null outside kernels
+};
+extern __thread ThisThread this_thread;
+
+enum class Shuffle { idx, up, down, bfly };
+
+namespace runtime {
+
+// Runs body(context) as every thread of every block and returns when all have exited. Throws Error
+// for a launch that a GPU refuses (see check in launch.cpp) and for anything a block did wrong.
+void launch(void (*body)(void*), void* context, const LaunchConfig& config);
+
+// __syncthreads: throws when other threads wait at another line, or have exited.
+void barrier(std::source_location where);
+void* dynamic_shared();
+
+// Warp collectives. `mask` names the lanes that take part; all must arrive with the same mask, at
+// the same line. Throws when they do not, or never can.
+void sync_warp(uint32_t mask, std::source_location where);
+uint64_t shuffle(Shuffle mode, uint32_t mask, uint64_t value, uint32_t operand, int width,
+                 std::source_location where);
+uint32_t ballot(uint32_t mask, bool predicate, std::source_location where);
+void ldmatrix(uint32_t* r, int count, const void* row, bool transposed, std::source_location where);
+void mma_f16(float* d, const uint32_t* a, const uint32_t* b, std::source_location where);
+void mma_tf32(float* d, const uint32_t* a, const uint32_t* b, std::source_location where);
+
+// cp.async; throws on misaligned or impossible arguments.
+void cp_async(void* shared, const void* global, int bytes, int src_bytes,
+              std::source_location where);
+void cp_async_commit();
+void cp_async_wait(int pending);
+
+float atomic_add(float* address, float value);
+int atomic_add(int* address, int value);
+
+}  // namespace runtime
+}  // namespace gemm::sim

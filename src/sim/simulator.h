@@ -1,0 +1,35 @@
+// The simulator as its host sees it: which errors a launch throws, how many OS threads it uses, and
+// what it counted. Kernels see sim/cuda.h instead.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+
+namespace gemm::sim {
+
+// What a launch throws: one line, naming the block, and where it applies the thread and the source
+// line. When several blocks fail, the error of the lowest block is the one thrown, whatever the
+// number of OS threads. A failed launch leaves the simulator usable.
+struct Error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// What a launch executed. All figures are the same for any number of OS threads.
+struct LaunchStats {
+  int64_t blocks = 0;
+  int threads_per_block = 0;
+  int64_t barriers = 0;     // __syncthreads() completed by one block; the largest over all blocks
+  int64_t collectives = 0;  // warp collectives (shuffle, ldmatrix, mma, ...), one a warp
+  int64_t copies = 0;       // cp.async issued, one a thread
+  int64_t copy_bytes = 0;   // bytes that these read (zero fill not counted)
+};
+
+// The last launch that succeeded, on any host thread.
+LaunchStats last_launch();
+
+// Spreads the blocks of later launches over `n` OS threads; 0, the default, means one a core.
+// Throws Error when n < 0. Results, counts and errors do not depend on it (except for the order of
+// atomicAdd between blocks, as on a GPU).
+void set_threads(int n);
+
+}  // namespace gemm::sim
