@@ -24,8 +24,10 @@ static_assert(THREADS <= 1024, "a block has at most 1024 threads");
 template <int ROWS, int COLS, class T>
 GEMM_DEVICE void copy_tile(T (&s)[ROWS][COLS], const T* g, int64_t ld, int rows, int cols,
                            int tid) {
+  static_assert(ROWS * COLS % THREADS == 0, "every thread copies the same number of elements");
 #pragma unroll
-  for (int c = tid; c < ROWS * COLS; c += THREADS) {
+  for (int i = 0; i < ROWS * COLS / THREADS; ++i) {
+    const int c = i * THREADS + tid;
     const int row = c / COLS, col = c % COLS;
     s[row][col] = load_or_zero(g, ld, row, col, rows, cols);
   }

@@ -40,8 +40,10 @@ template <bool WIDE, int ROWS, int COLS, class T>
 GEMM_DEVICE void copy_tile_by_groups(T (&s)[ROWS][COLS], const T* g, int64_t ld, int rows, int cols,
                                      int tid) {
   constexpr int VEC = Vec<T>::SIZE;
+  static_assert(ROWS * COLS / VEC % THREADS == 0, "every thread copies the same number of groups");
 #pragma unroll
-  for (int c = tid; c < ROWS * COLS / VEC; c += THREADS) {
+  for (int i = 0; i < ROWS * COLS / VEC / THREADS; ++i) {
+    const int c = i * THREADS + tid;
     const int row = c / (COLS / VEC), col = c % (COLS / VEC) * VEC;
     store_vec(&s[row][col], load_group<WIDE>(g, ld, row, col, rows, cols));
   }
@@ -66,7 +68,7 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v05(GemmArgs<T> p) {
     copy_tile_by_groups<WIDE>(sA, gA + k0, p.lda, p.M - bm * BM, p.K - k0, tid);
     copy_tile_by_groups<WIDE>(sB, gB + k0 * p.ldb, p.ldb, p.K - k0, p.N - bn * BN, tid);
     __syncthreads();
-#pragma unroll
+#pragma unroll 2  // fully unrolled it needs 32 bytes of spills a thread
     for (int k = 0; k < BK<T>; ++k)
 #pragma unroll
       for (int i = 0; i < TM; ++i)

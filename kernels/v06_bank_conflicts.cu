@@ -29,8 +29,10 @@ template <bool WIDE, int ROWS, int COLS, int STRIDE, class T>
 GEMM_DEVICE void copy_tile_transposed(T (&s)[COLS][STRIDE], const T* g, int64_t ld, int rows,
                                       int cols, int tid) {
   constexpr int VEC = Vec<T>::SIZE;
+  static_assert(ROWS * COLS / VEC % THREADS == 0, "every thread copies the same number of groups");
 #pragma unroll
-  for (int c = tid; c < ROWS * COLS / VEC; c += THREADS) {
+  for (int i = 0; i < ROWS * COLS / VEC / THREADS; ++i) {
+    const int c = i * THREADS + tid;
     const int row = c / (COLS / VEC), col = c % (COLS / VEC) * VEC;
     const Vec<T> v = load_group<WIDE>(g, ld, row, col, rows, cols);
 #pragma unroll

@@ -83,6 +83,8 @@ def create(root: Path, name: str, prev_id: str) -> Rung:
         raise BadInput(f"{rung.chapter.relative_to(root)} exists")
     if prev.order >= rung.order:
         raise BadInput(f"{prev.id} does not come before {rung.id}")
+    if ladder.region(prev.source, "idea") is None:
+        raise BadInput(f"{prev.path.relative_to(root)} has no [region idea] to start from")
 
     title = name.split("_", 1)[1].replace("_", " ")
     rung.path.write_text(kernel_source(prev, rung, title), encoding="utf-8")

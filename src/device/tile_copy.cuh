@@ -18,8 +18,10 @@ GEMM_DEVICE T load_or_zero(const T* g, int64_t ld, int row, int col, int rows, i
 template <int THREADS, int ROWS, int COLS, class T>
 GEMM_DEVICE void copy_tile(T (&s)[ROWS][COLS], const T* g, int64_t ld, int rows, int cols,
                            int tid) {
+  static_assert(ROWS * COLS % THREADS == 0, "every thread copies the same number of elements");
 #pragma unroll
-  for (int c = tid; c < ROWS * COLS; c += THREADS) {
+  for (int i = 0; i < ROWS * COLS / THREADS; ++i) {
+    const int c = i * THREADS + tid;
     const int row = c / COLS, col = c % COLS;
     s[row][col] = load_or_zero(g, ld, row, col, rows, cols);
   }
@@ -44,8 +46,10 @@ template <bool WIDE, int THREADS, int ROWS, int COLS, class T>
 GEMM_DEVICE void copy_tile_by_groups(T (&s)[ROWS][COLS], const T* g, int64_t ld, int rows, int cols,
                                      int tid) {
   constexpr int VEC = Vec<T>::SIZE;
+  static_assert(ROWS * COLS / VEC % THREADS == 0, "every thread copies the same number of groups");
 #pragma unroll
-  for (int c = tid; c < ROWS * COLS / VEC; c += THREADS) {
+  for (int i = 0; i < ROWS * COLS / VEC / THREADS; ++i) {
+    const int c = i * THREADS + tid;
     const int row = c / (COLS / VEC), col = c % (COLS / VEC) * VEC;
     store_vec(&s[row][col], load_group<WIDE>(g, ld, row, col, rows, cols));
   }
@@ -57,8 +61,10 @@ template <bool WIDE, int THREADS, int ROWS, int COLS, int STRIDE, class T>
 GEMM_DEVICE void copy_tile_transposed(T (&s)[COLS][STRIDE], const T* g, int64_t ld, int rows,
                                       int cols, int tid) {
   constexpr int VEC = Vec<T>::SIZE;
+  static_assert(ROWS * COLS / VEC % THREADS == 0, "every thread copies the same number of groups");
 #pragma unroll
-  for (int c = tid; c < ROWS * COLS / VEC; c += THREADS) {
+  for (int i = 0; i < ROWS * COLS / VEC / THREADS; ++i) {
+    const int c = i * THREADS + tid;
     const int row = c / (COLS / VEC), col = c % (COLS / VEC) * VEC;
     const Vec<T> v = load_group<WIDE>(g, ld, row, col, rows, cols);
 #pragma unroll

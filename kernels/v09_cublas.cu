@@ -1,0 +1,45 @@
+// v9 cuBLAS: the library as a rung, to measure the others by.
+//
+// before: v8 is as far as one idea at a time has come on CUDA cores
+// idea:   cuBLAS is column-major. A row-major matrix read column by column is its transpose, so
+// row-major C = A B is
+//         column-major C' = B' A': the operands change places, M and N too, and nothing is copied
+//         or transposed
+// watch:  the compute type: 32F accumulates halves in float and keeps floats off the tensor cores;
+// FAST_TF32 is the one that does not.
+//         cuBLASLt's best of up to 32 heuristics is timed beside it, and the better of the two is
+//         everyone's baseline
+// needs:  any GPU; in the simulator the same call is answered by OpenBLAS
+#include <algorithm>
+
+#include "device/blas.h"
+#include "rung.h"
+
+namespace {
+using namespace gemm;
+
+cudaDataType_t type(const float*) { return CUDA_R_32F; }
+cudaDataType_t type(const half*) { return CUDA_R_16F; }
+
+template <class T, cublasComputeType_t COMPUTE>
+void launch(const GemmArgs<T>& p, Stream stream) {
+  const auto op = [](Op o) { return o == Op::N ? CUBLAS_OP_N : CUBLAS_OP_T; };
+  const auto ld = [](int64_t x) {
+    return std::max<int64_t>(x, 1);
+  };  // cuBLAS refuses 0, even of nothing
+  // [region idea]
+  blas_check(cublasGemmEx_64(blas_handle(stream), op(p.op_b), op(p.op_a), p.N, p.M, p.K,
+                             &p.alpha,                                                       //
+                             p.B, type(p.B), ld(p.ldb), p.A, type(p.A), ld(p.lda), &p.beta,  //
+                             p.C, type(p.C), ld(p.ldc), COMPUTE, CUBLAS_GEMM_DEFAULT));
+  // [/region idea]
+}
+
+const Registration rung({.prev = "v8",
+                         .idea = "cuBLAS: row-major through the column-major API",
+                         .needs = {.transposed = true}},
+                        {f32(launch<float, CUBLAS_COMPUTE_32F>),
+                         f16(launch<half, CUBLAS_COMPUTE_32F>),
+                         tf32(launch<float, CUBLAS_COMPUTE_32F_FAST_TF32>)});
+
+}  // namespace

@@ -1,0 +1,125 @@
+// A row-major matrix is its own transpose in column-major eyes, so the libraries are asked for
+//   C^T (N x M) = op(B)^T (N x K) * op(A)^T (K x M):
+// A and B swapped, M and N swapped, the transposition flags unchanged.
+#include "harness/gpu/blas.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "device/blas.h"
+#include "harness/gpu/cuda_check.h"
+
+namespace gemm {
+namespace {
+
+constexpr size_t HANDLE_WORKSPACE = 32u << 20;  // what cuBLAS documents for Hopper
+
+cublasOperation_t operation(Op op) { return op == Op::N ? CUBLAS_OP_N : CUBLAS_OP_T; }
+
+cudaDataType_t data_type(DType dtype) { return dtype == DType::f16 ? CUDA_R_16F : CUDA_R_32F; }
+
+// Only FAST_TF32 lets the libraries round single precision inputs; COMPUTE_32F does not.
+cublasComputeType_t compute_type(DType dtype) {
+  return dtype == DType::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
+// The bytes that the first element's address is a multiple of, in 256-byte aligned allocations.
+uint32_t alignment(const Problem& p, Operand operand) {
+  const uint64_t offset = layout(p, operand).first * element_size(p.dtype);
+  return static_cast<uint32_t>(std::min<uint64_t>(256, uint64_t{1} << std::countr_zero(offset)));
+}
+
+// The stored matrix, read by columns.
+cublasLtMatrixLayout_t create_layout(const Problem& p, Operand operand) {
+  const MatrixLayout l = layout(p, operand);
+  cublasLtMatrixLayout_t created = nullptr;
+  GEMM_CUBLAS(cublasLtMatrixLayoutCreate(&created, data_type(p.dtype), l.cols, l.rows, l.ld));
+  return created;
+}
+
+}  // namespace
+
+Blas::Blas(cudaStream_t stream, size_t workspace_bytes) : workspace_bytes_(workspace_bytes) {
+  void* workspace = nullptr;
+  GEMM_CUDA(cudaMalloc(&workspace, workspace_bytes));
+  workspace_.reset(workspace);
+  cublasHandle_t handle = nullptr;
+  GEMM_CUBLAS(cublasCreate(&handle));
+  handle_.reset(handle);
+  GEMM_CUBLAS(cublasSetMathMode(handle, CUBLAS_DEFAULT_MATH));  // no TF32 unless asked for
+  set_stream(stream);
+}
+
+void Blas::set_stream(cudaStream_t stream) {
+  GEMM_CUBLAS(cublasSetStream(handle(), stream));
+  // After cublasSetStream, which puts the handle back on cuBLAS's own pool.
+  GEMM_CUBLAS(cublasSetWorkspace(handle(), workspace(), workspace_bytes_));
+  stream_ = stream;
+}
+
+inline namespace gpu {
+
+cublasHandle_t blas_handle(Stream stream) {
+  // Never destroyed: at exit CUDA may be gone before any static object.
+  static Blas* const blas = new Blas(stream, HANDLE_WORKSPACE);
+  if (blas->stream() != stream) blas->set_stream(stream);
+  return blas->handle();
+}
+
+}  // namespace gpu
+
+void cublas_gemm(const Blas& blas, DType dtype, const GemmCall& c) {
+  const cudaDataType_t type = data_type(dtype);
+  GEMM_CUBLAS(cublasGemmEx(blas.handle(), operation(c.op_b), operation(c.op_a), c.N, c.M, c.K,
+                           &c.alpha, c.B, type, static_cast<int>(c.ldb), c.A, type,
+                           static_cast<int>(c.lda), &c.beta, c.C, type, static_cast<int>(c.ldc),
+                           compute_type(dtype), CUBLAS_GEMM_DEFAULT));
+}
+
+LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
+    : blas_(blas),
+      a_(create_layout(p, Operand::B)),
+      b_(create_layout(p, Operand::A)),
+      c_(create_layout(p, Operand::C)) {
+  cublasLtMatmulDesc_t desc = nullptr;
+  GEMM_CUBLAS(cublasLtMatmulDescCreate(&desc, compute_type(p.dtype), CUDA_R_32F));
+  operation_.reset(desc);
+  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, cublasOperation_t value) {
+    GEMM_CUBLAS(cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof value));
+  };
+  set(CUBLASLT_MATMUL_DESC_TRANSA, operation(p.op_b));
+  set(CUBLASLT_MATMUL_DESC_TRANSB, operation(p.op_a));
+
+  cublasLtMatmulPreference_t preference = nullptr;
+  GEMM_CUBLAS(cublasLtMatmulPreferenceCreate(&preference));
+  const Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> owner(preference);
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    GEMM_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value));
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{blas.workspace_bytes()});
+  // The default assumes 256 bytes; a candidate chosen on that would fault on less.
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(p, Operand::B));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(p, Operand::A));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(p, Operand::C));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(p, Operand::C));
+
+  if (max_candidates <= 0) return;
+  found_.resize(max_candidates);
+  int found = 0;
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(blas.lt(), desc, a_.get(), b_.get(), c_.get(), c_.get(),
+                                     preference, max_candidates, found_.data(), &found);
+  // "Not supported" means that there is no candidate, which is no failure.
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
+  found_.resize(status == CUBLAS_STATUS_SUCCESS ? found : 0);
+}
+
+cublasStatus_t LtGemm::run(int candidate, const GemmCall& c) const {
+  const cublasLtMatmulHeuristicResult_t& choice = found_[candidate];
+  if (choice.state != CUBLAS_STATUS_SUCCESS) return choice.state;
+  return cublasLtMatmul(blas_.lt(), operation_.get(), &c.alpha, c.B, a_.get(), c.A, b_.get(),
+                        &c.beta, c.C, c_.get(), c.C, c_.get(), &choice.algo, blas_.workspace(),
+                        blas_.workspace_bytes(), blas_.stream());
+}
+
+}  // namespace gemm

@@ -1,0 +1,70 @@
+// cuBLAS and cuBLASLt for the harness: the handle with its workspace, and the two baselines of a
+// problem. All matrices are row-major; see blas.cu for how the column-major libraries see them.
+#pragma once
+
+#include <cublasLt.h>
+#include <cublas_v2.h>
+
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include "harness/problem.h"
+
+namespace gemm {
+
+// Owns a library's object. A failing destructor is ignored: it can only repeat an earlier kernel's
+// failure.
+template <auto Destroy>
+struct Destroyer {
+  template <class T>
+  void operator()(T* p) const {
+    Destroy(p);
+  }
+};
+template <class Handle, auto Destroy>
+using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroyer<Destroy>>;
+
+// A cuBLAS handle with a workspace of its own, on one stream at a time.
+class Blas {
+ public:
+  // Throws std::bad_alloc or std::runtime_error, as all below.
+  Blas(cudaStream_t stream, size_t workspace_bytes);
+
+  void set_stream(cudaStream_t stream);
+  cudaStream_t stream() const { return stream_; }
+  cublasHandle_t handle() const { return handle_.get(); }
+  // "Any valid cublasHandle_t can be used in place of cublasLtHandle_t with a simple cast."
+  cublasLtHandle_t lt() const { return reinterpret_cast<cublasLtHandle_t>(handle_.get()); }
+  void* workspace() const { return workspace_.get(); }
+  size_t workspace_bytes() const { return workspace_bytes_; }
+
+ private:
+  Owned<void*, cudaFree> workspace_;
+  Owned<cublasHandle_t, cublasDestroy> handle_;
+  size_t workspace_bytes_;
+  cudaStream_t stream_ = nullptr;
+};
+
+// Queues the call with cuBLAS's own choice of kernel (cublasGemmEx).
+void cublas_gemm(const Blas& blas, DType dtype, const GemmCall& call);
+
+// A problem as cuBLASLt sees it, with the candidates that its heuristic proposes, best first.
+class LtGemm {
+ public:
+  LtGemm(const Blas& blas, const Problem& p, int max_candidates);
+
+  int candidates() const { return static_cast<int>(found_.size()); }
+  // Queues the call; not every candidate accepts every call.
+  cublasStatus_t run(int candidate, const GemmCall& call) const;
+
+ private:
+  using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+
+  const Blas& blas_;
+  Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> operation_;
+  Layout a_, b_, c_;  // as cuBLASLt names them: its A is our B
+  std::vector<cublasLtMatmulHeuristicResult_t> found_;
+};
+
+}  // namespace gemm

@@ -1,0 +1,314 @@
+#include "harness/gpu/gpu_device.h"
+
+#include <cublas_v2.h>
+#include <cuda_fp16.h>
+#include <thrust/execution_policy.h>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/transform_reduce.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "harness/gpu/cuda_check.h"
+#include "harness/timing.h"
+
+namespace gemm {
+namespace {
+
+// Bits that are not a matrix element: a NaN, or the canary. The upper half of each is the 16-bit
+// pattern.
+constexpr uint32_t NAN_BITS = 0x7FFFFFFF;
+constexpr uint32_t CANARY_BITS = CANARY * 0x10001u;
+
+template <class T>
+using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
+
+template <class T>
+GEMM_HOST_DEVICE Bits<T> pattern(uint32_t bits) {
+  return static_cast<Bits<T>>(bits >> (32 - 8 * sizeof(T)));
+}
+
+// row * cols + col of the element at index i of the allocation; -1 in guards and row gaps.
+GEMM_HOST_DEVICE int64_t element_at(const MatrixLayout& l, int64_t i) {
+  const int64_t offset = i - l.first;
+  if (offset < 0 || offset >= l.rows * l.ld) return -1;
+  const int64_t row = offset / l.ld, col = offset - row * l.ld;
+  return col < l.cols ? row * l.cols + col : -1;
+}
+
+template <class T>
+__global__ void fill_kernel(T* allocation, MatrixLayout l, uint32_t outside, bool all_nan,
+                            Inputs kind, uint64_t seed) {
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < l.elements; i += stride) {
+    const int64_t element = element_at(l, i);
+    if (element < 0 || all_nan)
+      reinterpret_cast<Bits<T>*>(allocation)[i] = pattern<T>(element < 0 ? outside : NAN_BITS);
+    else
+      allocation[i] = static_cast<T>(random_value(seed, element, kind));
+  }
+}
+
+// What was found wrong in some part of C; merging two is associative and commutative, so the result
+// does not depend on the order.
+struct Tally {
+  static constexpr int64_t NOWHERE = std::numeric_limits<int64_t>::max();
+  uint64_t wrong = 0, overwritten = 0;
+  double worst = -1;                 // error over bound of the worst element, ties to the first
+  int64_t worst_at = NOWHERE;        // its row * cols + col
+  int64_t overwritten_at = NOWHERE;  // index in the allocation
+};
+
+struct Merge {
+  GEMM_HOST_DEVICE Tally operator()(Tally a, const Tally& b) const {
+    if (b.worst > a.worst || (b.worst == a.worst && b.worst_at < a.worst_at)) {
+      a.worst = b.worst;
+      a.worst_at = b.worst_at;
+    }
+    if (b.overwritten_at < a.overwritten_at) a.overwritten_at = b.overwritten_at;
+    a.wrong += b.wrong;
+    a.overwritten += b.overwritten;
+    return a;
+  }
+};
+
+// Judges what lies at one index of C's allocation by the rule of check.h.
+template <class T>
+struct Judge {
+  const T* c;
+  MatrixLayout layout;
+  const double *want, *magnitude;
+  DType dtype;
+  int K;
+  bool exact;
+
+  __device__ Tally operator()(int64_t i) const {
+    Tally t;
+    const int64_t element = element_at(layout, i);
+    if (element < 0) {
+      if (reinterpret_cast<const Bits<T>*>(c)[i] != pattern<T>(CANARY_BITS)) {
+        t.overwritten = 1;
+        t.overwritten_at = i;
+      }
+      return t;
+    }
+    const float got = static_cast<float>(c[i]);
+    const double error = fabs(got - want[element]);
+    const double bound = allowed_error(dtype, K, want[element], magnitude[element]);
+    const bool right =
+        exact ? got == static_cast<float>(static_cast<T>(want[element])) : error <= bound;
+    if (!right) {
+      t.wrong = 1;
+      t.worst = isnan(error / bound) ? INFINITY : error / bound;
+      t.worst_at = element;
+    }
+    return t;
+  }
+};
+
+template <class T>
+CheckResult check_matrix(GpuDevice& device, const T* c, const Problem& p, const GpuReference& r,
+                         bool exact) {
+  const MatrixLayout l = layout(p, Operand::C);
+  const double *want = r.want.as<double>(), *magnitude = r.magnitude.as<double>();
+  const Tally t = thrust::transform_reduce(
+      thrust::cuda::par.on(device.stream()), thrust::counting_iterator<int64_t>(0),
+      thrust::counting_iterator<int64_t>(l.elements),
+      Judge<T>{c, l, want, magnitude, p.dtype, p.K, exact}, Tally{}, Merge{});
+  CheckResult result;
+  result.elements = static_cast<uint64_t>(l.rows) * l.cols;
+  result.wrong = t.wrong;
+  result.overwritten = t.overwritten;
+  if (t.overwritten > 0) result.overwritten_at = t.overwritten_at;
+  if (t.wrong > 0) {
+    result.row = t.worst_at / l.cols;
+    result.col = t.worst_at % l.cols;
+    T got;
+    double size;
+    device.download(&got, c + l.first + result.row * l.ld + result.col, sizeof got);
+    device.download(&result.want, want + t.worst_at, sizeof result.want);
+    device.download(&size, magnitude + t.worst_at, sizeof size);
+    result.got = static_cast<float>(got);
+    result.bound = exact ? 0 : allowed_error(p.dtype, p.K, result.want, size);
+  }
+  return result;
+}
+
+// The CPU's share: what it multiplies in about a second, inputs included.
+bool small(const Problem& p) {
+  const double M = p.M, N = p.N, K = p.K;
+  return M * N * K <= 1024.0 * 1024 * 1024 && std::max({M * N, M * K, N * K}) <= 1 << 24;
+}
+
+std::string version(int v) {  // 13000 -> "13.0"
+  return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10);
+}
+
+}  // namespace
+
+std::unique_ptr<Device> make_gpu_device(std::string& why) {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess || count == 0) {
+    cudaGetLastError();
+    why = error == cudaSuccess ? "no CUDA device" : describe(error);
+    return nullptr;
+  }
+  try {
+    auto device = std::make_unique<GpuDevice>(0);
+    cudaFuncAttributes attributes;
+    const cudaError_t usable = cudaFuncGetAttributes(&attributes, fill_kernel<float>);
+    if (usable == cudaSuccess) return device;
+    cudaGetLastError();
+    why = device->name() + " (sm_" + std::to_string(device->sm()) + "): " + describe(usable);
+  } catch (const std::bad_alloc&) {
+    why = "the GPU has no free memory";
+  } catch (const std::exception& e) {
+    why = e.what();
+  }
+  return nullptr;
+}
+
+GpuDevice& as_gpu(Device& device) {
+  if (auto* gpu = dynamic_cast<GpuDevice*>(&device)) return *gpu;
+  throw std::invalid_argument("timing needs a GPU, not the " + device.name());
+}
+
+namespace {
+
+cudaDeviceProp select(int ordinal) {
+  GEMM_CUDA(cudaSetDevice(ordinal));
+  cudaDeviceProp properties;
+  GEMM_CUDA(cudaGetDeviceProperties(&properties, ordinal));
+  return properties;
+}
+
+std::string pci_bus_id(int ordinal) {
+  char id[32];
+  GEMM_CUDA(cudaDeviceGetPCIBusId(id, sizeof id, ordinal));
+  return id;
+}
+
+}  // namespace
+
+GpuDevice::GpuDevice(int ordinal) : properties_(select(ordinal)), nvml_(pci_bus_id(ordinal)) {
+  GEMM_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+}
+
+GpuDevice::~GpuDevice() { cudaStreamDestroy(stream_); }
+
+void* GpuDevice::allocate(size_t bytes) {
+  void* p = nullptr;
+  GEMM_CUDA(cudaMalloc(&p, bytes));
+  return p;
+}
+
+// Not checked: cudaFree can only repeat an earlier kernel's failure, and destructors call this.
+void GpuDevice::release(void* p) {
+  cudaFree(p);
+  cudaGetLastError();
+}
+
+void GpuDevice::download(void* host, const void* device, size_t bytes) {
+  GEMM_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_));
+  synchronize();
+}
+
+void GpuDevice::synchronize() { GEMM_CUDA(cudaStreamSynchronize(stream_)); }
+
+void GpuDevice::fill(void* allocation, const Problem& p, Operand operand, Inputs kind,
+                     uint64_t seed) {
+  const MatrixLayout l = layout(p, operand);
+  const bool is_c = operand == Operand::C;
+  const uint32_t outside = is_c ? CANARY_BITS : NAN_BITS;
+  const bool all_nan = is_c && p.beta == 0;
+  const uint64_t matrix = matrix_seed(seed, static_cast<int>(operand));
+  constexpr int THREADS = 256;
+  const auto blocks = static_cast<unsigned>(std::min<int64_t>(
+      (l.elements + THREADS - 1) / THREADS, properties_.multiProcessorCount * 32));
+  if (p.dtype == DType::f16)
+    fill_kernel<<<blocks, THREADS, 0, stream_>>>(static_cast<__half*>(allocation), l, outside,
+                                                 all_nan, kind, matrix);
+  else
+    fill_kernel<<<blocks, THREADS, 0, stream_>>>(static_cast<float*>(allocation), l, outside,
+                                                 all_nan, kind, matrix);
+  check_cuda(cudaGetLastError(), "fill_kernel");
+}
+
+void GpuDevice::enqueue(const Rung& rung, const GemmCall& call) {
+  GemmCall on_stream = call;
+  on_stream.stream = stream_;
+  cudaGetLastError();  // what a library left behind is not this rung's
+  const auto fail = [&](const std::string& reason) {
+    throw LaunchError(rung.name + " " + to_string(rung.dtype) + ", launch: " + reason);
+  };
+  try {
+    rung.launch(on_stream);
+  } catch (const std::exception& e) {  // host code of a rung, such as cuBLAS's set-up
+    fail(e.what());
+  }
+  if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) fail(describe(error));
+}
+
+void GpuDevice::run(const Rung& rung, const GemmCall& call) {
+  enqueue(rung, call);
+  if (const cudaError_t error = cudaStreamSynchronize(stream_); error != cudaSuccess) {
+    cudaGetLastError();
+    throw LaunchError(rung.name + " " + to_string(rung.dtype) +
+                      ", while running: " + describe(error));
+  }
+}
+
+GpuReference::GpuReference(Device& device, const Problem& p)
+    : want(device, sizeof(double) * p.M * p.N), magnitude(device, sizeof(double) * p.M * p.N) {}
+
+std::unique_ptr<Reference> GpuDevice::reference(const Problem& p, Inputs kind, uint64_t seed) {
+  if (!small(p)) return gpu_reference(*this, p, kind, seed);
+  const HostReference host = cpu_reference(p, kind, seed);
+  auto on_gpu = std::make_unique<GpuReference>(*this, p);
+  const auto upload = [&](const DeviceMemory& to, const std::vector<double>& from) {
+    GEMM_CUDA(cudaMemcpyAsync(to.as<double>(), from.data(), sizeof(double) * from.size(),
+                              cudaMemcpyHostToDevice, stream_));
+  };
+  upload(on_gpu->want, host.want);
+  upload(on_gpu->magnitude, host.magnitude);
+  synchronize();  // before `host` goes
+  return on_gpu;
+}
+
+CheckResult GpuDevice::check(const void* c, const Problem& p, const Reference& reference,
+                             bool exact) {
+  const auto& on_gpu = dynamic_cast<const GpuReference&>(reference);
+  return p.dtype == DType::f16
+             ? check_matrix(*this, static_cast<const __half*>(c), p, on_gpu, exact)
+             : check_matrix(*this, static_cast<const float*>(c), p, on_gpu, exact);
+}
+
+std::map<std::string, std::string> describe_gpu(Device& device) {
+  GpuDevice& gpu = as_gpu(device);
+  const cudaDeviceProp& properties = gpu.properties();
+  int runtime = 0, driver_api = 0, major = 0, minor = 0, patch = 0;
+  GEMM_CUDA(cudaRuntimeGetVersion(&runtime));
+  GEMM_CUDA(cudaDriverGetVersion(&driver_api));
+  GEMM_CUBLAS(cublasGetProperty(MAJOR_VERSION, &major));
+  GEMM_CUBLAS(cublasGetProperty(MINOR_VERSION, &minor));
+  GEMM_CUBLAS(cublasGetProperty(PATCH_LEVEL, &patch));
+  const auto known = [](std::optional<double> value) {
+    return value ? std::to_string(std::llround(*value)) : "unknown";
+  };
+  const std::string driver = gpu.nvml().driver_version();
+  return {{"gpu", gpu.name()},
+          {"compute_capability", version(properties.major * 1000 + properties.minor * 10)},
+          {"sm_count", std::to_string(properties.multiProcessorCount)},
+          {"l2_bytes", std::to_string(properties.l2CacheSize)},
+          {"memory_bytes", std::to_string(properties.totalGlobalMem)},
+          {"driver", driver.empty() ? "unknown" : driver},
+          {"cuda_runtime", version(runtime)},
+          {"cuda_driver_api", version(driver_api)},
+          {"cublas", std::to_string(major) + "." + std::to_string(minor) + "." +
+                         std::to_string(patch)},
+          {"power_limit_w", known(gpu.nvml().power_limit_w())},
+          {"max_sm_clock_mhz", known(gpu.nvml().max_sm_clock_mhz())}};
+}
+
+}  // namespace gemm

@@ -1,0 +1,80 @@
+// The GPU as a Device, with what the timing needs beside it.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <string>
+
+#include "harness/device.h"
+#include "harness/gpu/nvml.h"
+
+namespace gemm {
+
+// Everything runs in order on one stream. Failing CUDA calls throw std::runtime_error with one line
+// that names the call; when memory runs out, std::bad_alloc.
+class GpuDevice final : public Device {
+ public:
+  explicit GpuDevice(int ordinal);
+  ~GpuDevice() override;
+  GpuDevice(const GpuDevice&) = delete;
+  GpuDevice& operator=(const GpuDevice&) = delete;
+
+  Backend backend() const override { return Backend::gpu; }
+  std::string name() const override { return properties_.name; }
+  int sm() const override { return properties_.major * 10 + properties_.minor; }
+  void* allocate(size_t bytes) override;
+  void release(void* p) override;
+  void download(void* host, const void* device, size_t bytes) override;
+  void fill(void* allocation, const Problem& p, Operand operand, Inputs kind,
+            uint64_t seed) override;  // returns before it is done, as later work waits for it
+  void run(const Rung& rung, const GemmCall& call) override;
+  std::unique_ptr<Reference> reference(const Problem& p, Inputs kind, uint64_t seed) override;
+  CheckResult check(const void* c, const Problem& p, const Reference& reference,
+                    bool exact) override;
+
+  // Launches without waiting. Throws LaunchError when the launch is refused.
+  void enqueue(const Rung& rung, const GemmCall& call);
+  void synchronize();
+
+  cudaStream_t stream() const { return stream_; }
+  const cudaDeviceProp& properties() const { return properties_; }
+  const Nvml& nvml() const { return nvml_; }
+
+ private:
+  cudaDeviceProp properties_;
+  Nvml nvml_;
+  cudaStream_t stream_ = nullptr;
+};
+
+// The GPU behind a Device. Throws std::invalid_argument for the simulator.
+GpuDevice& as_gpu(Device& device);
+
+// Device memory that frees itself.
+class DeviceMemory {
+ public:
+  DeviceMemory(Device& device, size_t bytes) : device_(device), p_(device.allocate(bytes)) {}
+  ~DeviceMemory() { device_.release(p_); }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(p_);
+  }
+
+ private:
+  Device& device_;
+  void* p_;
+};
+
+// The result that a problem should have, on the GPU: two dense M x N row-major matrices.
+struct GpuReference : Reference {
+  GpuReference(Device& device, const Problem& p);
+  DeviceMemory want, magnitude;  // of doubles
+};
+
+// Double precision on the GPU, for problems that would take the CPU too long. Checked against
+// cpu_reference on its first use. Throws std::runtime_error when the two disagree.
+std::unique_ptr<GpuReference> gpu_reference(GpuDevice& device, const Problem& p, Inputs kind,
+                                            uint64_t seed);
+
+}  // namespace gemm

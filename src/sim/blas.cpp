@@ -1,0 +1,49 @@
+#include "sim/blas.h"
+
+#include <cblas.h>
+
+#include <vector>
+
+GEMM_BUILD_NAMESPACE_BEGIN
+namespace {
+
+// A column-major half matrix as floats, columns packed.
+std::vector<float> to_float(const half* x, int64_t rows, int64_t cols, int64_t ld) {
+  std::vector<float> out(rows * cols);
+  for (int64_t col = 0; col < cols; ++col)
+    for (int64_t row = 0; row < rows; ++row) out[col * rows + row] = float(x[col * ld + row]);
+  return out;
+}
+
+CBLAS_TRANSPOSE cblas(cublasOperation_t op) {
+  return op == CUBLAS_OP_N ? CblasNoTrans : CblasTrans;
+}
+
+}  // namespace
+
+cublasStatus_t cublasGemmEx_64(cublasHandle_t, cublasOperation_t op_a, cublasOperation_t op_b,
+                               int64_t m, int64_t n, int64_t k, const float* alpha, const void* a,
+                               cudaDataType_t, int64_t lda, const void* b, cudaDataType_t,
+                               int64_t ldb, const float* beta, void* c, cudaDataType_t type,
+                               int64_t ldc, cublasComputeType_t, cublasGemmAlgo_t) {
+  if (m == 0 || n == 0) return CUBLAS_STATUS_SUCCESS;
+  if (type == CUDA_R_32F) {
+    cblas_sgemm(CblasColMajor, cblas(op_a), cblas(op_b), m, n, k, *alpha,
+                static_cast<const float*>(a), lda, static_cast<const float*>(b), ldb, *beta,
+                static_cast<float*>(c), ldc);
+    return CUBLAS_STATUS_SUCCESS;
+  }
+  const int64_t rows_a = op_a == CUBLAS_OP_N ? m : k, rows_b = op_b == CUBLAS_OP_N ? k : n;
+  const std::vector<float> fa = to_float(static_cast<const half*>(a), rows_a, m + k - rows_a, lda);
+  const std::vector<float> fb = to_float(static_cast<const half*>(b), rows_b, k + n - rows_b, ldb);
+  half* const hc = static_cast<half*>(c);
+  std::vector<float> fc = *beta == 0 ? std::vector<float>(m * n) : to_float(hc, m, n, ldc);
+  const auto packed = [](int64_t rows) { return rows > 0 ? rows : 1; };
+  cblas_sgemm(CblasColMajor, cblas(op_a), cblas(op_b), m, n, k, *alpha, fa.data(), packed(rows_a),
+              fb.data(), packed(rows_b), *beta, fc.data(), m);
+  for (int64_t col = 0; col < n; ++col)
+    for (int64_t row = 0; row < m; ++row) hc[col * ldc + row] = half(fc[col * m + row]);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+GEMM_BUILD_NAMESPACE_END

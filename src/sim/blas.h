@@ -1,0 +1,35 @@
+// The one cuBLAS call that a rung makes, for the simulator: the same column-major interface,
+// answered by OpenBLAS on the CPU. Only what v9 uses. Included by device/blas.h in the simulator's
+// builds; never beside the real cublas_v2.h.
+#pragma once
+
+#include <cstdint>
+
+#include "device/platform.h"
+
+GEMM_BUILD_NAMESPACE_BEGIN
+
+enum cublasStatus_t { CUBLAS_STATUS_SUCCESS = 0 };
+enum cublasOperation_t { CUBLAS_OP_N, CUBLAS_OP_T };
+enum cudaDataType_t { CUDA_R_32F, CUDA_R_16F };
+enum cublasComputeType_t {
+  CUBLAS_COMPUTE_32F,
+  CUBLAS_COMPUTE_32F_PEDANTIC,
+  CUBLAS_COMPUTE_32F_FAST_TF32
+};
+enum cublasGemmAlgo_t { CUBLAS_GEMM_DEFAULT };
+struct cublasHandle_t {};
+
+inline cublasHandle_t blas_handle(Stream) { return {}; }
+
+// C = alpha * op(A) * op(B) + beta * C, column-major, as cuBLAS documents it; both inputs and C of
+// the same type. A half is multiplied as the float it stands for, and C is rounded once. FAST_TF32
+// rounds nothing here: OpenBLAS has no such unit.
+cublasStatus_t cublasGemmEx_64(cublasHandle_t, cublasOperation_t op_a, cublasOperation_t op_b,
+                               int64_t m, int64_t n, int64_t k, const float* alpha, const void* a,
+                               cudaDataType_t type_a, int64_t lda, const void* b,
+                               cudaDataType_t type_b, int64_t ldb, const float* beta, void* c,
+                               cudaDataType_t type_c, int64_t ldc, cublasComputeType_t,
+                               cublasGemmAlgo_t);
+
+GEMM_BUILD_NAMESPACE_END

@@ -1,0 +1,172 @@
+// A launch: blocks handed out in order to a pool of OS threads that run nothing else.
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "sim/block.h"
+#include "sim/diagnosis.h"
+#include "sim/runtime.h"
+#include "sim/simulator.h"
+
+namespace gemm::sim {
+
+namespace {
+
+constexpr int64_t NO_BLOCK = std::numeric_limits<int64_t>::max();
+
+struct Job {
+  void (*body)(void*);
+  void* context;
+  LaunchConfig config;
+
+  std::atomic<int64_t> next = 0;                 // block
+  std::atomic<int64_t> failed_block = NO_BLOCK;  // the lowest so far; those above it need not run
+  std::mutex mutex;                              // of what follows
+  std::string failure;                           // of failed_block
+  LaunchStats stats;
+};
+
+void check(const LaunchConfig& config) {
+  const dim3 b = config.block;
+  const uint64_t threads = uint64_t{b.x} * b.y * b.z;
+  if (config.grid < 1 || config.grid > std::numeric_limits<int32_t>::max())
+    fail("launch: a grid of {} blocks; allowed: 1 to 2147483647", config.grid);
+  if (b.x < 1 || b.y < 1 || b.z < 1 || b.x > MAX_THREADS || b.y > MAX_THREADS || b.z > 64 ||
+      threads > MAX_THREADS)
+    fail("launch: a block of {} x {} x {} threads; allowed: 1 to {}, at most 64 along z", b.x, b.y,
+         b.z, MAX_THREADS);
+  if (config.smem > MAX_SHARED)
+    fail("launch: {} bytes of dynamic shared memory; allowed: up to {}", config.smem, MAX_SHARED);
+  if (config.cluster < 1 || config.cluster > 16 || config.grid % config.cluster != 0)
+    fail("launch: clusters of {} blocks in a grid of {}; allowed: 1 to 16, dividing the grid",
+         config.cluster, config.grid);
+}
+
+// Runs blocks of the job until there are none left.
+void work(Job& job, Block& block) {
+  LaunchStats stats;
+  this_thread.block = &block;
+  this_thread.block_dim = job.config.block;
+  this_thread.grid_dim = {static_cast<unsigned>(job.config.grid), 1, 1};
+  for (;;) {
+    const int64_t index = job.next.fetch_add(1, std::memory_order_relaxed);
+    // Blocks are handed out in order: all below a failed one are done or running, and finish.
+    if (index >= job.config.grid || index > job.failed_block) break;
+    this_thread.block_idx = {static_cast<unsigned>(index), 0, 0};
+    std::string failure;
+    try {
+      block.collectives.reset();
+      block.copies.reset();
+      block.shared.poison(job.config.smem);
+      block.scheduler.run(job.body, job.context, job.config.block);
+    } catch (const std::exception& e) {
+      failure = fmt::format("block {}: {}", index, e.what());
+    }
+    if (!failure.empty()) {
+      std::lock_guard lock(job.mutex);
+      if (index < job.failed_block) {
+        job.failed_block = index;
+        job.failure = std::move(failure);
+      }
+      break;
+    }
+    stats.barriers = std::max(stats.barriers, block.scheduler.barriers());
+    stats.collectives += block.collectives.count;
+    stats.copies += block.copies.count;
+    stats.copy_bytes += block.copies.bytes;
+  }
+  this_thread.block = nullptr;
+  std::lock_guard lock(job.mutex);
+  job.stats.barriers = std::max(job.stats.barriers, stats.barriers);
+  job.stats.collectives += stats.collectives;
+  job.stats.copies += stats.copies;
+  job.stats.copy_bytes += stats.copy_bytes;
+}
+
+class Pool {
+ public:
+  // Runs the job on `n` workers, and waits for them.
+  void run(Job& job, int n) {
+    while (static_cast<int>(workers_.size()) < n) {
+      const int id = static_cast<int>(workers_.size());
+      workers_.emplace_back([this, id](std::stop_token stop) { serve(stop, id); });
+    }
+    std::unique_lock lock(mutex_);
+    job_ = &job;
+    wanted_ = busy_ = n;
+    ++generation_;
+    start_.notify_all();
+    done_.wait(lock, [&] { return busy_ == 0; });
+  }
+
+ private:
+  void serve(std::stop_token stop, int id) {
+    const auto block = std::make_unique<Block>();
+    int64_t seen = 0;
+    std::unique_lock lock(mutex_);
+    while (start_.wait(lock, stop, [&] { return generation_ != seen; })) {
+      seen = generation_;
+      if (id >= wanted_) continue;
+      Job& job = *job_;
+      lock.unlock();
+      work(job, *block);
+      lock.lock();
+      if (--busy_ == 0) done_.notify_one();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable_any start_;
+  std::condition_variable done_;
+  Job* job_ = nullptr;
+  int wanted_ = 0, busy_ = 0;
+  int64_t generation_ = 0;
+  std::vector<std::jthread> workers_;  // last: they end before the rest goes
+};
+
+std::mutex launch_mutex;  // one launch at a time; of what follows
+int os_threads = 0;
+LaunchStats stats_of_last_launch;
+
+}  // namespace
+
+LaunchStats last_launch() {
+  std::lock_guard lock(launch_mutex);
+  return stats_of_last_launch;
+}
+
+void set_threads(int n) {
+  if (n < 0) fail("the simulator cannot run on {} OS threads", n);
+  std::lock_guard lock(launch_mutex);
+  os_threads = n;
+}
+
+void runtime::launch(void (*body)(void*), void* context, const LaunchConfig& config) {
+  static Pool pool;
+  if (this_thread.block != nullptr) fail("launch called inside a kernel");
+  check(config);
+  std::lock_guard lock(launch_mutex);
+  Job job{.body = body, .context = context, .config = config};
+  const int threads =
+      os_threads != 0 ? os_threads : std::max(1u, std::thread::hardware_concurrency());
+  pool.run(job, static_cast<int>(std::min<int64_t>(threads, config.grid)));
+  if (job.failed_block != NO_BLOCK) throw Error(job.failure);
+  job.stats.blocks = config.grid;
+  job.stats.threads_per_block = static_cast<int>(config.block.x * config.block.y * config.block.z);
+  stats_of_last_launch = job.stats;
+}
+
+void runtime::misaligned(const void* address, int bytes) {
+  const std::string what =
+      fmt::format("{}-byte access at {}, which is not aligned", bytes, address);
+  if (this_thread.block == nullptr) throw Error(what);
+  const Scheduler& s = this_thread.block->scheduler;
+  fail("{}: {}", s.name(s.thread()), what);
+}
+
+}  // namespace gemm::sim

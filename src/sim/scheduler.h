@@ -1,0 +1,109 @@
+// The threads of one block as fibers of one OS thread. Exactly one runs at a time, and keeps
+// running until it waits or exits; then the lowest waiting lane of its own warp that can run goes
+// on, else the next warp does. So the order is fixed, and data races show up the same way in every
+// run.
+#pragma once
+
+#include <bit>
+#include <boost/context/fiber.hpp>
+#include <cstdint>
+#include <memory>
+#include <source_location>
+#include <string>
+#include <vector>
+
+#include "sim/runtime.h"
+
+namespace gemm::sim {
+
+constexpr int MAX_THREADS = 1024, WARP = 32;
+
+// What a thread waits for, for diagnoses: `lanes` of its own warp, or, when 0, the whole block.
+struct Wait {
+  const char* what;
+  std::source_location where;
+  uint32_t lanes = 0;
+};
+
+class Scheduler {
+ public:
+  // Runs body(context) once as each of n threads. Throws Error, all threads unwound, when one
+  // throws or when those that are left can never go on.
+  void run(void (*body)(void*), void* context, dim3 shape);
+
+  // The running thread.
+  int thread() const { return running_; }
+  int warp() const { return running_ / WARP; }
+  int lane() const { return running_ % WARP; }
+
+  // Blocks the running thread until another one calls release for it.
+  void suspend(const Wait& wait);
+  // Lets these lanes of the running thread's warp go on, and then the lowest lane goes first.
+  void release(uint32_t lanes);
+  // __syncthreads
+  void barrier(std::source_location where);
+
+  // The lanes that a warp of this block has: all 32 but perhaps in the last.
+  uint32_t lanes_of(int warp) const {
+    const int count = threads_ - warp * WARP;
+    return count >= WARP ? ~0u : (1u << count) - 1;
+  }
+  std::string name(int thread) const;             // "thread 37 (warp 1, lane 5)"
+  int64_t barriers() const { return barriers_; }  // completed in the last run
+
+ private:
+  using Fiber = boost::context::fiber;
+  enum class State : uint8_t { fresh, started, exited };
+  struct Abandoned {};  // thrown through the threads of a block that failed
+  static constexpr int MAIN = MAX_THREADS, NONE = -1;
+
+  // All stacks in one reservation, of which only the pages in use cost memory.
+  class Stacks {
+   public:
+    Stacks();
+    ~Stacks();
+    boost::context::preallocated of(int thread) const;
+
+   private:
+    char* base_;
+  };
+
+  void create_fiber(int thread);
+  void run_thread(int thread);
+  void exit_thread(int thread);
+  void switch_to(int next);
+  void set_ready(int warp, uint32_t lanes) {
+    ready_[warp] |= lanes;
+    ready_warps_ |= 1u << warp;
+  }
+  int take_next(int warp);
+  std::string why_stuck() const;
+  std::string divergence() const;
+  std::string deadlock(int thread) const;
+
+  Stacks stacks_;
+  std::vector<Fiber> fibers_ = std::vector<Fiber>(MAX_THREADS + 1);  // suspended ones; MAIN's last
+  int created_ = 0;
+
+  // The block that runs.
+  void (*body_)(void*) = nullptr;
+  void* context_ = nullptr;
+  dim3 shape_;
+  int threads_ = 0;
+  int running_ = MAIN, from_ = MAIN;  // from_: who switched to running_
+  int exited_ = 0;
+  bool abandoned_ = false;
+  std::string failure_;  // the first; empty: none
+  uint32_t ready_warps_ = 0, ready_[MAX_THREADS / WARP] = {};
+  State state_[MAX_THREADS] = {};
+  const Wait* waits_[MAX_THREADS] = {};
+  uint3 index_[MAX_THREADS] = {};
+
+  // The barrier that threads are gathering at.
+  int arrived_ = 0;
+  bool same_line_ = true;
+  std::source_location line_;
+  int64_t barriers_ = 0;
+};
+
+}  // namespace gemm::sim

@@ -1,0 +1,69 @@
+#include "sim/shared_memory.h"
+
+#include <link.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "sim/block.h"
+
+namespace gemm::sim {
+
+__thread ThisThread this_thread;
+
+namespace {
+
+struct Range {
+  char *begin = nullptr, *end = nullptr;
+};
+
+// The zero-initialised part (.tbss) of the calling thread's TLS block of the main program, which
+// dl_iterate_phdr reports first. __shared__ variables have no initialiser, so all are in it.
+int find_tbss(dl_phdr_info* module, size_t, void* result) {
+  for (int i = 0; i < module->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = module->dlpi_phdr[i];
+    if (segment.p_type != PT_TLS || module->dlpi_tls_data == nullptr) continue;
+    char* tls = static_cast<char*>(module->dlpi_tls_data);
+    *static_cast<Range*>(result) = {tls + segment.p_filesz, tls + segment.p_memsz};
+  }
+  return 1;  // no further modules
+}
+
+constexpr std::align_val_t ALIGNMENT{1024};  // as the TMA swizzles want it
+
+}  // namespace
+
+SharedMemory::SharedMemory() : dynamic_(static_cast<char*>(operator new(MAX_SHARED, ALIGNMENT))) {
+  Range range;
+  dl_iterate_phdr(find_tbss, &range);
+  static_begin_ = range.begin;
+  static_end_ = range.end;
+}
+
+SharedMemory::~SharedMemory() { operator delete(dynamic_, ALIGNMENT); }
+
+void SharedMemory::poison(size_t dynamic_bytes) {
+  dynamic_bytes_ = dynamic_bytes;
+  std::memset(dynamic_, 0xff, dynamic_bytes);
+  // this_thread lies in the range, and stays.
+  char* keep = reinterpret_cast<char*>(&this_thread);
+  char* keep_begin = std::clamp(keep, static_begin_, static_end_);
+  char* keep_end = std::clamp(keep + sizeof(ThisThread), static_begin_, static_end_);
+  std::memset(static_begin_, 0xff, keep_begin - static_begin_);
+  std::memset(keep_end, 0xff, static_end_ - keep_end);
+}
+
+bool SharedMemory::contains(const void* p, size_t bytes) const {
+  const char* begin = static_cast<const char*>(p);
+  const auto within = [&](const char* b, const char* e) {
+    return begin >= b && begin + bytes <= e;
+  };
+  return within(static_begin_, static_end_) || within(dynamic_, dynamic_ + dynamic_bytes_);
+}
+
+// ------------------------------------------------------------------------------------------------
+
+void* runtime::dynamic_shared() { return current_block("dynamic_shared").shared.dynamic(); }
+
+}  // namespace gemm::sim

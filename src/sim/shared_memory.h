@@ -1,0 +1,37 @@
+// A block's shared memory. Static: kernels declare `static thread_local` variables (the __shared__
+// macro), so it lies in the calling OS thread's TLS block of the main program, among whatever else
+// that program keeps there. Dynamic: a buffer of the OS thread that runs the block.
+//
+// All of it is filled with 0xFF before each block: NaN as float and as half. That is why OS threads
+// that run blocks run nothing else, why the simulator keeps its one thread_local variable (which is
+// left out) small, and why kernels must be linked into the main program, not into a shared library.
+#pragma once
+
+#include <cstddef>
+
+namespace gemm::sim {
+
+constexpr size_t MAX_SHARED = 227 * 1024;  // bytes a block, on Hopper
+
+class SharedMemory {
+ public:
+  // Of the calling OS thread.
+  SharedMemory();
+  ~SharedMemory();
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+  // Sets the size of the dynamic part and fills everything.
+  void poison(size_t dynamic_bytes);
+  // Whether all of these bytes are shared memory.
+  bool contains(const void* p, size_t bytes) const;
+  void* dynamic() const { return dynamic_; }
+  size_t dynamic_size() const { return dynamic_bytes_; }
+
+ private:
+  char *static_begin_ = nullptr, *static_end_ = nullptr;
+  char* dynamic_;
+  size_t dynamic_bytes_ = 0;
+};
+
+}  // namespace gemm::sim
