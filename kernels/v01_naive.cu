@@ -2,8 +2,10 @@
 //
 // before: the serial program is three nested loops, M * N * K steps one after the other
 // idea:   the two outer loops disappear: every (m, n) gets a thread of its own; neighbours in a
-// warp get neighbouring columns watch:  a warp reads 1 sector of A (all lanes the same element) and
-// 4 of B (32 neighbours) for 32 multiply-adds needs:  any GPU
+//         warp get neighbouring columns
+// watch:  a warp reads 1 sector of A (all lanes the same element) and 4 of B (32 neighbours) for 32
+//         multiply-adds
+// needs:  any GPU
 #include "rung.h"
 
 namespace {

@@ -1,8 +1,10 @@
 // v1u uncoalesced: v1 with the two thread indices swapped, to see what coalescing is worth.
 //
 // before: v1's warp walks along a row of C: its loads of B and its stores of C touch 4 sectors a
-// request idea:   a warp walks down a column of C instead; not one multiply-add more or less watch:
-// 32 sectors a request for A and for C, of which each thread uses 4 bytes needs:  any GPU
+//         request
+// idea:   a warp walks down a column of C instead; not one multiply-add more or less
+// watch:  32 sectors a request for A and for C, of which each thread uses 4 bytes
+// needs:  any GPU
 #include "device/epilogue.cuh"
 #include "rung.h"
 

@@ -1,9 +1,12 @@
 // v4 remapped copies: the flat thread id decides what a thread copies.
 //
 // before: v3 copies with its compute mapping: 8 of 32 lanes work on A, and B's columns are read 4
-// apart idea:   copying and computing need not agree: for the copy, neighbours in `tid` take
-// neighbouring elements of a row watch:  every lane copies, every sector is used whole: 4 a request
-// for A (4 rows of 32 bytes) and for B (128 bytes in a row) needs:  any GPU
+//         apart
+// idea:   copying and computing need not agree: for the copy, neighbours in `tid` take neighbouring
+//         elements of a row
+// watch:  every lane copies, every sector is used whole: 4 a request for A (4 rows of 32 bytes) and
+//         for B (128 bytes in a row)
+// needs:  any GPU
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"

@@ -2,11 +2,10 @@
 //
 // before: v4 needs one load instruction, one address and one bounds check for every 4 bytes
 // idea:   16 bytes a thread and request: a quarter of the instructions, and of the requests; with 8
-// x 8 elements a thread,
-//         256 threads copy exactly one vector each of A and of B
+//         x 8 elements a thread, 256 threads copy exactly one vector each of A and of B
 // watch:  registers: 64 accumulators a thread leave room for 2 blocks on an SM; and shared memory,
-// now read with conflicts needs:  any GPU; a second, narrow kernel serves rows that are not whole
-// aligned 16-byte groups
+//         now read with conflicts
+// needs:  any GPU; a second, narrow kernel serves rows that are not whole aligned 16-byte groups
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"

@@ -1,13 +1,13 @@
 // v6 bank conflicts: A transposed in shared memory, thread tiles interleaved.
 //
 // before: in v5 the 2 rows of A that a warp reads lie 64 words apart (2-way), its 16 columns of B 8
-// words apart (4-way) idea:   sA becomes [BK][BM], so that rows are neighbours; thread (tm, tn)
-// takes rows tm, tm + 16, ... and columns tn, tn + 16,
-//         ..., so that lanes read neighbouring words. Transposing alone would mend A's 2 rows, and
-//         nothing of B
+//         words apart (4-way)
+// idea:   sA becomes [BK][BM], so that rows are neighbours; thread (tm, tn) takes rows tm, tm + 16,
+//         ... and columns tn, tn + 16, ..., so that lanes read neighbouring words. Transposing
+//         alone would mend A's 2 rows, and nothing of B
 // watch:  conflicts move to where A is stored; one 16-byte group of padding a row keeps those
-// stores apart needs:  any GPU; a second, narrow kernel serves rows that are not whole aligned
-// 16-byte groups
+//         stores apart
+// needs:  any GPU; a second, narrow kernel serves rows that are not whole aligned 16-byte groups
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"

@@ -2,12 +2,11 @@
 //
 // before: v6 reads shared memory 4 bytes at a time: 16 loads for 64 multiply-adds
 // idea:   C is a sum of outer products, one a k: a column of A's tile times a row of B's. Each
-// thread reads its 8 + 8 values
-//         of that column and row first, by two 128-bit loads each, then does 64 multiply-adds
-//         without touching memory
+//         thread reads its 8 + 8 values of that column and row first, by two 128-bit loads each,
+//         then does 64 multiply-adds without touching memory
 // watch:  4 load instructions instead of 16; the thread tile is interleaved by 16-byte groups,
-// still without a conflict needs:  any GPU; a second, narrow kernel serves rows that are not whole
-// aligned 16-byte groups
+//         still without a conflict
+// needs:  any GPU; a second, narrow kernel serves rows that are not whole aligned 16-byte groups
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"

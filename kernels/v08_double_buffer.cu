@@ -1,12 +1,11 @@
 // v8 double buffering: the next K slice is fetched while this one is multiplied.
 //
 // before: v7 stops at two barriers a slice, and waits out the whole latency of global memory
-// between them idea:   two buffers. The next slice travels from global memory to registers while
-// this one is multiplied, and is committed to
-//         the other buffer afterwards
+//         between them
+// idea:   two buffers. The next slice travels from global memory to registers while this one is
+//         multiplied, and is committed to the other buffer afterwards
 // watch:  one barrier a slice instead of two: nobody writes the buffer that is being read, so
-// nothing has to be kept from
-//         overwriting it; 8 more registers and twice the shared memory
+//         nothing has to be kept from overwriting it; 8 more registers and twice the shared memory
 // needs:  any GPU; a second, narrow kernel serves rows that are not whole aligned 16-byte groups
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"

@@ -2,13 +2,11 @@
 //
 // before: v8 is as far as one idea at a time has come on CUDA cores
 // idea:   cuBLAS is column-major. A row-major matrix read column by column is its transpose, so
-// row-major C = A B is
-//         column-major C' = B' A': the operands change places, M and N too, and nothing is copied
-//         or transposed
+//         row-major C = A B is column-major C' = B' A': the operands change places, M and N too,
+//         and nothing is copied or transposed
 // watch:  the compute type: 32F accumulates halves in float and keeps floats off the tensor cores;
-// FAST_TF32 is the one that does not.
-//         cuBLASLt's best of up to 32 heuristics is timed beside it, and the better of the two is
-//         everyone's baseline
+//         FAST_TF32 is the one that does not. cuBLASLt's best of up to 32 heuristics is timed
+//         beside it, and the better of the two is everyone's baseline
 // needs:  any GPU; in the simulator the same call is answered by OpenBLAS
 #include <algorithm>
 

@@ -1,15 +1,14 @@
 // v10 tensor cores: one mma.sync computes a 16 x 8 tile of C with a whole warp.
 //
 // before: v8 issues one instruction for 32 multiply-adds; f16 gains nothing, for every half is
-// first converted to float idea:   mma.sync multiplies 16 x 8 x 16 halves (16 x 8 x 8 tf32) in one
-// instruction; its operands are spread over the 32 lanes
-//         in 32-bit words, two consecutive k of f16 or one tf32 value each, and with such words
-//         both types have one layout
+//         first converted to float
+// idea:   mma.sync multiplies 16 x 8 x 16 halves (16 x 8 x 8 tf32) in one instruction; its operands
+//         are spread over the 32 lanes in 32-bit words, two consecutive k of f16 or one tf32 value
+//         each, and with such words both types have one layout
 // watch:  shared memory again: 24 word loads feed 16 mma; strides of 4 and 8 words modulo 32 keep
-// every fragment load free of
-//         conflicts; B is packed in pairs of k on its way in
+//         every fragment load free of conflicts; B is packed in pairs of k on its way in
 // needs:  sm_80; tf32 keeps 10 mantissa bits: labelled tf32, not single precision; a narrow kernel
-// for unaligned rows
+//         for unaligned rows
 #include "device/epilogue.cuh"
 #include "device/ptx.cuh"
 #include "device/tile_copy.cuh"

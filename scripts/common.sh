@@ -1,8 +1,7 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # What setup.sh, build and the two README commands share; sourced, never run.
 set -euo pipefail
 
-# shellcheck disable=SC2034  # used by those that source this file
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 python=$root/.venv/bin/python
 cd "$root"

@@ -19,7 +19,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Optional
+from typing import Callable, Optional
 
 import ladder
 import ladder_diff
@@ -40,13 +40,13 @@ class Embedder:
 
     def content(self, kind: str, args: list[str], page: Path) -> str:
         """What belongs between the marker <!-- embed:kind args --> of `page` and its end."""
-        fillers = {
+        fillers: dict[str, tuple[Callable[..., str], int]] = {
             "region": (self.region, 2),
             "header": (self.header, 1),
             "diff": (self.diff, 1),
             "row": (self.row, 1),
-            "table": (self.table, 0),
-            "index": (self.index, 0),
+            "table": (lambda: self.table(page), 0),
+            "index": (lambda: self.index(page), 0),
             "conditions": (self.conditions, 0),
         }
         if kind not in fillers:
@@ -54,7 +54,7 @@ class Embedder:
         filler, count = fillers[kind]
         if len(args) != count:
             raise BadInput(f"{len(args)} arguments where embed:{kind} takes {count}")
-        return filler(*args, page) if kind in ("table", "index") else filler(*args)
+        return filler(*args)
 
     # Code
 
@@ -95,8 +95,10 @@ class Embedder:
 
     def row(self, wanted: str) -> str:
         rung = ladder.find_rung(self.rungs, wanted)
-        lines = ["| 4096 x 4096 x 4096 | TFLOPS, median (p10 - p90) | of cuBLAS | of the card's limit | gain |",
-                 "|---|---|---|---|---|"]
+        lines = [
+            "| 4096 x 4096 x 4096 | TFLOPS, median (p10 - p90) | of cuBLAS | of its limit | gain |",
+            "|---|---|---|---|---|",
+        ]
         for dtype in rung.dtypes:
             point = self.at(rung, dtype)
             if not (point and self.results):
@@ -107,18 +109,27 @@ class Embedder:
             lines.append(
                 f"| {dtype} | {tflops(point.tflops)} ({tflops(point.p10)} - {tflops(point.p90)}) "
                 f"| {100 * point.ratio:.1f} % ({point.baseline_name}, {tflops(point.baseline)}) "
-                + (f"| {100 * point.tflops / peak[0]:.1f} % ({peak[1]}, {tflops(peak[0])}) " if peak else "| ")
+                + (
+                    f"| {100 * point.tflops / peak[0]:.1f} % ({peak[1]}, {tflops(peak[0])}) "
+                    if peak
+                    else "| "
+                )
                 + (f"| {times(gain)} {rung.prev} |" if gain else "| |")
             )
         return "\n".join(lines)
 
     def table(self, page: Path) -> str:
-        lines = ["| rung | idea | f32 TFLOPS | of cuBLAS | f16 TFLOPS | of cuBLAS |",
-                 "|---|---|---:|---:|---:|---:|"]
+        lines = [
+            "| rung | idea | f32 TFLOPS | of cuBLAS | f16 TFLOPS | of cuBLAS |",
+            "|---|---|---:|---:|---:|---:|",
+        ]
         for rung in self.rungs:
             cells = [f"[{rung.id}]({link(rung.path, page)})", rung.idea]
             # A rung that multiplies floats in TF32 stands in the f32 columns, labelled.
-            for dtype in ("tf32" if "f32" not in rung.dtypes and "tf32" in rung.dtypes else "f32", "f16"):
+            for dtype in (
+                "tf32" if "f32" not in rung.dtypes and "tf32" in rung.dtypes else "f32",
+                "f16",
+            ):
                 point = self.at(rung, dtype)
                 if dtype not in rung.dtypes:
                     cells += ["", ""]
@@ -178,7 +189,9 @@ def fill(page: Path, embedder: Embedder) -> tuple[str, list[str]]:
         if not marker:
             continue
         try:
-            end = next((j for j in range(i, len(lines)) if lines[j] == END or MARKER.match(lines[j])), i)
+            end = next(
+                (j for j in range(i, len(lines)) if lines[j] == END or MARKER.match(lines[j])), i
+            )
             if lines[end : end + 1] != [END]:
                 raise BadInput(f"no {END} after it")
             new = embedder.content(marker[1], marker[2].split(), page).split("\n")

@@ -34,7 +34,7 @@ def fail(message: object) -> NoReturn:
 # Rungs
 # --------------------------------------------------------------------------------------------------
 
-NAME = re.compile(r"v(\d+)([a-z]?)_[a-z0-9_]+")
+NAME = re.compile(r"v\d+[a-z]?_[a-z0-9_]+")
 TOKEN = re.compile(  # a comment, or something inside which "//" starts none
     r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*'""", re.DOTALL
 )
@@ -59,14 +59,12 @@ class Rung:
         return self.name.split("_")[0]
 
     @property
-    def id(self) -> str:  # v5
-        number, letter = NAME.fullmatch(self.name).groups()
-        return f"v{int(number)}{letter}"
+    def order(self) -> tuple[int, str]:  # (5, ""); v1u: (1, "u")
+        return int(re.sub(r"\D", "", self.tag)), re.sub(r"v\d+", "", self.tag)
 
     @property
-    def order(self) -> tuple[int, str]:
-        number, letter = NAME.fullmatch(self.name).groups()
-        return int(number), letter
+    def id(self) -> str:  # v5
+        return "v{}{}".format(*self.order)
 
     @property
     def chapter(self) -> Path:
@@ -108,8 +106,8 @@ def find_rung(rungs: list[Rung], wanted: str) -> Rung:
 
 def region(source: str, name: str) -> Optional[str]:
     """What stands between // [region name] and // [/region name], or None."""
-    pattern = rf"^[ \t]*// \[region {re.escape(name)}\][^\n]*\n(.*?)^[ \t]*// \[/region {re.escape(name)}\]"
-    found = re.search(pattern, source, re.DOTALL | re.MULTILINE)
+    begin, end = (rf"^[ \t]*// \[{slash}region {re.escape(name)}\]" for slash in ("", "/"))
+    found = re.search(rf"{begin}[^\n]*\n(.*?){end}", source, re.DOTALL | re.MULTILINE)
     return found[1] if found else None
 
 
@@ -195,9 +193,12 @@ def load_results(path: Path) -> Results:
             try:
                 point = Point(
                     shape,
-                    *(float(entry[k]) for k in ("TFLOPS", "TFLOPS_p10", "TFLOPS_p90", "baseline_TFLOPS")),
-                    entry.get("label") or "cuBLAS",
-                    float(entry["ratio"]),
+                    tflops=float(entry["TFLOPS"]),
+                    p10=float(entry["TFLOPS_p10"]),
+                    p90=float(entry["TFLOPS_p90"]),
+                    baseline=float(entry["baseline_TFLOPS"]),
+                    baseline_name=entry.get("label") or "cuBLAS",
+                    ratio=float(entry["ratio"]),
                 )
             except KeyError as missing:
                 raise BadInput(f"{path}: {entry['name']} has no {missing}") from None

@@ -83,7 +83,9 @@ def local_functions(lines: list[Line]) -> dict[str, tuple[int, int]]:
     return found
 
 
-def moved_functions(prev: list[Line], rung: list[Line], device_code: str) -> dict[str, tuple[int, int]]:
+def moved_functions(
+    prev: list[Line], rung: list[Line], device_code: str
+) -> dict[str, tuple[int, int]]:
     kept = local_functions(rung)
     return {
         name: span
@@ -99,11 +101,15 @@ def diff(rung: Rung, rungs: list[Rung], device_code: str) -> Diff:
     gone = {i for first, last in moved.values() for i in range(first, last)}
     old = [line for i, line in enumerate(old) if i not in gone]
 
-    matcher = difflib.SequenceMatcher(None, [l.key for l in old], [l.key for l in new], autojunk=False)
+    matcher = difflib.SequenceMatcher(
+        None, [l.key for l in old], [l.key for l in new], autojunk=False
+    )
     text = [f"--- {prev.name}.cu", f"+++ {rung.name}.cu"]
     for group in matcher.get_grouped_opcodes(2):
-        text.append(f"@@ -{group[0][1] + 1},{group[-1][2] - group[0][1]}"
-                    f" +{group[0][3] + 1},{group[-1][4] - group[0][3]} @@")
+        text.append(
+            f"@@ -{group[0][1] + 1},{group[-1][2] - group[0][1]}"
+            f" +{group[0][3] + 1},{group[-1][4] - group[0][3]} @@"
+        )
         for op, i1, i2, j1, j2 in group:
             if op == "equal":
                 text += [" " + line.text for line in new[j1:j2]]
@@ -118,7 +124,9 @@ def diff(rung: Rung, rungs: list[Rung], device_code: str) -> Diff:
         in_idea = sum(line.idea for line in new[j1:j2])
         out = j2 - j1 - in_idea
         size = max(i2 - i1, j2 - j1)
-        inside_idea = in_idea > 0 or (j1 == j2 and 0 < j1 < len(new) and new[j1 - 1].idea and new[j1].idea)
+        inside_idea = in_idea > 0 or (
+            j1 == j2 and 0 < j1 < len(new) and new[j1 - 1].idea and new[j1].idea
+        )
         if not inside_idea:
             outside += size
         elif out == 0:
@@ -147,11 +155,19 @@ def main() -> None:
     rungs, device_code = load_rungs(), device_sources()
     chosen = [r for r in rungs if r.prev] if args.all else [find_rung(rungs, args.rung)]
     if not chosen[0].prev:
-        raise BadInput(f"{chosen[0].id} is the first rung: there is nothing before it to compare with")
+        raise BadInput(
+            f"{chosen[0].id} is the first rung: there is nothing before it to compare with"
+        )
     diffs = [diff(r, rungs, device_code) for r in chosen]
     if args.json:
         sizes = [
-            {"rung": d.rung.id, "prev": d.prev.id, "idea": d.idea, "outside": d.outside, "moved": d.moved}
+            {
+                "rung": d.rung.id,
+                "prev": d.prev.id,
+                "idea": d.idea,
+                "outside": d.outside,
+                "moved": d.moved,
+            }
             for d in diffs
         ]
         print(json.dumps(sizes, indent=2))
@@ -160,7 +176,9 @@ def main() -> None:
         if not args.all:
             print(d.text)
         print(f"{d.rung.id} against {d.prev.id}: {d.summary()}")
-    print(f"(lines = max(added, removed) a hunk; the aim for v2-v8: <= {AIM_IDEA} and <= {AIM_OUTSIDE})")
+    print(
+        f"(a hunk counts max(added, removed); the aim, v2-v8: <= {AIM_IDEA} and <= {AIM_OUTSIDE})"
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Starts a rung: kernels/<name>.cu, a renamed copy of the rung before, and its chapter beside it.
 
-  new_rung.py v11_warp_tiling --prev v8
+new_rung.py v11_warp_tiling --prev v8
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def kernel_source(prev: Rung, rung: Rung, title: str) -> str:
 
 def create(root: Path, name: str, prev_id: str) -> Rung:
     if not NAME.fullmatch(name):
-        raise BadInput(f"'{name}': a rung is named like v11_warp_tiling (v, number, lower case words)")
+        raise BadInput(
+            f"'{name}': a rung is named like v11_warp_tiling (v, number, lower case words)"
+        )
     rungs = ladder.load_rungs(root)
     prev = ladder.find_rung(rungs, prev_id)
     rung = Rung(root / "kernels" / f"{name}.cu", "", prev.id, "", ())

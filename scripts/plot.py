@@ -59,7 +59,7 @@ def color(rungs: list[Rung], rung: Rung, dtype: str) -> tuple[float, ...] | str:
     """Along the ladder from dark to light: monotonic in lightness, so safe for the colour-blind."""
     if dtype == "tf32":
         return TF32
-    return matplotlib.colormaps["viridis"](0.88 * rungs.index(rung) / max(1, len(rungs) - 1))
+    return matplotlib.colormaps["viridis"](0.8 * rungs.index(rung) / max(1, len(rungs) - 1))
 
 
 def label(rung: Rung, dtype: str) -> str:
@@ -74,7 +74,8 @@ def cubes(points: dict[Shape, Point]) -> dict[int, Point]:
 def without_gaps(sizes: list[int], points: dict[int, Point], field: str) -> list[float]:
     """The field at every size of the figure; nan, which breaks a line, where there is none."""
     return [
-        getattr(points[s], field) if s in points and not points[s].reason else math.nan for s in sizes
+        getattr(points[s], field) if s in points and not points[s].reason else math.nan
+        for s in sizes
     ]
 
 
@@ -88,7 +89,9 @@ def titles(fig: Figure, results: Results, title: str) -> None:
 # --------------------------------------------------------------------------------------------------
 
 
-def draw_baseline(ax: Axes, sizes: list[int], all_points: list[dict[int, Point]], dtype: str) -> None:
+def draw_baseline(
+    ax: Axes, sizes: list[int], all_points: list[dict[int, Point]], dtype: str
+) -> None:
     """cuBLAS, timed beside every rung: the median of those measurements."""
     median = []
     for size in sizes:
@@ -106,9 +109,13 @@ def draw_limit(ax: Axes, results: Results, dtype: str) -> None:
         ax.axhline(peak[0], color=tone, linewidth=1, linestyle=":")
         ax.annotate(
             f"{peak[1]} limit of this card, measured: {peak[0]:.0f}",
-            (0.005, peak[0]), xycoords=("axes fraction", "data"), textcoords="offset points",
-            xytext=(0, 3), fontsize=8, color=tone,
-        )  # fmt: skip
+            (0.005, peak[0]),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            xytext=(0, 3),
+            fontsize=8,
+            color=tone,
+        )
 
 
 def draw_gaps(ax: Axes, gaps: list[tuple[Series, dict[int, str]]], rungs: list[Rung]) -> None:
@@ -126,8 +133,16 @@ def draw_gaps(ax: Axes, gaps: list[tuple[Series, dict[int, str]]], rungs: list[R
     for side in ("left", "bottom"):
         ax.spines[side].set_visible(False)
     caption = "x = no measurement.  " + "   ".join(f"({i}) {r}" for i, r in enumerate(reasons, 1))
-    ax.annotate(caption, (0, 0), xycoords="axes fraction", textcoords="offset points",
-                xytext=(0, -6), fontsize=8, color=GREY, va="top")  # fmt: skip
+    ax.annotate(
+        caption,
+        (0, 0),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        xytext=(0, -6),
+        fontsize=8,
+        color=GREY,
+        va="top",
+    )
 
 
 def draw_tflops(results: Results, rungs: list[Rung], figure: str) -> Optional[Figure]:
@@ -150,15 +165,20 @@ def draw_tflops(results: Results, rungs: list[Rung], figure: str) -> Optional[Fi
     strip = 0.17 * len(gaps)
     fig = plt.figure(figsize=(10, 6 + strip + (0.4 if gaps else 0)))
     height = fig.get_figheight()
-    ax = fig.add_axes((0.065, (1.0 + strip) / height, 0.665, (height - 1.7 - strip) / height))
+    ax = fig.add_axes((0.075, (1.0 + strip) / height, 0.655, (height - 1.7 - strip) / height))
     titles(fig, results, f"{TITLES[figure]} GEMM, square matrices, row-major: TFLOPS against size")
 
     for rung, dtype in series:
         here, tone = points[rung.name, dtype], color(rungs, rung, dtype)
         ax.plot(
-            sizes, without_gaps(sizes, here, "tflops"), color=tone, linewidth=1.4, markersize=5,
-            marker=MARKERS[rungs.index(rung) % len(MARKERS)], label=label(rung, dtype),
-        )  # fmt: skip
+            sizes,
+            without_gaps(sizes, here, "tflops"),
+            color=tone,
+            linewidth=1.4,
+            markersize=5,
+            marker=MARKERS[rungs.index(rung) % len(MARKERS)],
+            label=label(rung, dtype),
+        )
         low, high = without_gaps(sizes, here, "p10"), without_gaps(sizes, here, "p90")
         ax.fill_between(sizes, low, high, color=tone, alpha=0.25, linewidth=0)
     for dtype in FIGURE_DTYPES[figure]:
@@ -171,7 +191,9 @@ def draw_tflops(results: Results, rungs: list[Rung], figure: str) -> Optional[Fi
     ax.set_yscale("log")
     bottom, top = ax.get_ylim()
     ax.set_ylim(bottom, top * 1.15)
-    ticks = [s for s in sizes if not s & (s - 1)] or sizes  # powers of two; all are marked below them
+    ticks = [
+        s for s in sizes if not s & (s - 1)
+    ] or sizes  # powers of two; all are marked below them
     ax.xaxis.set_major_locator(FixedLocator(ticks))
     ax.xaxis.set_minor_locator(FixedLocator(sizes))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.0f}"))
@@ -184,7 +206,7 @@ def draw_tflops(results: Results, rungs: list[Rung], figure: str) -> Optional[Fi
     ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8.5)
 
     if gaps:
-        below = fig.add_axes((0.065, 0.4 / height, 0.665, strip / height), sharex=ax)
+        below = fig.add_axes((0.075, 0.4 / height, 0.655, strip / height), sharex=ax)
         below.tick_params(axis="x", which="both", length=0, labelbottom=False)
         draw_gaps(below, gaps, rungs)
     return fig
@@ -201,13 +223,21 @@ def draw_ladder(results: Results, rungs: list[Rung], figure: str) -> Optional[Fi
     fig = plt.figure(figsize=(10, 1.5 + 0.36 * len(series)))
     height = fig.get_figheight()
     ax = fig.add_axes((0.215, 0.5 / height, 0.755, (height - 1.2) / height))
-    titles(fig, results, f"{TITLES[figure]} at {' x '.join(map(str, REFERENCE_SHAPE))}: % of cuBLAS")
+    titles(
+        fig, results, f"{TITLES[figure]} at {' x '.join(map(str, REFERENCE_SHAPE))}: % of cuBLAS"
+    )
     for row, (rung, dtype) in enumerate(series):
         point = results.at(rung, dtype)
         if not point:
             known = results.points[rung.name, dtype].get(REFERENCE_SHAPE)
-            ax.text(0.5, row, f"x  {known.reason if known else 'not part of the run'}", va="center",
-                    fontsize=9, color=GREY)  # fmt: skip
+            ax.text(
+                0.5,
+                row,
+                f"x  {known.reason if known else 'not part of the run'}",
+                va="center",
+                fontsize=9,
+                color=GREY,
+            )
             continue
         percent = 100 * point.ratio
         hatch = "//" if dtype == "tf32" else None
@@ -216,15 +246,21 @@ def draw_ladder(results: Results, rungs: list[Rung], figure: str) -> Optional[Fi
         step = f"   x{gain:.2f} over {rung.prev}" if gain else ""
         text = f"{percent:.1f} %   {point.tflops:.1f} TFLOPS{step}"
         inside = percent > 65
-        ax.text(percent + (-1 if inside else 1), row, text, va="center", fontsize=9,
-                ha="right" if inside else "left", color="black",
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.2})  # fmt: skip
+        ax.text(
+            percent + (-1 if inside else 1),
+            row,
+            text,
+            va="center",
+            fontsize=9,
+            ha="right" if inside else "left",
+            color="black",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.2},
+        )
     ax.axvline(100, color="black", linewidth=1.2)
     ax.set_xlim(0, max(105.0, *(105 * p.ratio for s in series for p in [results.at(*s)] if p)))
     ax.set_ylim(len(series) - 0.4, -0.6)
     ax.set_yticks(range(len(series)), [label(*s) for s in series], fontsize=9)
-    ax.set_xlabel("% of cuBLAS or cuBLASLt, the better, timed in turn with the rung; TF32 against TF32"
-                  if figure == "f32" else "% of cuBLAS or cuBLASLt, the better, timed in turn with the rung")  # fmt: skip
+    ax.set_xlabel("% of the better of cuBLAS and cuBLASLt at the same precision, timed in turn")
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="y", visible=False)
     return fig
@@ -273,7 +309,14 @@ def main() -> None:
             continue
         stale = True
         if args.check:
-            print(f"{name}: " + ("no results to draw it from" if wanted is None else "stale" if have else "missing"))
+            print(
+                f"{name}: "
+                + (
+                    "no results to draw it from"
+                    if wanted is None
+                    else "stale" if have else "missing"
+                )
+            )
         elif wanted is None:
             path.unlink()
             print(f"{name}: removed, no results to draw it from")

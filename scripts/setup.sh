@@ -17,18 +17,18 @@ install_packages() {
   local installed missing
   installed=$(dpkg-query --show --showformat='${db:Status-Status} ${Package}\n' \
     "${packages[@]}" 2>/dev/null | sed -n 's/^installed //p' || true)
-  missing=$(comm -23 <(printf '%s\n' "${packages[@]}" | sort) <(sort <<<"$installed"))
-  [[ -n $missing ]] || return 0
+  mapfile -t missing < <(comm -23 <(printf '%s\n' "${packages[@]}" | sort) <(sort <<<"$installed"))
+  ((${#missing[@]})) || return 0
 
-  say "installing packages:" $missing
+  say "installing packages: ${missing[*]}"
   local as_root=()
   if [[ $EUID -ne 0 ]]; then
-    command -v sudo >/dev/null || die "not root and no sudo; as root: apt-get install" $missing
+    command -v sudo >/dev/null || die "not root and no sudo; as root: apt-get install ${missing[*]}"
     as_root=(sudo)
   fi
   "${as_root[@]}" apt-get update -qq
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y \
-    --no-install-recommends -o DPkg::Lock::Timeout=300 $missing >/dev/null
+    --no-install-recommends -o DPkg::Lock::Timeout=300 "${missing[@]}" >/dev/null
 }
 
 install_python() {

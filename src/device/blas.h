@@ -12,6 +12,9 @@ GEMM_BUILD_NAMESPACE_BEGIN
 // Throws std::runtime_error or std::bad_alloc when cuBLAS cannot be set up. Not thread-safe.
 cublasHandle_t blas_handle(Stream stream);
 
+// Throws std::runtime_error with cuBLAS's own words unless the call succeeded.
+void blas_check(cublasStatus_t status);
+
 GEMM_BUILD_NAMESPACE_END
 #else
 #include "sim/blas.h"

@@ -60,7 +60,4 @@ std::unique_ptr<Device> make_sim_device();
 // Null when there is no usable GPU (or no CUDA in this build); `why` then says so in a few words.
 std::unique_ptr<Device> make_gpu_device(std::string& why);
 
-// Why `rung` cannot take this problem on this device; empty when it can.
-std::string unmet_need(const Rung& rung, const Problem& p, const Device& device);
-
 }  // namespace gemm

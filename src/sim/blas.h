@@ -21,6 +21,7 @@ enum cublasGemmAlgo_t { CUBLAS_GEMM_DEFAULT };
 struct cublasHandle_t {};
 
 inline cublasHandle_t blas_handle(Stream) { return {}; }
+inline void blas_check(cublasStatus_t) {}
 
 // C = alpha * op(A) * op(B) + beta * C, column-major, as cuBLAS documents it; both inputs and C of
 // the same type. A half is multiplied as the float it stands for, and C is rounded once. FAST_TF32

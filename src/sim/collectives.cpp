@@ -24,29 +24,38 @@ std::string describe(const Arrival& a) {
 
 }  // namespace
 
-void Collectives::join(Scheduler& scheduler, const Op& op, uint32_t mask,
-                       std::source_location where, void* operands) {
+// Throws when what the running thread brings is wrong in itself or does not fit what waits.
+void Collectives::check(const Scheduler& scheduler, const Warp& warp) {
   const int self = scheduler.thread(), lane = scheduler.lane();
+  const uint32_t lanes = scheduler.lanes_of(scheduler.warp());
+  const Arrival& arrival = warp.arrivals[lane];
+  if ((arrival.mask >> lane & 1) == 0)
+    fail("{}: {} does not name its own lane", scheduler.name(self), describe(arrival));
+  if ((arrival.mask & ~lanes) != 0)
+    fail("{}: {} names lane {}, but the warp has only {} threads", scheduler.name(self),
+         describe(arrival), std::countr_zero(arrival.mask & ~lanes), std::popcount(lanes));
+  for (uint32_t rest = warp.pending; rest != 0; rest &= rest - 1) {
+    const int l = std::countr_zero(rest);
+    const Arrival& other = warp.arrivals[l];
+    if (((other.mask >> lane & 1) != 0 || (arrival.mask >> l & 1) != 0) && !agree(arrival, other))
+      fail("the lanes of a warp disagree: {} calls {}, but {} waits at {}", scheduler.name(self),
+           describe(arrival), scheduler.name(self - lane + l), describe(other));
+  }
+}
+
+GEMM_SIM_INLINE void Collectives::join(Scheduler& scheduler, const Op& op, uint32_t mask,
+                                       std::source_location where, void* operands) {
+  const int lane = scheduler.lane();
   const uint32_t bit = 1u << lane, lanes = scheduler.lanes_of(scheduler.warp());
   Warp& warp = warps_[scheduler.warp()];
   Arrival& arrival = warp.arrivals[lane];
   arrival = {&op, mask, where, operands};
 
-  if ((mask & bit) == 0)
-    fail("{}: {} does not name its own lane", scheduler.name(self), describe(arrival));
-  if ((mask & ~lanes) != 0)
-    fail("{}: {} names lane {}, but the warp has only {} threads", scheduler.name(self),
-         describe(arrival), std::countr_zero(mask & ~lanes), std::popcount(lanes));
   // Waiting lanes with overlapping masks agree, so comparing with the lowest usually settles it.
-  if (warp.pending != 0 && !agree(arrival, warp.arrivals[std::countr_zero(warp.pending)])) {
-    for (uint32_t rest = warp.pending; rest != 0; rest &= rest - 1) {
-      const int l = std::countr_zero(rest);
-      const Arrival& other = warp.arrivals[l];
-      if (((other.mask & bit) != 0 || (mask >> l & 1) != 0) && !agree(arrival, other))
-        fail("the lanes of a warp disagree: {} calls {}, but {} waits at {}", scheduler.name(self),
-             describe(arrival), scheduler.name(self - lane + l), describe(other));
-    }
-  }
+  const uint32_t waiting = warp.pending;
+  if ((mask & bit) == 0 || (mask & ~lanes) != 0 ||
+      (waiting != 0 && !agree(arrival, warp.arrivals[std::countr_zero(waiting)])))
+    check(scheduler, warp);
 
   warp.pending |= bit;
   if ((warp.pending & mask) != mask) return scheduler.suspend({op.name, where, mask});
@@ -58,7 +67,8 @@ void Collectives::join(Scheduler& scheduler, const Op& op, uint32_t mask,
 
 namespace {
 
-void join(const Collectives::Op& op, uint32_t mask, std::source_location where, void* operands) {
+GEMM_SIM_INLINE void join(const Collectives::Op& op, uint32_t mask, std::source_location where,
+                          void* operands) {
   Block& block = current_block(op.name);
   block.collectives.join(block.scheduler, op, mask, where, operands);
 }

@@ -40,6 +40,9 @@ class Collectives {
     uint32_t pending = 0;  // lanes that wait
     Arrival arrivals[WARP];
   };
+
+  static void check(const Scheduler& scheduler, const Warp& warp);
+
   Warp warps_[MAX_THREADS / WARP];
 };
 

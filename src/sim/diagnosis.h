@@ -25,6 +25,7 @@ inline std::string place(const std::source_location& where) {
 
 // Two instantiations of one template have different location objects for one line.
 inline bool same_place(const std::source_location& a, const std::source_location& b) {
+  if (std::memcmp(&a, &b, sizeof a) == 0) return true;  // the same object, the usual case
   return a.line() == b.line() && a.column() == b.column() &&
          (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }

@@ -20,9 +20,9 @@ namespace {
 constexpr int64_t NO_BLOCK = std::numeric_limits<int64_t>::max();
 
 struct Job {
-  void (*body)(void*);
-  void* context;
-  LaunchConfig config;
+  void (*body)(void*) = nullptr;
+  void* context = nullptr;
+  LaunchConfig config = {};
 
   std::atomic<int64_t> next = 0;                 // block
   std::atomic<int64_t> failed_block = NO_BLOCK;  // the lowest so far; those above it need not run
@@ -151,7 +151,10 @@ void runtime::launch(void (*body)(void*), void* context, const LaunchConfig& con
   if (this_thread.block != nullptr) fail("launch called inside a kernel");
   check(config);
   std::lock_guard lock(launch_mutex);
-  Job job{.body = body, .context = context, .config = config};
+  Job job;
+  job.body = body;
+  job.context = context;
+  job.config = config;
   const int threads =
       os_threads != 0 ? os_threads : std::max(1u, std::thread::hardware_concurrency());
   pool.run(job, static_cast<int>(std::min<int64_t>(threads, config.grid)));

@@ -116,47 +116,7 @@ void Scheduler::exit_thread(int thread) {
   switch_to(next);
 }
 
-void Scheduler::switch_to(int next) {
-  from_ = running_;
-  running_ = next;
-  if (next != MAIN) this_thread.thread_idx = index_[next];
-  Fiber back = std::move(fibers_[next]).resume();
-  fibers_[from_] = std::move(back);  // from_ has become whoever switched here
-}
-
-// The thread to run after one of `warp`, no longer ready; NONE if none is.
-int Scheduler::take_next(int warp) {
-  if (ready_[warp] == 0) {
-    if (ready_warps_ == 0) return NONE;
-    const uint32_t later = ready_warps_ & (~0u << warp);
-    warp = std::countr_zero(later ? later : ready_warps_);
-  }
-  const int lane = std::countr_zero(ready_[warp]);
-  ready_[warp] &= ready_[warp] - 1;
-  if (ready_[warp] == 0) ready_warps_ &= ~(1u << warp);
-  return warp * WARP + lane;
-}
-
-void Scheduler::suspend(const Wait& wait) {
-  const int self = running_;
-  waits_[self] = &wait;
-  const int next = take_next(warp());
-  if (next == NONE) throw Error(why_stuck());
-  switch_to(next);
-  if (abandoned_) throw Abandoned();
-  waits_[self] = nullptr;
-}
-
-void Scheduler::release(uint32_t lanes) {
-  const int self = running_;
-  set_ready(warp(), lanes | 1u << lane());
-  const int next = take_next(warp());
-  if (next == self) return;
-  switch_to(next);
-  if (abandoned_) throw Abandoned();
-}
-
-void Scheduler::barrier(std::source_location where) {
+GEMM_SIM_INLINE void Scheduler::barrier(std::source_location where) {
   if (arrived_ == 0) {
     line_ = where;
     same_line_ = true;
@@ -167,7 +127,7 @@ void Scheduler::barrier(std::source_location where) {
   if (++arrived_ < threads_) return suspend(wait);
   if (!same_line_) {
     waits_[running_] = &wait;
-    throw Error(divergence());
+    fail_divergent();
   }
   arrived_ = 0;
   ++barriers_;
@@ -185,6 +145,9 @@ std::string Scheduler::name(int thread) const {
       shape_.y * shape_.z == 1 ? "" : fmt::format(" = ({}, {}, {})", i.x, i.y, i.z);
   return fmt::format("thread {}{} (warp {}, lane {})", thread, index, thread / WARP, thread % WARP);
 }
+
+void Scheduler::fail_stuck() const { throw Error(why_stuck()); }
+void Scheduler::fail_divergent() const { throw Error(divergence()); }
 
 // Called when no thread can run and not all have exited.
 std::string Scheduler::why_stuck() const {

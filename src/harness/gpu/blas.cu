@@ -1,12 +1,11 @@
 // A row-major matrix is its own transpose in column-major eyes, so the libraries are asked for
 //   C^T (N x M) = op(B)^T (N x K) * op(A)^T (K x M):
 // A and B swapped, M and N swapped, the transposition flags unchanged.
-#include "harness/gpu/blas.h"
-
 #include <algorithm>
 #include <bit>
 
 #include "device/blas.h"
+#include "harness/gpu/blas.h"
 #include "harness/gpu/cuda_check.h"
 
 namespace gemm {
@@ -66,6 +65,8 @@ cublasHandle_t blas_handle(Stream stream) {
   return blas->handle();
 }
 
+void blas_check(cublasStatus_t status) { check_cublas(status, "cuBLAS"); }
+
 }  // namespace gpu
 
 void cublas_gemm(const Blas& blas, DType dtype, const GemmCall& c) {
@@ -104,14 +105,15 @@ LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(p, Operand::C));
 
   if (max_candidates <= 0) return;
-  found_.resize(max_candidates);
-  int found = 0;
+  found_ = std::make_unique<cublasLtMatmulHeuristicResult_t[]>(max_candidates);
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(blas.lt(), desc, a_.get(), b_.get(), c_.get(), c_.get(),
-                                     preference, max_candidates, found_.data(), &found);
+                                     preference, max_candidates, found_.get(), &count_);
   // "Not supported" means that there is no candidate, which is no failure.
-  if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
-  found_.resize(status == CUBLAS_STATUS_SUCCESS ? found : 0);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED)
+    count_ = 0;
+  else
+    check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
 }
 
 cublasStatus_t LtGemm::run(int candidate, const GemmCall& c) const {

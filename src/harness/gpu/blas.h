@@ -7,7 +7,6 @@
 
 #include <memory>
 #include <type_traits>
-#include <vector>
 
 #include "harness/problem.h"
 
@@ -54,7 +53,7 @@ class LtGemm {
  public:
   LtGemm(const Blas& blas, const Problem& p, int max_candidates);
 
-  int candidates() const { return static_cast<int>(found_.size()); }
+  int candidates() const { return count_; }
   // Queues the call; not every candidate accepts every call.
   cublasStatus_t run(int candidate, const GemmCall& call) const;
 
@@ -64,7 +63,9 @@ class LtGemm {
   const Blas& blas_;
   Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> operation_;
   Layout a_, b_, c_;  // as cuBLASLt names them: its A is our B
-  std::vector<cublasLtMatmulHeuristicResult_t> found_;
+  // No std::vector: nvcc 13.0 breaks off with an internal error on one of this unnamed C struct.
+  std::unique_ptr<cublasLtMatmulHeuristicResult_t[]> found_;
+  int count_ = 0;
 };
 
 }  // namespace gemm

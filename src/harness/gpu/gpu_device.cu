@@ -1,5 +1,3 @@
-#include "harness/gpu/gpu_device.h"
-
 #include <cublas_v2.h>
 #include <cuda_fp16.h>
 #include <thrust/execution_policy.h>
@@ -10,6 +8,7 @@
 #include <limits>
 
 #include "harness/gpu/cuda_check.h"
+#include "harness/gpu/gpu_device.h"
 #include "harness/timing.h"
 
 namespace gemm {
@@ -140,6 +139,19 @@ bool small(const Problem& p) {
   return M * N * K <= 1024.0 * 1024 * 1024 && std::max({M * N, M * K, N * K}) <= 1 << 24;
 }
 
+cudaDeviceProp select_device(int ordinal) {
+  GEMM_CUDA(cudaSetDevice(ordinal));
+  cudaDeviceProp properties;
+  GEMM_CUDA(cudaGetDeviceProperties(&properties, ordinal));
+  return properties;
+}
+
+std::string pci_bus_id(int ordinal) {
+  char id[32];
+  GEMM_CUDA(cudaDeviceGetPCIBusId(id, sizeof id, ordinal));
+  return id;
+}
+
 std::string version(int v) {  // 13000 -> "13.0"
   return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10);
 }
@@ -147,11 +159,19 @@ std::string version(int v) {  // 13000 -> "13.0"
 }  // namespace
 
 std::unique_ptr<Device> make_gpu_device(std::string& why) {
-  int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error != cudaSuccess || count == 0) {
+  int driver = 0, count = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
     cudaGetLastError();
-    why = error == cudaSuccess ? "no CUDA device" : describe(error);
+    why = "no NVIDIA driver";
+    return nullptr;
+  }
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
+    cudaGetLastError();
+    why = describe(error);
+    return nullptr;
+  }
+  if (count == 0) {
+    why = "no CUDA device";
     return nullptr;
   }
   try {
@@ -174,24 +194,8 @@ GpuDevice& as_gpu(Device& device) {
   throw std::invalid_argument("timing needs a GPU, not the " + device.name());
 }
 
-namespace {
-
-cudaDeviceProp select(int ordinal) {
-  GEMM_CUDA(cudaSetDevice(ordinal));
-  cudaDeviceProp properties;
-  GEMM_CUDA(cudaGetDeviceProperties(&properties, ordinal));
-  return properties;
-}
-
-std::string pci_bus_id(int ordinal) {
-  char id[32];
-  GEMM_CUDA(cudaDeviceGetPCIBusId(id, sizeof id, ordinal));
-  return id;
-}
-
-}  // namespace
-
-GpuDevice::GpuDevice(int ordinal) : properties_(select(ordinal)), nvml_(pci_bus_id(ordinal)) {
+GpuDevice::GpuDevice(int ordinal)
+    : properties_(select_device(ordinal)), nvml_(pci_bus_id(ordinal)) {
   GEMM_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
 }
 
@@ -267,6 +271,7 @@ std::unique_ptr<Reference> GpuDevice::reference(const Problem& p, Inputs kind, u
   const HostReference host = cpu_reference(p, kind, seed);
   auto on_gpu = std::make_unique<GpuReference>(*this, p);
   const auto upload = [&](const DeviceMemory& to, const std::vector<double>& from) {
+    if (from.empty()) return;
     GEMM_CUDA(cudaMemcpyAsync(to.as<double>(), from.data(), sizeof(double) * from.size(),
                               cudaMemcpyHostToDevice, stream_));
   };
@@ -297,18 +302,18 @@ std::map<std::string, std::string> describe_gpu(Device& device) {
     return value ? std::to_string(std::llround(*value)) : "unknown";
   };
   const std::string driver = gpu.nvml().driver_version();
-  return {{"gpu", gpu.name()},
-          {"compute_capability", version(properties.major * 1000 + properties.minor * 10)},
-          {"sm_count", std::to_string(properties.multiProcessorCount)},
-          {"l2_bytes", std::to_string(properties.l2CacheSize)},
-          {"memory_bytes", std::to_string(properties.totalGlobalMem)},
-          {"driver", driver.empty() ? "unknown" : driver},
-          {"cuda_runtime", version(runtime)},
-          {"cuda_driver_api", version(driver_api)},
-          {"cublas", std::to_string(major) + "." + std::to_string(minor) + "." +
-                         std::to_string(patch)},
-          {"power_limit_w", known(gpu.nvml().power_limit_w())},
-          {"max_sm_clock_mhz", known(gpu.nvml().max_sm_clock_mhz())}};
+  return {
+      {"gpu", gpu.name()},
+      {"compute_capability", version(properties.major * 1000 + properties.minor * 10)},
+      {"sm_count", std::to_string(properties.multiProcessorCount)},
+      {"l2_bytes", std::to_string(properties.l2CacheSize)},
+      {"memory_bytes", std::to_string(properties.totalGlobalMem)},
+      {"driver", driver.empty() ? "unknown" : driver},
+      {"cuda_runtime", version(runtime)},
+      {"cuda_driver_api", version(driver_api)},
+      {"cublas", std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch)},
+      {"power_limit_w", known(gpu.nvml().power_limit_w())},
+      {"max_sm_clock_mhz", known(gpu.nvml().max_sm_clock_mhz())}};
 }
 
 }  // namespace gemm

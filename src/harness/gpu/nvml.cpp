@@ -137,15 +137,10 @@ std::optional<unsigned long long> Nvml::throttle_reasons() const {
 
 std::string throttle_names(unsigned long long reasons) {
   // nvmlClocksEventReason*; bit 0, "GPU idle", slows nothing down.
-  constexpr const char* NAMES[] = {nullptr,
-                                   "applications_clocks",
-                                   "sw_power_cap",
-                                   "hw_slowdown",
-                                   "sync_boost",
-                                   "sw_thermal_slowdown",
-                                   "hw_thermal_slowdown",
-                                   "hw_power_brake",
-                                   "display_clocks"};
+  constexpr const char* NAMES[] = {
+      nullptr,         "applications_clocks", "sw_power_cap",        "hw_slowdown",
+      "sync_boost",    "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake",
+      "display_clocks"};
   std::string names;
   for (size_t bit = 1; bit < std::size(NAMES); ++bit)
     if (reasons >> bit & 1) names += (names.empty() ? "" : ",") + std::string(NAMES[bit]);

@@ -1,0 +1,307 @@
+// gemm_bench: verifies and times the ladder. Google Benchmark runs one benchmark a (problem, rung)
+// and writes the JSON; this file says what a run of one is, and prints the table.
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <set>
+
+#include "harness/cli.h"
+#include "harness/report.h"
+#include "harness/timing.h"
+#include "harness/verify.h"
+#include "version.h"
+
+namespace gemm {
+namespace {
+
+constexpr int EXIT_WRONG = 1, EXIT_USAGE = 2;
+
+struct Job {
+  const Rung* rung;
+  Problem problem;
+  std::string name() const {
+    return fmt::format("{}/{}/{}/{}", rung->name, to_string(problem.dtype), ops_name(problem),
+                       shape_name(problem));
+  }
+};
+
+// Runs jobs on one device. Jobs that follow each other on the same problem share its matrices,
+// references and baselines.
+class Runner {
+ public:
+  Runner(Device& device, const Options& options) : device_(device), options_(options) {}
+
+  Outcome run(const Job& job) {
+    Outcome o;
+    o.rung = job.rung;
+    o.problem = job.problem;
+    o.skipped = unmet_need(*job.rung, job.problem, device_);
+    if (!o.skipped.empty()) return o;
+    prepare(job.problem);
+    o.failure = verifier_->verify(*job.rung);
+    if (!o.failure.empty()) return o;
+    if (device_.backend() == Backend::sim) {
+      o.stats = job.rung->id == "v9" ? sim::LaunchStats{} : sim::last_launch();
+    } else if (!options_.verify_only && flops(job.problem) > 0) {
+      try {
+        if (timed_ == nullptr)
+          timed_ = make_timed_problem(device_, job.problem, {.l2_cold = options_.l2_cold});
+        o.timing = timed_->time(*job.rung);
+        o.baseline = timed_->baseline();
+      } catch (const LaunchError& e) {
+        o.failure = e.what();
+      }
+      if (o.timing && !o.timing->after.ok())
+        o.failure = "after timing: " + describe(o.timing->after);
+    }
+    return o;
+  }
+
+ private:
+  void prepare(const Problem& p) {
+    if (verifier_ != nullptr && problem_ == p) return;
+    verifier_.reset();  // before the next one is allocated
+    timed_.reset();
+    problem_ = p;
+    Problem padded = p;
+    padded.ld_pad += 16;  // verification always has ld > columns; 16 elements keep the timed
+                          // kernel's alignment class
+    verifier_ = std::make_unique<Verifier>(device_, padded);
+  }
+
+  Device& device_;
+  const Options& options_;
+  Problem problem_;
+  std::unique_ptr<Verifier> verifier_;
+  std::unique_ptr<TimedProblem> timed_;
+};
+
+std::vector<Job> plan(const Options& o, Backend backend) {
+  std::vector<Shape> shapes = o.shapes;
+  if (shapes.empty()) {
+    if (backend == Backend::gpu)
+      shapes = {{4096, 4096, 4096}};
+    else
+      shapes = {{256, 256, 256}, {129, 65, 250}};
+  }
+  const std::vector<const Rung*> chosen = select_rungs(o.kernels, o.dtypes, backend);
+  std::vector<Job> jobs;
+  for (const DType dtype : {DType::f32, DType::tf32, DType::f16})
+    for (const Shape& s : shapes) {
+      const std::vector<const Rung*> here = select_rungs(s.rungs, {}, backend);
+      for (const Rung* r : chosen)
+        if (r->dtype == dtype && std::count(here.begin(), here.end(), r) > 0)
+          jobs.push_back({r,
+                          {.dtype = dtype,
+                           .M = s.M,
+                           .N = s.N,
+                           .K = s.K,
+                           .op_a = o.op_a,
+                           .op_b = o.op_b,
+                           .alpha = o.alpha,
+                           .beta = o.beta,
+                           .ld_pad = o.ld_pad}});
+    }
+  return jobs;
+}
+
+void list(Backend backend) {
+  const std::vector<const Rung*> all = rungs(backend);
+  for (size_t i = 0; i < all.size();) {
+    const Rung& r = *all[i];
+    std::string dtypes;
+    for (; i < all.size() && all[i]->name == r.name; ++i)
+      dtypes += (dtypes.empty() ? "" : ",") + to_string(all[i]->dtype);
+    fmt::print("{:<5} {:<22} {:<13} {}\n", r.id, r.name, dtypes, r.idea);
+  }
+}
+
+// Counters and label of one run, under the names that the scripts read.
+void report(benchmark::State& state, const Outcome& o) {
+  state.counters["m"] = o.problem.M;
+  state.counters["n"] = o.problem.N;
+  state.counters["k"] = o.problem.K;
+  if (!o.skipped.empty()) return state.SkipWithError(("skipped: " + o.skipped).c_str());
+  if (!o.failure.empty()) return state.SkipWithError(("wrong: " + o.failure).c_str());
+  state.counters["verified"] = 1;
+  state.SetIterationTime(0);
+  if (o.timing) {
+    const Timing& t = *o.timing;
+    state.SetIterationTime(flops(o.problem) / t.tflops.median * 1e-12);
+    state.counters["TFLOPS"] = t.tflops.median;
+    state.counters["TFLOPS_p10"] = t.tflops.p10;
+    state.counters["TFLOPS_p90"] = t.tflops.p90;
+    state.counters["baseline_TFLOPS"] = t.baseline_tflops.median;
+    state.counters["baseline_TFLOPS_p10"] = t.baseline_tflops.p10;
+    state.counters["baseline_TFLOPS_p90"] = t.baseline_tflops.p90;
+    state.counters["ratio"] = t.ratio.median;
+    state.counters["ratio_p10"] = t.ratio.p10;
+    state.counters["ratio_p90"] = t.ratio.p90;
+    state.counters["samples"] = t.samples;
+    state.counters["launches_per_sample"] = t.launches_per_sample;
+    state.counters["cublas_TFLOPS"] = o.baseline.cublas_tflops;
+    state.counters["cublaslt_TFLOPS"] = o.baseline.cublaslt_tflops;
+    state.counters["sm_clock_mhz"] = t.conditions.sm_clock_mhz;
+    state.counters["sm_clock_min_mhz"] = t.conditions.sm_clock_min_mhz;
+    state.counters["power_w"] = t.conditions.power_w;
+    state.counters["temperature_c"] = t.conditions.temperature_c;
+    state.SetLabel("baseline " + o.baseline.name + ", throttle " +
+                   (t.conditions.throttle.empty() ? "unknown" : t.conditions.throttle));
+  }
+  if (o.stats) {
+    state.counters["blocks"] = o.stats->blocks;
+    state.counters["threads_per_block"] = o.stats->threads_per_block;
+    state.counters["barriers"] = o.stats->barriers;
+    state.counters["collectives"] = o.stats->collectives;
+    state.counters["async_copies"] = o.stats->copies;
+  }
+}
+
+// Google Benchmark's display: nothing, for the table prints each rung as it ends.
+class Silent : public benchmark::BenchmarkReporter {
+ public:
+  bool ReportContext(const Context&) override { return true; }
+  void ReportRuns(const std::vector<Run>&) override {}
+};
+
+std::unique_ptr<Device> choose_device(const Options& o, std::string& chosen_because) {
+  std::string why_not;
+  if (o.backend != Backend::sim) {
+    std::unique_ptr<Device> gpu = make_gpu_device(why_not);
+    if (gpu != nullptr) return gpu;
+    if (o.backend == Backend::gpu)
+      throw UsageError("no GPU: " + why_not + "; --backend sim runs without one");
+    chosen_because = fmt::format(
+        "no GPU ({}): running in the simulator, which verifies but does not time", why_not);
+  }
+  return make_sim_device();
+}
+
+int run(int argc, char** argv) {
+  const Options options = parse_command_line(argc, argv);
+  if (options.help) {
+    fmt::print("{}", options.help_text);
+    return 0;
+  }
+  std::string note;
+  const std::unique_ptr<Device> device = choose_device(options, note);
+  if (options.list) {
+    list(device->backend());
+    return 0;
+  }
+  const std::vector<Job> jobs = plan(options, device->backend());
+  const std::string partial =
+      options.json + ".partial";  // renamed at the end: an aborted run leaves the old file alone
+  if (!options.json.empty() && !std::ofstream(partial))
+    throw UsageError(fmt::format(
+        "cannot write '{}': --json wants a file in an existing, writable folder", options.json));
+
+  fmt::print("{}{}: {} rungs x problems\n", note.empty() ? "" : note + "\n", device->name(),
+             jobs.size());
+  Peaks peaks;
+  const bool timed = device->backend() == Backend::gpu && !options.verify_only;
+  std::string command = argv[0];
+  for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
+  benchmark::AddCustomContext("command_line", command);
+  benchmark::AddCustomContext("git_revision", GIT_REVISION);
+  benchmark::AddCustomContext("backend", device->backend() == Backend::gpu ? "gpu" : "simulator");
+  benchmark::AddCustomContext("build", BUILD_DESCRIPTION);
+  if (device->backend() == Backend::gpu) {
+    for (const auto& [key, value] : describe_gpu(*device)) benchmark::AddCustomContext(key, value);
+    benchmark::AddCustomContext("l2", options.l2_cold ? "cold" : "warm");
+  }
+  if (timed) {
+    peaks = measure_peaks(*device);
+    const std::pair<const char*, double> all[] = {
+        {"peak_ffma_tflops", peaks.ffma_tflops},
+        {"peak_mma_f16_tflops", peaks.mma_f16_tflops},
+        {"peak_mma_tf32_tflops", peaks.mma_tf32_tflops},
+        {"peak_tensor_f16_tflops", peaks.tensor_f16_tflops},
+        {"peak_tensor_tf32_tflops", peaks.tensor_tf32_tflops},
+        {"peak_copy_tbs", peaks.copy_tbs}};
+    for (const auto& [key, value] : all)
+      benchmark::AddCustomContext(key, fmt::format("{:.3f}", value));
+    fmt::print(
+        "measured peaks: FFMA {:.1f}, tensor f16 {:.0f} (mma.sync {:.0f}), tf32 {:.0f} (mma.sync "
+        "{:.0f}) TFLOPS, copy {:.2f} TB/s\n",
+        peaks.ffma_tflops, peaks.tensor_f16_tflops, peaks.mma_f16_tflops, peaks.tensor_tf32_tflops,
+        peaks.mma_tf32_tflops, peaks.copy_tbs);
+  }
+
+  Runner runner(*device, options);
+  Table table(peaks);
+  int wrong = 0, verified = 0, done = 0;
+  std::string out_of_memory;
+  const bool progress = isatty(STDERR_FILENO) && isatty(STDOUT_FILENO);
+  for (const Job& job : jobs)
+    benchmark::RegisterBenchmark(
+        job.name().c_str(),
+        [&, job](benchmark::State& state) {
+          for ([[maybe_unused]] auto _ : state) {
+            ++done;
+            if (progress) fmt::print(stderr, "[{}/{}] {}\r", done, jobs.size(), job.name());
+            Outcome o;
+            try {
+              o = runner.run(job);
+            } catch (const std::bad_alloc&) {
+              out_of_memory = shape_name(job.problem);
+              o.rung = job.rung, o.problem = job.problem, o.skipped = "out of memory";
+            }
+            if (progress) fmt::print(stderr, "\033[2K");
+            wrong += !o.failure.empty();
+            verified += o.failure.empty() && o.skipped.empty();
+            table.add(o);
+            report(state, o);
+          }
+        })
+        ->Iterations(1)
+        ->UseManualTime()
+        ->Unit(benchmark::kMillisecond);
+
+  std::vector<std::string> flags = {argv[0]};
+  if (!options.json.empty()) {
+    flags.push_back("--benchmark_out=" + partial);
+    flags.push_back("--benchmark_out_format=json");
+  }
+  flags.insert(flags.end(), options.benchmark_flags.begin(), options.benchmark_flags.end());
+  std::vector<char*> pointers;
+  for (std::string& f : flags) pointers.push_back(f.data());
+  int count = static_cast<int>(pointers.size());
+  benchmark::Initialize(&count, pointers.data());
+  if (count > 1)
+    throw UsageError(
+        fmt::format("unknown argument '{}': not a flag of Google Benchmark", pointers[1]));
+  Silent silent;
+  benchmark::RunSpecifiedBenchmarks(&silent);
+  if (!options.json.empty()) std::filesystem::rename(partial, options.json);
+
+  if (done > 0)
+    fmt::print("\n{} verified, {} wrong, {} skipped\n", verified, wrong, done - verified - wrong);
+  if (wrong > 0) return EXIT_WRONG;
+  if (!out_of_memory.empty())
+    throw UsageError(
+        fmt::format("not enough memory on {} for {}: choose a smaller --size or --shape",
+                    device->name(), out_of_memory));
+  return 0;
+}
+
+}  // namespace
+}  // namespace gemm
+
+int main(int argc, char** argv) {
+  try {
+    return gemm::run(argc, argv);
+  } catch (const gemm::UsageError& e) {
+    fmt::print(stderr, "gemm_bench: {}\n", e.what());
+    return gemm::EXIT_USAGE;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "gemm_bench: {}\n", e.what());
+    return gemm::EXIT_USAGE;
+  }
+}

@@ -1,0 +1,242 @@
+#include "harness/cli.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+namespace gemm {
+namespace {
+
+constexpr int LARGEST = 2147483647 - 1024;  // a tile's end must fit in an int (rung.h)
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::stringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  if (text.empty() || text.back() == separator) parts.emplace_back();
+  return parts;
+}
+
+std::optional<int> parse_extent(const std::string& text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() || value < 0 ||
+      value > LARGEST)
+    return std::nullopt;
+  return value;
+}
+
+Shape parse_shape(const std::string& text) {
+  const std::vector<std::string> parts = split(text, 'x');
+  Shape s;
+  if (parts.size() == 3) {
+    const auto m = parse_extent(parts[0]), n = parse_extent(parts[1]), k = parse_extent(parts[2]);
+    if (m && n && k) return {*m, *n, *k};
+  }
+  throw UsageError(fmt::format(
+      "bad shape '{}': want MxNxK with 0 <= M, N, K <= {}, as in 4096x4096x128", text, LARGEST));
+}
+
+// "4096", "512,1024", "512:8192:256" (first:last:step).
+std::vector<Shape> parse_sizes(const std::string& text) {
+  const auto bad = [&] {
+    return UsageError(
+        fmt::format("bad size '{}': want N, N,N,... or FIRST:LAST:STEP with 0 <= N <= {} and STEP "
+                    ">= 1, as in 512:8192:256",
+                    text, LARGEST));
+  };
+  std::vector<Shape> shapes;
+  for (const std::string& part : split(text, ',')) {
+    std::vector<int> numbers;
+    for (const std::string& number : split(part, ':')) {
+      const auto value = parse_extent(number);
+      if (!value) throw bad();
+      numbers.push_back(*value);
+    }
+    if (numbers.size() == 1) numbers = {numbers[0], numbers[0], 1};
+    if (numbers.size() != 3 || numbers[2] < 1 || numbers[1] < numbers[0]) throw bad();
+    for (int64_t n = numbers[0]; n <= numbers[1]; n += numbers[2])
+      shapes.push_back({static_cast<int>(n), static_cast<int>(n), static_cast<int>(n)});
+  }
+  return shapes;
+}
+
+// One shape a line, "MxNxK [rungs]"; # starts a comment.
+std::vector<Shape> read_shapes(const std::string& file) {
+  std::ifstream in(file);
+  if (!in) throw UsageError(fmt::format("cannot read shapes file '{}'", file));
+  std::vector<Shape> shapes;
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string shape, rungs;
+    if (!(words >> shape)) continue;
+    shapes.push_back(parse_shape(shape));
+    if (words >> rungs) shapes.back().rungs = rungs;
+  }
+  if (shapes.empty())
+    throw UsageError(fmt::format("shapes file '{}' names no shape (one MxNxK a line)", file));
+  return shapes;
+}
+
+DType parse_dtype(const std::string& text) {
+  for (const DType d : {DType::f32, DType::f16, DType::tf32})
+    if (text == to_string(d)) return d;
+  throw UsageError(fmt::format("unknown dtype '{}': choose from f32, f16, tf32", text));
+}
+
+// Position on the ladder: number, then variant letter.
+std::pair<int, std::string> position(const std::string& id) {
+  size_t digits = 0;
+  const int number = std::stoi(id.substr(1), &digits);
+  return {number, id.substr(1 + digits)};
+}
+
+}  // namespace
+
+Options parse_command_line(int argc, const char* const* argv) {
+  Options o;
+  CLI::App app(
+      "Verifies and benchmarks the GEMM ladder: C = alpha * op(A) * op(B) + beta * C, row-major.");
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  std::string dtypes, ops = "nn", backend, l2 = "cold";
+  std::vector<std::string> sizes, shapes, files;
+  app.add_option("--kernel", o.kernels,
+                 "Rungs: v8 | v8,v10 | v1-v8 | v4- | a name | sgemm | hgemm | all")
+      ->capture_default_str();
+  app.add_option("--dtype", dtypes, "f32, f16, tf32 or a list; default: all that a rung has");
+  app.add_option("--size", sizes, "M = N = K: 4096 | 512,1024 | 512:8192:256")
+      ->allow_extra_args(false);
+  app.add_option("--shape", shapes, "MxNxK, repeatable")->allow_extra_args(false);
+  app.add_option("--shapes", files,
+                 "File with one MxNxK a line, optionally followed by the rungs to run there")
+      ->allow_extra_args(false);
+  app.add_option("--alpha", o.alpha, "Scalar alpha")->capture_default_str();
+  app.add_option("--beta", o.beta, "Scalar beta; 0 never reads C")->capture_default_str();
+  app.add_option("--ld-pad", o.ld_pad, "Elements between the rows of every matrix")
+      ->capture_default_str();
+  app.add_option("--op", ops, "nn | nt | tn | tt: which of A, B is stored transposed")
+      ->capture_default_str();
+  app.add_option("--backend", backend, "gpu | sim; default: the GPU if there is one");
+  app.add_option("--l2", l2, "cold: rotate over buffers larger than twice the L2 | warm: one set")
+      ->capture_default_str();
+  app.add_option("--json", o.json, "Write Google Benchmark's JSON to this file");
+  app.add_flag("--list", o.list, "List the rungs and exit");
+  app.add_flag("--verify-only", o.verify_only, "Verify, do not time");
+  app.footer("Every --benchmark_* flag of Google Benchmark is passed on.");
+
+  std::vector<std::string> arguments;
+  for (int i = 1; i < argc; ++i)
+    (std::string(argv[i]).rfind("--benchmark_", 0) == 0 ? o.benchmark_flags : arguments)
+        .push_back(argv[i]);
+  std::reverse(arguments.begin(), arguments.end());  // CLI11's convention for vectors
+  try {
+    app.parse(arguments);
+  } catch (const CLI::CallForHelp&) {
+    o.help = true;
+    o.help_text = app.help();
+    return o;
+  } catch (const CLI::ExtrasError&) {
+    const std::vector<std::string> extras = app.remaining();
+    std::vector<std::string> known;
+    for (const CLI::Option* option : app.get_options()) known.push_back(option->get_name());
+    throw UsageError(fmt::format("unknown argument '{}': allowed are {}, --benchmark_*",
+                                 extras.empty() ? "" : extras.front(), fmt::join(known, ", ")));
+  } catch (const CLI::ParseError& e) {
+    std::string line = e.what();
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    throw UsageError(line + " (--help lists what is allowed)");
+  }
+
+  if (!dtypes.empty())
+    for (const std::string& d : split(dtypes, ',')) o.dtypes.push_back(parse_dtype(d));
+  for (const std::string& s : sizes)
+    for (const Shape& shape : parse_sizes(s)) o.shapes.push_back(shape);
+  for (const std::string& s : shapes) o.shapes.push_back(parse_shape(s));
+  for (const std::string& f : files)
+    for (const Shape& shape : read_shapes(f)) o.shapes.push_back(shape);
+  if (o.ld_pad < 0 || o.ld_pad > (1 << 20))
+    throw UsageError(fmt::format("bad --ld-pad {}: want 0 .. {}", o.ld_pad, 1 << 20));
+  if (ops.size() != 2 || ops.find_first_not_of("nt") != std::string::npos)
+    throw UsageError(fmt::format("bad --op '{}': choose from nn, nt, tn, tt", ops));
+  o.op_a = ops[0] == 'n' ? Op::N : Op::T;
+  o.op_b = ops[1] == 'n' ? Op::N : Op::T;
+  if (backend == "gpu")
+    o.backend = Backend::gpu;
+  else if (backend == "sim")
+    o.backend = Backend::sim;
+  else if (!backend.empty())
+    throw UsageError(fmt::format("unknown backend '{}': choose from gpu, sim", backend));
+  if (l2 != "cold" && l2 != "warm")
+    throw UsageError(fmt::format("bad --l2 '{}': choose from cold, warm", l2));
+  o.l2_cold = l2 == "cold";
+  return o;
+}
+
+std::vector<const Rung*> select_rungs(const std::string& spec, const std::vector<DType>& dtypes,
+                                      Backend backend) {
+  const std::vector<const Rung*> all = rungs(backend);
+  const auto known = [&](const std::string& id) {
+    return std::any_of(all.begin(), all.end(),
+                       [&](const Rung* r) { return r->id == id || r->name == id; });
+  };
+  const auto unknown = [&](const std::string& what) {
+    std::vector<std::string> ids;
+    for (const Rung* r : all)
+      if (ids.empty() || ids.back() != r->id) ids.push_back(r->id);
+    return UsageError(
+        fmt::format("unknown kernel '{}': choose from {}, a range such as v1-v8, sgemm, hgemm, all",
+                    what, fmt::join(ids, ", ")));
+  };
+  const auto id_of = [&](const std::string& name) {
+    for (const Rung* r : all)
+      if (r->id == name || r->name == name) return r->id;
+    throw unknown(name);
+  };
+  std::set<const Rung*> chosen;
+  for (const std::string& part : split(spec, ',')) {
+    const size_t dash = part.find('-');
+    const auto take = [&](auto&& wanted) {
+      for (const Rung* r : all)
+        if (wanted(*r)) chosen.insert(r);
+    };
+    if (part == "all") {
+      take([](const Rung&) { return true; });
+    } else if (part == "sgemm") {
+      take([](const Rung& r) { return r.dtype != DType::f16; });
+    } else if (part == "hgemm") {
+      take([](const Rung& r) { return r.dtype == DType::f16; });
+    } else if (known(part)) {
+      take([&](const Rung& r) { return r.id == part || r.name == part; });
+    } else if (dash != std::string::npos) {
+      const std::string from = part.substr(0, dash), to = part.substr(dash + 1);
+      const auto first = position(id_of(from));
+      const auto last = to.empty() ? position(all.back()->id) : position(id_of(to));
+      if (last < first)
+        throw UsageError(
+            fmt::format("empty range '{}': the first rung comes after the last", part));
+      take([&](const Rung& r) { return first <= position(r.id) && position(r.id) <= last; });
+    } else {
+      throw unknown(part);
+    }
+  }
+  std::vector<const Rung*> result;
+  for (const Rung* r : all)
+    if (chosen.count(r) > 0 &&
+        (dtypes.empty() || std::count(dtypes.begin(), dtypes.end(), r->dtype) > 0))
+      result.push_back(r);
+  if (result.empty()) {
+    std::vector<std::string> names;
+    for (const DType d : dtypes) names.push_back(to_string(d));
+    throw UsageError(fmt::format("kernel '{}' has no {} variant: --list shows what there is", spec,
+                                 fmt::join(names, " or ")));
+  }
+  return result;
+}
+
+}  // namespace gemm

@@ -1,0 +1,49 @@
+// The command line of gemm_bench: parsing and checking. Nothing here runs a kernel.
+#pragma once
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "harness/problem.h"
+#include "registry.h"
+
+namespace gemm {
+
+// The user's input cannot be used. what() is one line that names what is allowed; the program exits
+// with 2.
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct Shape {
+  int M = 0, N = 0, K = 0;
+  std::string rungs = "all";  // which rungs run at this shape, in --kernel's syntax
+};
+
+struct Options {
+  std::string kernels = "all";  // as --kernel
+  std::vector<DType> dtypes;    // empty: every type that a rung has
+  std::vector<Shape> shapes;    // empty: the backend's default
+  float alpha = 1, beta = 0;
+  int ld_pad = 0;
+  Op op_a = Op::N, op_b = Op::N;
+  std::optional<Backend> backend;  // empty: the GPU if there is one
+  bool list = false, verify_only = false, l2_cold = true;
+  std::string json;  // file, or empty
+  std::vector<std::string> benchmark_flags;
+  bool help = false;
+  std::string help_text;
+};
+
+// Throws UsageError.
+Options parse_command_line(int argc, const char* const* argv);
+
+// The rungs named by `spec`: "v8", "v8,v10", "v1-v8", "v08_double_buffer", "sgemm" (f32 and tf32),
+// "hgemm" (f16), "all"; only those of `dtypes` unless that is empty. In ladder order, each once.
+// Throws UsageError when the spec names no rung of this backend.
+std::vector<const Rung*> select_rungs(const std::string& spec, const std::vector<DType>& dtypes,
+                                      Backend backend);
+
+}  // namespace gemm

@@ -1,0 +1,263 @@
+// What the card can do when nothing but the arithmetic counts: the roof that a rung is measured
+// against. Operands are random, because zeros draw less power and so run at higher clocks.
+#include <cuda_fp16.h>
+
+#include <algorithm>
+
+#include "device/ptx.cuh"
+#include "harness/gpu/cuda_check.h"
+#include "harness/gpu/gpu_device.h"
+#include "harness/gpu/stream_timer.h"
+#include "harness/timing.h"
+
+namespace gemm {
+namespace {
+
+constexpr int THREADS = 256;
+
+__device__ float random_float(int i) {
+  return random_value(blockIdx.x, int64_t{i} * THREADS + threadIdx.x, Inputs::uniform);
+}
+
+// 32 bits of multiplicands: two halves or one float.
+template <DType DTYPE>
+__device__ uint32_t random_word(int i) {
+  if constexpr (DTYPE == DType::f16) {
+    const __half2 pair = __floats2half2_rn(random_float(2 * i), random_float(2 * i + 1));
+    return reinterpret_cast<const uint32_t&>(pair);
+  } else {
+    return cvt_rna_tf32(random_float(i));
+  }
+}
+
+// Keeps the compiler from dropping a computation whose result nobody wants: it cannot know that the
+// sum is never this number.
+__device__ void keep(float sum, float* out) {
+  if (sum == 1.2345e-30f) *out = sum;
+}
+
+// FFMA: the inner product of registers of a GEMM without its loads. 64 independent accumulators a
+// thread hide the latency; each operand is used by eight instructions in a row, which spares the
+// register banks.
+constexpr int FFMA_TILE = 8;
+constexpr int FFMA_ITERATIONS = 8192;
+constexpr double FFMA_FLOPS = 2.0 * FFMA_TILE * FFMA_TILE * FFMA_ITERATIONS * THREADS;  // a block
+
+__global__ __launch_bounds__(THREADS, 2) void ffma_kernel(float* out) {
+  float a[FFMA_TILE], b[FFMA_TILE], acc[FFMA_TILE][FFMA_TILE] = {};
+  for (int i = 0; i < FFMA_TILE; ++i) {
+    a[i] = random_float(i);
+    b[i] = random_float(FFMA_TILE + i);
+  }
+#pragma unroll 4
+  for (int iteration = 0; iteration < FFMA_ITERATIONS; ++iteration)
+    for (int i = 0; i < FFMA_TILE; ++i)
+      for (int j = 0; j < FFMA_TILE; ++j) acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
+  float sum = 0;
+  for (auto& row : acc)
+    for (float x : row) sum += x;
+  keep(sum, out);
+}
+
+// mma.sync: each warp a 32 x 64 tile of accumulators, 16 independent instructions an iteration.
+constexpr int MMA_M = 2, MMA_N = 8;
+constexpr int MMA_ITERATIONS = 4096;
+template <DType DTYPE>
+constexpr double MMA_FLOPS =
+    2.0 * 16 * 8 *
+    (DTYPE == DType::f16 ? 16 : 8) * MMA_M* MMA_N* MMA_ITERATIONS*(THREADS / 32);  // a block
+
+template <DType DTYPE>
+__global__ __launch_bounds__(THREADS, 2) void mma_kernel(float* out) {
+  uint32_t a[MMA_M][4], b[MMA_N][2];
+  float acc[MMA_M][MMA_N][4] = {};
+  for (int i = 0; i < MMA_M; ++i)
+    for (int r = 0; r < 4; ++r) a[i][r] = random_word<DTYPE>(4 * i + r);
+  for (int j = 0; j < MMA_N; ++j)
+    for (int r = 0; r < 2; ++r) b[j][r] = random_word<DTYPE>(4 * MMA_M + 2 * j + r);
+  for (int iteration = 0; iteration < MMA_ITERATIONS; ++iteration)
+    for (int i = 0; i < MMA_M; ++i)
+      for (int j = 0; j < MMA_N; ++j)
+        if constexpr (DTYPE == DType::f16)
+          mma_m16n8k16_f16(acc[i][j], a[i], b[j]);
+        else
+          mma_m16n8k8_tf32(acc[i][j], a[i], b[j]);
+  float sum = 0;
+  for (auto& row : acc)
+    for (auto& tile : row)
+      for (float x : tile) sum += x;
+  keep(sum, out);
+}
+
+// wgmma m64n256 with both operands in shared memory. Two warpgroups a block, each with its own 64
+// rows of A, share 256 rows of B: the traffic of a GEMM's main loop without its loads.
+constexpr int WGMMA_M = 64, WGMMA_N = 256, WGMMA_GROUPS = THREADS / 128;
+constexpr int WGMMA_ITERATIONS = 1024;
+constexpr int ROW_BYTES = 128;   // a row of a tile: four K steps of 32 bytes (16 halves, 8 floats)
+constexpr int WGMMA_BATCH = 16;  // instructions queued before each wait
+template <DType DTYPE>
+constexpr double WGMMA_FLOPS = 2.0 * WGMMA_M* WGMMA_N*(DTYPE == DType::f16 ? 16 : 8) *
+                               WGMMA_BATCH* WGMMA_ITERATIONS* WGMMA_GROUPS;  // a block
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// The matrix descriptor of PTX (asynchronous warpgroup level matrix instructions) for a K-major
+// tile whose rows are 128 bytes, swizzled by 128: in units of 16 bytes, the address in bits 0-13;
+// the leading byte offset, unused with this swizzle, in 16-29; the stride between groups of eight
+// rows in 32-45; swizzle mode 1 = 128 bytes in 62-63. Tiles start at multiples of 1024 bytes, and a
+// K step is 32 bytes further along the row.
+__device__ uint64_t tile_descriptor(const void* tile) {
+  constexpr uint64_t STRIDE = 8 * ROW_BYTES;
+  return (shared_address(tile) & 0x3FFFF) >> 4 | uint64_t{1} << 16 | (STRIDE >> 4) << 32 |
+         uint64_t{1} << 62;
+}
+
+#define PEAKS_D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define PEAKS_D16(i) PEAKS_D4(i), PEAKS_D4(i + 4), PEAKS_D4(i + 8), PEAKS_D4(i + 12)
+#define PEAKS_D64(i) PEAKS_D16(i), PEAKS_D16(i + 16), PEAKS_D16(i + 32), PEAKS_D16(i + 48)
+#define PEAKS_128_REGISTERS                                                                      \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                       \
+  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "             \
+  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "             \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "             \
+  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "             \
+  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "             \
+  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+  "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+
+// d += A * B; the immediates: accumulate, negate neither, and (f16) transpose neither.
+template <DType DTYPE>
+__device__ void wgmma(float (&d)[128], uint64_t a, uint64_t b) {
+  if constexpr (DTYPE == DType::f16)
+    asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {" PEAKS_128_REGISTERS
+                 "}, %128, %129, 1, 1, 1, 0, 0;"
+                 : PEAKS_D64(0), PEAKS_D64(64)
+                 : "l"(a), "l"(b));
+  else
+    asm volatile("wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32 {" PEAKS_128_REGISTERS
+                 "}, %128, %129, 1, 1, 1;"
+                 : PEAKS_D64(0), PEAKS_D64(64)
+                 : "l"(a), "l"(b));
+}
+
+#endif
+
+// Without sm_90a's instructions it does nothing, and says so.
+template <DType DTYPE>
+__global__ __launch_bounds__(THREADS, 1) void wgmma_kernel(float* out, bool* available) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  constexpr int ROWS = WGMMA_GROUPS * WGMMA_M + WGMMA_N, WORDS = ROW_BYTES / 4;
+  __shared__ alignas(1024) uint32_t tiles[ROWS * WORDS];  // A of each warpgroup, then B
+  for (int i = 0; i < ROWS * WORDS / THREADS; ++i)
+    tiles[i * THREADS + threadIdx.x] = random_word<DTYPE>(i);
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // wgmma reads past the caches
+  __syncthreads();
+
+  const int warpgroup = threadIdx.x / 128;
+  const uint64_t a = tile_descriptor(tiles + warpgroup * WGMMA_M * WORDS);
+  const uint64_t b = tile_descriptor(tiles + WGMMA_GROUPS * WGMMA_M * WORDS);
+  float acc[WGMMA_N / 2] = {};
+  for (int iteration = 0; iteration < WGMMA_ITERATIONS; ++iteration) {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+    for (int i = 0; i < WGMMA_BATCH; ++i) {
+      const int step = i % 4 * 32 >> 4;  // along K, in the descriptor's unit
+      wgmma<DTYPE>(acc, a + step, b + step);
+    }
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  }
+  float sum = 0;
+  for (float x : acc) sum += x;
+  keep(sum, out);
+  *available = true;
+#else
+  static_cast<void>(out);
+  static_cast<void>(available);
+#endif
+}
+
+__global__ void random_kernel(uint64_t* out, int64_t count) {
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride)
+    out[i] = mix(1, i);
+}
+
+class Bench {
+ public:
+  explicit Bench(GpuDevice& device) : device_(device), timer_(device.stream()) {}
+
+  // Work a second: 0.1 s of warm-up, then the median of five samples of 50 ms.
+  double rate(double work, const std::function<void()>& launch) {
+    timer_.run({{&launch, 1}}, false);  // loads its code
+    const double once = timer_.run({{&launch, 1}}, false)[0];
+    const int launches = static_cast<int>(std::clamp(50e-3 / once, 1.0, 500.0));
+    timer_.run({{&launch, 2 * launches}}, false);
+    std::vector<double> seconds = timer_.run(std::vector<Sample>(5, {&launch, launches}), false);
+    std::sort(seconds.begin(), seconds.end());
+    return work / seconds[2];
+  }
+
+  // The rate of a kernel with `blocks_per_sm` blocks on every SM.
+  template <class... Params>
+  double kernel_rate(double work_per_block, int blocks_per_sm, void (*kernel)(Params...),
+                     Params... params) {
+    const int blocks = device_.properties().multiProcessorCount * blocks_per_sm;
+    return rate(work_per_block * blocks, [&] {
+      kernel<<<blocks, THREADS, 0, device_.stream()>>>(params...);
+      check_cuda(cudaGetLastError(), "a kernel of measure_peaks");
+    });
+  }
+
+  // 0 where wgmma does not exist.
+  template <DType DTYPE>
+  double wgmma_rate() {
+    const DeviceMemory flag(device_, sizeof(bool));
+    GEMM_CUDA(cudaMemsetAsync(flag.as<bool>(), 0, sizeof(bool), device_.stream()));
+    float* const out = nullptr;  // never written
+    wgmma_kernel<DTYPE><<<1, THREADS, 0, device_.stream()>>>(out, flag.as<bool>());
+    check_cuda(cudaGetLastError(), "wgmma_kernel");
+    bool available = false;
+    device_.download(&available, flag.as<bool>(), sizeof available);
+    if (!available) return 0;
+    return kernel_rate(WGMMA_FLOPS<DTYPE>, 1, wgmma_kernel<DTYPE>, out, flag.as<bool>());
+  }
+
+  double copy_rate() {
+    size_t free = 0, total = 0;
+    GEMM_CUDA(cudaMemGetInfo(&free, &total));
+    const size_t bytes = std::min<size_t>(1u << 30, free / 4) / 256 * 256;
+    const DeviceMemory from(device_, bytes), to(device_, bytes);
+    random_kernel<<<1024, THREADS, 0, device_.stream()>>>(from.as<uint64_t>(),
+                                                          bytes / sizeof(uint64_t));
+    check_cuda(cudaGetLastError(), "random_kernel");
+    return rate(2.0 * bytes, [&] {
+      GEMM_CUDA(cudaMemcpyAsync(to.as<char>(), from.as<char>(), bytes, cudaMemcpyDeviceToDevice,
+                                device_.stream()));
+    });
+  }
+
+ private:
+  GpuDevice& device_;
+  StreamTimer timer_;
+};
+
+}  // namespace
+
+Peaks measure_peaks(Device& device) {
+  constexpr double TERA = 1e12;
+  Bench bench(as_gpu(device));
+  float* const out = nullptr;  // never written
+  Peaks p;
+  p.ffma_tflops = bench.kernel_rate(FFMA_FLOPS, 2, ffma_kernel, out) / TERA;
+  p.mma_f16_tflops =
+      bench.kernel_rate(MMA_FLOPS<DType::f16>, 2, mma_kernel<DType::f16>, out) / TERA;
+  p.mma_tf32_tflops =
+      bench.kernel_rate(MMA_FLOPS<DType::tf32>, 2, mma_kernel<DType::tf32>, out) / TERA;
+  p.tensor_f16_tflops = std::max(p.mma_f16_tflops, bench.wgmma_rate<DType::f16>() / TERA);
+  p.tensor_tf32_tflops = std::max(p.mma_tf32_tflops, bench.wgmma_rate<DType::tf32>() / TERA);
+  p.copy_tbs = bench.copy_rate() / TERA;
+  return p;
+}
+
+}  // namespace gemm

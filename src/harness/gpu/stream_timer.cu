@@ -1,0 +1,85 @@
+#include <algorithm>
+
+#include "harness/gpu/cuda_check.h"
+#include "harness/gpu/stream_timer.h"
+
+namespace gemm {
+
+struct StreamTimer::Gate {
+  volatile int64_t open = 0;       // rounds up to this one may start; written by the host
+  volatile int64_t timed_out = 0;  // the last round that did not wait for the host
+};
+
+namespace {
+
+// Ends when the host opens the gate, and after two seconds in any case, so that a launch which
+// waits for the GPU cannot wait for ever.
+__global__ void hold_kernel(const volatile int64_t* open, volatile int64_t* timed_out,
+                            int64_t round) {
+  const auto now = [] {
+    uint64_t ns;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+    return ns;
+  };
+  const uint64_t start = now();
+  while (*open < round) {
+    if (now() - start > 2'000'000'000) {
+      *timed_out = round;
+      return;
+    }
+    __nanosleep(200);
+  }
+}
+
+}  // namespace
+
+StreamTimer::StreamTimer(cudaStream_t stream) : stream_(stream) {
+  // Mapped and portable by default under unified addressing: the GPU uses the host's pointer.
+  GEMM_CUDA(cudaMallocHost(&gate_, sizeof(Gate)));
+  new (gate_) Gate;
+  run({}, true);  // loads hold_kernel
+}
+
+// Not checked: these can only repeat an earlier kernel's failure.
+StreamTimer::~StreamTimer() {
+  for (cudaEvent_t event : events_) cudaEventDestroy(event);
+  cudaFreeHost(gate_);
+}
+
+std::vector<double> StreamTimer::run(const std::vector<Sample>& samples, bool hold) {
+  while (events_.size() < 2 * samples.size()) {
+    cudaEvent_t event;
+    GEMM_CUDA(cudaEventCreate(&event));
+    events_.push_back(event);
+  }
+  ++round_;
+  {
+    struct Opener {  // also when queueing throws
+      Gate* gate;
+      int64_t round;
+      ~Opener() { gate->open = round; }
+    } const opener{gate_, round_};
+    if (hold) {
+      hold_kernel<<<1, 1, 0, stream_>>>(&gate_->open, &gate_->timed_out, round_);
+      check_cuda(cudaGetLastError(), "hold_kernel");
+    }
+    for (size_t i = 0; i < samples.size(); ++i) {
+      GEMM_CUDA(cudaEventRecord(events_[2 * i], stream_));
+      for (int n = 0; n < samples[i].launches; ++n) (*samples[i].launch)();
+      GEMM_CUDA(cudaEventRecord(events_[2 * i + 1], stream_));
+    }
+  }
+  GEMM_CUDA(cudaStreamSynchronize(stream_));
+  if (gate_->timed_out == round_)
+    throw std::runtime_error("a launch waits for the GPU, so it cannot be queued and timed");
+  std::vector<double> seconds(samples.size());
+  for (size_t i = 0; i < samples.size(); ++i) {
+    float ms = 0;
+    GEMM_CUDA(cudaEventElapsedTime(&ms, events_[2 * i], events_[2 * i + 1]));
+    // Half a microsecond is an event's resolution: a rate is never infinite.
+    seconds[i] = std::max(ms, 0.5e-3f) / 1e3 / samples[i].launches;
+  }
+  return seconds;
+}
+
+}  // namespace gemm

@@ -1,0 +1,41 @@
+// Times work that is queued on a stream, without the host in between.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace gemm {
+
+// A few launches that are timed together.
+struct Sample {
+  const std::function<void()>* launch;  // queues one launch and does not wait
+  int launches;
+};
+
+class StreamTimer {
+ public:
+  explicit StreamTimer(cudaStream_t stream);
+  ~StreamTimer();
+  StreamTimer(const StreamTimer&) = delete;
+  StreamTimer& operator=(const StreamTimer&) = delete;
+
+  // Queues all samples back to back, waits, and returns the seconds that one launch of each took.
+  // `hold` keeps the GPU from starting before everything is queued: without it, launches shorter
+  // than their queueing (a few us) would be timed with the gaps between them. All code must have
+  // run before (loading it may wait for the GPU), and a CUDA stream takes about 1000 launches
+  // before it makes the host wait. Throws std::runtime_error.
+  std::vector<double> run(const std::vector<Sample>& samples, bool hold);
+
+ private:
+  struct Gate;  // in host memory that the GPU reads
+
+  cudaStream_t stream_;
+  Gate* gate_ = nullptr;
+  int64_t round_ = 0;
+  std::vector<cudaEvent_t> events_;  // two a sample, kept for the next run
+};
+
+}  // namespace gemm

@@ -1,0 +1,328 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <nvtx3/nvtx3.hpp>
+
+#include "harness/gpu/blas.h"
+#include "harness/gpu/cuda_check.h"
+#include "harness/gpu/gpu_device.h"
+#include "harness/gpu/stream_timer.h"
+#include "harness/timing.h"
+
+namespace gemm {
+namespace {
+
+constexpr uint64_t SEED = 2024;        // of the first set of buffers; the others count up from it
+constexpr int MAX_SETS = 4096;         // enough for 60 MB of L2 down to 32 KB a set
+constexpr double MIN_SAMPLE = 200e-6;  // seconds; an event's own cost, about 1 us, is lost in that
+constexpr int MAX_LAUNCHES = 128;      // a sample: two of them fill a quarter of a stream's queue
+constexpr double SHORT = 1e-3;         // seconds; a longer launch hides the queueing of the next
+
+double quantile(std::vector<double> sorted, double q) {
+  std::sort(sorted.begin(), sorted.end());
+  const double at = q * (sorted.size() - 1);
+  const size_t below = static_cast<size_t>(at);
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (at - below) * (sorted[above] - sorted[below]);
+}
+
+Spread spread(const std::vector<double>& samples) {
+  return {quantile(samples, 0.5), quantile(samples, 0.1), quantile(samples, 0.9)};
+}
+
+// Launches that fill `sample` seconds.
+int launches_for(double sample, double seconds) {
+  return static_cast<int>(std::clamp<double>(std::ceil(sample / seconds), 1, MAX_LAUNCHES));
+}
+
+// Copies of the problem's matrices to rotate over: A and B shared by the two that are compared, one
+// C for each. One allocation, so that thousands of small sets cost one call.
+class BufferSets {
+ public:
+  BufferSets(GpuDevice& device, const Problem& p, bool l2_cold)
+      : offsets_(aligned_offsets(p)),
+        count_(count(device, p, l2_cold)),
+        slab_(device, static_cast<size_t>(count_) * offsets_[4]) {
+    for (int set = 0; set < count_; ++set) {
+      device.fill(a(set), p, Operand::A, Inputs::uniform, SEED + set);
+      device.fill(b(set), p, Operand::B, Inputs::uniform, SEED + set);
+      for (int side : {0, 1}) device.fill(c(set, side), p, Operand::C, Inputs::uniform, SEED + set);
+    }
+  }
+
+  int count() const { return count_; }
+  void* a(int set) const { return at(set, 0); }
+  void* b(int set) const { return at(set, 1); }
+  void* c(int set, int side) const { return at(set, 2 + side); }
+
+ private:
+  // Where A, B, C and C start in a set, and the size of a set.
+  static std::array<size_t, 5> aligned_offsets(const Problem& p) {
+    std::array<size_t, 5> offsets{};
+    const Operand order[] = {Operand::A, Operand::B, Operand::C, Operand::C};
+    for (int i = 0; i < 4; ++i)
+      offsets[i + 1] = (offsets[i] + layout(p, order[i]).bytes + 255) / 256 * 256;
+    return offsets;
+  }
+
+  int count(GpuDevice& device, const Problem& p, bool l2_cold) const {
+    if (!l2_cold) return 1;
+    const double touched = (1.0 * p.M * p.K + 1.0 * p.K * p.N + 1.0 * p.M * p.N) *
+                           static_cast<double>(element_size(p.dtype));
+    const double needed = std::floor(2.0 * device.properties().l2CacheSize / touched) + 1;
+    // Odd, so that two sides taking turns each see all sets and not every other one.
+    const int wanted = static_cast<int>(std::clamp<double>(needed, 2, MAX_SETS)) | 1;
+    size_t free = 0, total = 0;
+    GEMM_CUDA(cudaMemGetInfo(&free, &total));
+    const size_t margin = size_t{512} << 20;  // what libraries and the check allocate later
+    const size_t fitting = (free > margin ? free - margin : 0) / offsets_[4];
+    return std::max(1, static_cast<int>(std::min<size_t>(wanted, fitting)));
+  }
+
+  char* at(int set, int matrix) const {
+    return slab_.as<char>() + static_cast<size_t>(set) * offsets_[4] + offsets_[matrix];
+  }
+
+  std::array<size_t, 5> offsets_;
+  int count_;
+  DeviceMemory slab_;
+};
+
+class GpuTimedProblem final : public TimedProblem {
+ public:
+  GpuTimedProblem(GpuDevice& device, const Problem& p, const TimingOptions& options)
+      : device_(device),
+        p_(p),
+        options_(options),
+        blas_(device.stream(), options.workspace),
+        lt_(blas_, p, options.lt_heuristics),
+        timer_(device.stream()),
+        reference_(device.reference(p, Inputs::uniform, SEED)),
+        sets_(device, p, options.l2_cold) {
+    for (int set = 0; set < sets_.count(); ++set)
+      for (int side : {RUNG, BASELINE})
+        calls_[side].push_back(make_call(p, sets_.a(set), sets_.b(set), sets_.c(set, side)));
+    choose_baseline();
+  }
+
+  const Baseline& baseline() const override { return baseline_; }
+
+  Timing time(const Rung& rung) override {
+    try {
+      return timed(rung);
+    } catch (const LaunchError&) {
+      throw;
+    } catch (const std::runtime_error& e) {  // most often the rung's own fault
+      throw LaunchError(rung.name + " " + to_string(p_.dtype) + ", while timed: " + e.what());
+    }
+  }
+
+ private:
+  static constexpr int RUNG = 0, BASELINE = 1;
+
+  // One way to compute the problem with NVIDIA's libraries.
+  struct Candidate {
+    int index;  // of cuBLASLt's heuristics; -1: cuBLAS's own choice
+    std::function<void()> launch;
+    double seconds = 0;
+    std::vector<double> samples = {};
+  };
+
+  // Every launch, of either side, takes the next set.
+  const GemmCall& next_call(int side) {
+    const int set = next_set_;
+    next_set_ = (next_set_ + 1) % sets_.count();
+    return calls_[side][set];
+  }
+
+  std::vector<Candidate> candidates() {
+    std::vector<Candidate> all;
+    all.push_back({-1, [this] { cublas_gemm(blas_, p_.dtype, next_call(BASELINE)); }});
+    for (int i = 0; i < lt_.candidates(); ++i)
+      all.push_back(
+          {i, [this, i] { check_cublas(lt_.run(i, next_call(BASELINE)), "cublasLtMatmul"); }});
+    return all;
+  }
+
+  CheckResult check_set_0(int side) {
+    const nvtx3::scoped_range range("verify");
+    return device_.check(sets_.c(0, side), p_, *reference_, /*exact=*/false);
+  }
+
+  // Fills C of the first set anew, launches on it, and compares.
+  CheckResult run_and_check(const Candidate& candidate) {
+    device_.fill(sets_.c(0, BASELINE), p_, Operand::C, Inputs::uniform, SEED);
+    next_set_ = 0;
+    candidate.launch();
+    return check_set_0(BASELINE);
+  }
+
+  // A cheap pass over all candidates, then the best few against each other until their medians
+  // settle. At 16384 f32, 0.17 s a launch, this takes about 8 s.
+  void choose_baseline() {
+    const nvtx3::scoped_range range("choose baseline");
+    std::vector<Candidate> finalists = quick_pass(candidates());
+    std::string wrong;
+    std::erase_if(finalists, [&](const Candidate& candidate) {
+      const CheckResult result = run_and_check(candidate);
+      if (!result.ok()) wrong = name(candidate) + ": " + describe(result);
+      return !result.ok();
+    });
+    if (finalists.empty()) throw std::runtime_error("no baseline is right: " + wrong);
+
+    std::vector<Sample> round;
+    for (const Candidate& c : finalists)
+      round.push_back({&c.launch, std::min(launches_for(1e-3, c.seconds), 64)});
+    const bool hold = finalists.front().seconds < SHORT;
+    double spent = 0;
+    for (int rounds = 0; !(spent > 0.3 && rounds >= 7) && !(spent > 1.5 && rounds >= 2); ++rounds) {
+      const std::vector<double> seconds = timer_.run(round, hold);
+      for (size_t i = 0; i < finalists.size(); ++i) {
+        finalists[i].samples.push_back(seconds[i]);
+        spent += seconds[i] * round[i].launches;
+      }
+    }
+    for (Candidate& c : finalists) c.seconds = quantile(c.samples, 0.5);
+    std::sort(finalists.begin(), finalists.end(), faster);
+
+    baseline_.name = name(finalists.front());
+    baseline_seconds_ = finalists.front().seconds;
+    for (const Candidate& c : finalists) {
+      const double tflops = flops(p_) / c.seconds / 1e12;
+      if (c.index < 0) {
+        baseline_.cublas_tflops = tflops;
+      } else if (baseline_.cublaslt_index < 0) {  // the first is the fastest
+        baseline_.cublaslt_tflops = tflops;
+        baseline_.cublaslt_index = c.index;
+      }
+    }
+    baseline_launch_ = finalists.front().launch;
+  }
+
+  // cuBLAS's own choice and the three fastest of cuBLASLt's candidates, by one short measurement
+  // each.
+  std::vector<Candidate> quick_pass(std::vector<Candidate> all) {
+    constexpr double BUDGET = 4;  // seconds; the heuristic puts its best guesses first
+    constexpr size_t FINALISTS = 4;
+    std::vector<Candidate> ran;
+    double spent = 0;
+    for (Candidate& candidate : all) {
+      if (spent > BUDGET && ran.size() > 1) break;
+      try {
+        const double first = timer_.run({{&candidate.launch, 1}}, false)[0];  // loads its code
+        candidate.seconds = timer_.run({{&candidate.launch, 1}}, false)[0];
+        spent += first + candidate.seconds;
+        if (candidate.seconds < SHORT) {
+          const int launches = launches_for(2e-3, candidate.seconds);
+          candidate.seconds = timer_.run({{&candidate.launch, launches}}, true)[0];
+        }
+        if (candidate.index >= 0) ++baseline_.cublaslt_tried;
+        ran.push_back(std::move(candidate));
+      } catch (const std::runtime_error&) {
+        // A candidate that does not take this call is none. A fault of the GPU is not so mild, and
+        // it will not let the next one run either.
+        if (candidate.index < 0) throw;
+        device_.synchronize();
+      }
+    }
+    std::sort(ran.begin() + 1, ran.end(), faster);
+    if (ran.size() > FINALISTS) ran.erase(ran.begin() + FINALISTS, ran.end());
+    return ran;
+  }
+
+  static bool faster(const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; }
+  static std::string name(const Candidate& c) {
+    return c.index < 0 ? "cuBLAS" : "cuBLASLt#" + std::to_string(c.index);
+  }
+
+  // Seconds a launch takes once everything is loaded and hot.
+  double warm_up(const Rung& rung, const std::function<void()>& launch) {
+    const nvtx3::scoped_range range(("warm-up " + rung.name).c_str());
+    device_.run(rung, calls_[RUNG][0]);  // loads its code
+    double seconds = timer_.run({{&launch, 1}}, false)[0];
+    for (double spent = seconds; spent < options_.warm_up_ms / 1e3;) {
+      const int launches = launches_for(20e-3, seconds);
+      seconds = timer_.run({{&launch, launches}}, seconds < SHORT)[0];
+      spent += seconds * launches;
+    }
+    return seconds;
+  }
+
+  Timing timed(const Rung& rung) {
+    const std::function<void()> launch = [&] { device_.enqueue(rung, next_call(RUNG)); };
+    const double seconds = warm_up(rung, launch);
+
+    const Sample rung_sample{&launch, launches_for(MIN_SAMPLE, seconds)};
+    const Sample baseline_sample{&baseline_launch_, launches_for(MIN_SAMPLE, baseline_seconds_)};
+    const double pair =
+        seconds * rung_sample.launches + baseline_seconds_ * baseline_sample.launches;
+    // As many pairs as a queue takes, and no more than 0.1 s of work.
+    const int pairs =
+        std::clamp(2 * MAX_LAUNCHES / (rung_sample.launches + baseline_sample.launches), 1,
+                   std::max(1, static_cast<int>(0.1 / pair)));
+    std::vector<Sample> burst;
+    for (int i = 0; i < pairs; ++i) {
+      burst.push_back(rung_sample);
+      burst.push_back(baseline_sample);
+    }
+    const bool hold = std::min(seconds, baseline_seconds_) < SHORT;
+    const int enough = pair > 0.5 ? std::min(options_.min_samples, 5) : options_.min_samples;
+
+    // The first timed launch takes the first set, so what is compared below was written in time.
+    device_.fill(sets_.c(0, RUNG), p_, Operand::C, Inputs::uniform, SEED);
+    next_set_ = 0;
+    Timing t;
+    std::vector<double> tflops, baseline_tflops, ratios;
+    {
+      const nvtx3::scoped_range range(
+          ("timed " + rung.name + " " + to_string(p_.dtype) + " " + shape_name(p_)).c_str());
+      ConditionsSampler conditions(device_.nvml());
+      double spent = 0;
+      while (t.samples < enough || (spent < options_.min_ms / 1e3 && pair <= 0.5)) {
+        const std::vector<double> times = timer_.run(burst, hold);
+        for (size_t i = 0; i < times.size(); i += 2) {
+          tflops.push_back(flops(p_) / times[i] / 1e12);
+          baseline_tflops.push_back(flops(p_) / times[i + 1] / 1e12);
+          ratios.push_back(times[i + 1] / times[i]);
+          spent += times[i] * rung_sample.launches + times[i + 1] * baseline_sample.launches;
+          ++t.samples;
+        }
+      }
+      t.conditions = conditions.stop();
+    }
+    t.tflops = spread(tflops);
+    t.baseline_tflops = spread(baseline_tflops);
+    t.ratio = spread(ratios);
+    t.launches_per_sample = rung_sample.launches;
+    if (p_.beta != 0) {  // C was its own input many times over: once more, from the start
+      device_.fill(sets_.c(0, RUNG), p_, Operand::C, Inputs::uniform, SEED);
+      device_.run(rung, calls_[RUNG][0]);
+    }
+    t.after = check_set_0(RUNG);
+    return t;
+  }
+
+  GpuDevice& device_;
+  const Problem p_;
+  const TimingOptions options_;
+  Blas blas_;
+  LtGemm lt_;
+  StreamTimer timer_;
+  std::unique_ptr<Reference> reference_;  // of the first set; before sets_, which take what is left
+  BufferSets sets_;
+  std::vector<GemmCall> calls_[2];  // a side's call on each set
+  int next_set_ = 0;
+  Baseline baseline_;
+  std::function<void()> baseline_launch_;
+  double baseline_seconds_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<TimedProblem> make_timed_problem(Device& device, const Problem& p,
+                                                 const TimingOptions& options) {
+  return std::make_unique<GpuTimedProblem>(as_gpu(device), p, options);
+}
+
+}  // namespace gemm

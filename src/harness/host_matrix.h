@@ -1,0 +1,19 @@
+// Guarded matrices in host memory: rounding to and reading of the storage types, filling, and the
+// check. The GPU's versions of the same live in gpu/.
+#pragma once
+
+#include "harness/check.h"
+#include "harness/device.h"
+#include "harness/inputs.h"
+#include "harness/problem.h"
+
+namespace gemm {
+
+// x rounded to the nearest value of the storage type (ties to even), as a double.
+double round_to(DType dtype, double x);
+
+// As Device::fill and Device::check, on host memory.
+void fill_host(void* allocation, const Problem& p, Operand operand, Inputs kind, uint64_t seed);
+CheckResult check_host(const void* c, const Problem& p, const HostReference& reference, bool exact);
+
+}  // namespace gemm

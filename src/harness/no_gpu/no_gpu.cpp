@@ -1,0 +1,21 @@
+// The GPU half of the harness in a build without CUDA: there is never a GPU, so the rest cannot be
+// reached.
+#include "harness/device.h"
+#include "harness/timing.h"
+
+namespace gemm {
+namespace {
+[[noreturn]] void unreachable() { throw std::logic_error("this build has no CUDA"); }
+}  // namespace
+
+std::unique_ptr<Device> make_gpu_device(std::string& why) {
+  why = "built without a CUDA toolkit";
+  return nullptr;
+}
+std::unique_ptr<TimedProblem> make_timed_problem(Device&, const Problem&, const TimingOptions&) {
+  unreachable();
+}
+Peaks measure_peaks(Device&) { unreachable(); }
+std::map<std::string, std::string> describe_gpu(Device&) { unreachable(); }
+
+}  // namespace gemm

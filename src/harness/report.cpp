@@ -1,0 +1,80 @@
+#include "harness/report.h"
+
+#include <fmt/format.h>
+
+namespace gemm {
+namespace {
+
+constexpr int IDEA_WIDTH = 54;
+
+std::string idea(const Rung& r) {
+  return r.idea.size() <= IDEA_WIDTH ? r.idea : r.idea.substr(0, IDEA_WIDTH - 2) + "..";
+}
+
+}  // namespace
+
+double peak_of(const Peaks& peaks, DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return peaks.ffma_tflops;
+    case DType::f16:
+      return peaks.tensor_f16_tflops;
+    case DType::tf32:
+      return peaks.tensor_tf32_tflops;
+  }
+  return 0;
+}
+
+void Table::heading(const Outcome& o) {
+  const Problem& p = o.problem;
+  const std::string group = fmt::format("{} {} {}", to_string(p.dtype), ops_name(p), shape_name(p));
+  if (group == group_) return;
+  group_ = group;
+  tflops_.clear();
+  fmt::print("\n{}  alpha {:g} beta {:g}", group, p.alpha, p.beta);
+  if (o.timing) {
+    fmt::print("   cuBLAS {:.2f}", o.baseline.cublas_tflops);
+    if (o.baseline.cublaslt_tried > 0)
+      fmt::print(", cuBLASLt best of {} {:.2f}", o.baseline.cublaslt_tried,
+                 o.baseline.cublaslt_tflops);
+    fmt::print(" TFLOPS; % of the better: {}", o.baseline.name);
+    if (peak_of(peaks_, p.dtype) > 0)
+      fmt::print("; measured peak {:.1f}", peak_of(peaks_, p.dtype));
+    fmt::print("\n{:<5} {:<{}} {:>8} {:>17} {:>9} {:>8} {:>7}\n", "rung", "idea", IDEA_WIDTH,
+               "TFLOPS", "p10 .. p90", "% cuBLAS", "% peak", "gain");
+  } else if (o.stats) {
+    fmt::print("\n{:<5} {:<{}} {:>9} {:>8} {:>9} {:>11} {:>10}\n", "rung", "idea", IDEA_WIDTH,
+               "blocks", "threads", "barriers", "warp ops", "cp.async");
+  } else {
+    fmt::print("\n{:<5} {:<{}}\n", "rung", "idea", IDEA_WIDTH);
+  }
+}
+
+void Table::add(const Outcome& o) {
+  heading(o);
+  fmt::print("{:<5} {:<{}} ", o.rung->id, idea(*o.rung), IDEA_WIDTH);
+  if (!o.skipped.empty()) {
+    fmt::print("skipped: {}\n", o.skipped);
+  } else if (!o.failure.empty()) {
+    fmt::print("WRONG: {}\n", o.failure);
+  } else if (o.timing) {
+    const Timing& t = *o.timing;
+    const double peak = peak_of(peaks_, o.problem.dtype);
+    const auto before = tflops_.find(o.rung->prev);
+    fmt::print(
+        "{:>8.2f} {:>17} {:>8.1f}% {:>8} {:>7}  verified\n", t.tflops.median,
+        fmt::format("{:.2f} .. {:.2f}", t.tflops.p10, t.tflops.p90), 100 * t.ratio.median,
+        peak > 0 ? fmt::format("{:.1f}%", 100 * t.tflops.median / peak) : "",
+        before == tflops_.end() ? "" : fmt::format("x{:.2f}", t.tflops.median / before->second));
+    tflops_[o.rung->id] = t.tflops.median;
+  } else if (o.stats) {
+    fmt::print("{:>9} {:>8} {:>9} {:>11} {:>10}  verified\n", o.stats->blocks,
+               o.stats->threads_per_block, o.stats->barriers, o.stats->collectives,
+               o.stats->copies);
+  } else {
+    fmt::print("verified\n");
+  }
+  std::fflush(stdout);
+}
+
+}  // namespace gemm

@@ -1,0 +1,45 @@
+// The table on the terminal, one line a rung, a heading for each problem.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "harness/problem.h"
+#include "harness/timing.h"
+#include "registry.h"
+#include "sim/simulator.h"
+
+namespace gemm {
+
+// What became of one rung on one problem.
+struct Outcome {
+  const Rung* rung = nullptr;
+  Problem problem{};
+  std::string skipped;                    // why it was not run; empty: it ran
+  std::string failure;                    // what verification found; empty: right
+  std::optional<Timing> timing;           // GPU, when timed
+  Baseline baseline;                      // with timing
+  std::optional<sim::LaunchStats> stats;  // simulator
+};
+
+class Table {
+ public:
+  // `peaks` all zero: not measured.
+  explicit Table(const Peaks& peaks) : peaks_(peaks) {}
+  void add(const Outcome& outcome);
+
+ private:
+  void heading(const Outcome& outcome);
+
+  Peaks peaks_;
+  std::string group_;
+  std::map<std::string, double>
+      tflops_;  // by rung id, in this group: for the gain over the rung before
+};
+
+// The measured limit that a rung of this type is held against, TFLOPS: FFMA for f32, the tensor
+// cores' for f16 and tf32.
+double peak_of(const Peaks& peaks, DType dtype);
+
+}  // namespace gemm

@@ -1,0 +1,53 @@
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "harness/device.h"
+#include "harness/host_matrix.h"
+#include "sim/simulator.h"
+
+namespace gemm {
+namespace {
+
+class SimDevice final : public Device {
+ public:
+  Backend backend() const override { return Backend::sim; }
+  std::string name() const override { return "simulator"; }
+  int sm() const override { return INT_MAX; }
+
+  void* allocate(size_t bytes) override {
+    void* p = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+    if (p == nullptr) throw std::bad_alloc();
+    return p;
+  }
+  void release(void* p) override { std::free(p); }
+  void download(void* host, const void* device, size_t bytes) override {
+    std::memcpy(host, device, bytes);
+  }
+
+  void fill(void* allocation, const Problem& p, Operand operand, Inputs kind,
+            uint64_t seed) override {
+    fill_host(allocation, p, operand, kind, seed);
+  }
+  void run(const Rung& rung, const GemmCall& call) override {
+    try {
+      rung.launch(call);
+    } catch (const sim::Error& e) {
+      throw LaunchError(rung.name + ": " + e.what());
+    }
+  }
+  std::unique_ptr<Reference> reference(const Problem& p, Inputs kind, uint64_t seed) override {
+    return std::make_unique<HostReference>(cpu_reference(p, kind, seed));
+  }
+  CheckResult check(const void* c, const Problem& p, const Reference& reference,
+                    bool exact) override {
+    return check_host(c, p, static_cast<const HostReference&>(reference), exact);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_sim_device() { return std::make_unique<SimDevice>(); }
+
+}  // namespace gemm

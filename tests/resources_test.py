@@ -1,0 +1,64 @@
+"""No rung spills registers or needs a stack frame, by ptxas's own words. GEMM_PTXAS_DIR holds one
+<rung>*.txt a rung, the output of nvcc -Xptxas -v. Without it (no CUDA in the build): exit 77,
+which CTest shows as skipped."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import ladder  # noqa: E402
+
+# "Function properties for X" is followed by the sizes of X, on the same line or the next.
+SIZES = re.compile(
+    r"Function properties for (\S+)\s+"
+    r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
+)
+
+
+def excesses(log: str) -> list[str]:
+    """A line a kernel that has a stack frame or spills."""
+    return [
+        f"{name}: {stack} bytes stack frame, {stores} spill stores, {loads} spill loads"
+        for name, stack, stores, loads in SIZES.findall(log)
+        if (stack, stores, loads) != ("0", "0", "0")
+    ]
+
+
+class Reader(unittest.TestCase):
+    def test_finds_spills_and_stack_frames(self) -> None:
+        log = """\
+ptxas info    : Compiling entry function '_Z8gemm_v05' for 'sm_90'
+ptxas info    : Function properties for _Z8gemm_v05
+    {} bytes stack frame, {} bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 128 registers, used 1 barriers
+"""
+        self.assertEqual(excesses(log.format(0, 0)), [])
+        self.assertEqual(len(excesses(log.format(16, 0))), 1)
+        self.assertEqual(len(excesses(log.format(0, 4) + log.format(0, 0))), 1)
+
+
+class Resources(unittest.TestCase):
+    def test_no_rung_spills(self) -> None:
+        folder = Path(os.environ["GEMM_PTXAS_DIR"])
+        for rung in ladder.load_rungs(ROOT):
+            if "__global__" not in ladder.strip_comments(rung.source):
+                continue  # a library call has no kernel of ours
+            with self.subTest(rung=rung.name):
+                logs = "\n".join(p.read_text() for p in sorted(folder.glob(f"{rung.name}*.txt")))
+                kernels = [name for name, *_ in SIZES.findall(logs) if f"gemm_{rung.tag}" in name]
+                self.assertTrue(kernels, f"no ptxas log of gemm_{rung.tag} in {folder}")
+                self.assertEqual(excesses(logs), [])
+
+
+if __name__ == "__main__":
+    if not os.environ.get("GEMM_PTXAS_DIR"):
+        print("Skipped: GEMM_PTXAS_DIR is not set (no CUDA in this build)")
+        sys.exit(77)
+    unittest.main()

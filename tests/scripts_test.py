@@ -1,0 +1,381 @@
+"""The scripts, on a small made-up ladder in a temporary folder. Its figures are synthetic."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPTS = ROOT / "scripts"
+sys.path.insert(0, str(SCRIPTS))
+
+import ladder  # noqa: E402
+import ladder_diff  # noqa: E402
+
+KERNEL = """\
+// {id} {word}: made up.
+//
+// before: nothing
+// idea:   none
+// watch:  "// not a comment" below
+// needs:  any GPU
+{includes}#include "rung.h"
+
+namespace {{
+{helper}
+template <class T>
+__global__ void gemm_{tag}(GemmArgs<T> p) {{
+  const char* url = "http://x";  // a comment
+  // [region idea]
+#pragma unroll
+  for (int i = 0; i < {steps}; ++i) work(i);
+  // [/region idea]
+  finish({steps});
+}}
+
+const Registration rung({{.prev = "{prev}",
+                         .idea = "made-up "
+                                 "{word}",
+                         .needs = {{.sm = 80}}}},
+                        {{{entries}}});
+
+}}  // namespace
+"""
+HELPER = """
+template <class T>
+GEMM_DEVICE void work(int i) {
+  step(i);
+}
+"""
+PAGE = """\
+# A page
+
+<!-- embed:region kernels/v02_second.cu idea -->
+<!-- /embed -->
+<!-- embed:header kernels/v02_second.cu -->
+<!-- /embed -->
+<!-- embed:diff v02 -->
+<!-- /embed -->
+<!-- embed:row v2 -->
+stale
+<!-- /embed -->
+<!-- embed:table -->
+<!-- /embed -->
+<!-- embed:index -->
+<!-- /embed -->
+<!-- embed:conditions -->
+<!-- /embed -->
+
+the end
+"""
+CONTEXT = {
+    "gpu": "NVIDIA H200",
+    "driver": "1.2",
+    "cuda_runtime": "13.0",
+    "cublas": "13.1",
+    "power_limit_w": "700",
+    "l2": "cold",
+    "git_revision": "abcdef0",
+    "peak_ffma_tflops": "64",
+    "peak_tensor_f16_tflops": "800",
+    "peak_tensor_tf32_tflops": "400",
+}
+
+
+def entry(rung: str, dtype: str, size: int, tflops: float, baseline: float) -> dict:
+    return {
+        "name": f"{rung}/{dtype}/nn/{size}x{size}x{size}",
+        "run_type": "iteration",
+        "label": "cuBLASLt#3",
+        "m": size,
+        "n": size,
+        "k": size,
+        "ratio": tflops / baseline,
+        "TFLOPS": tflops,
+        "TFLOPS_p10": 0.9 * tflops,
+        "TFLOPS_p90": 1.1 * tflops,
+        "baseline_TFLOPS": baseline,
+    }
+
+
+def failed(rung: str, dtype: str, size: int, why: str) -> dict:
+    name = f"{rung}/{dtype}/nn/{size}x{size}x{size}"
+    return {"name": name, "run_type": "iteration", "error_occurred": True, "error_message": why}
+
+
+ENTRIES = [
+    entry("v01_first", "f32", 1024, 2, 40),
+    entry("v01_first", "f32", 4096, 5, 50),
+    entry("v01_first", "f16", 4096, 4, 640),
+    entry("v02_second", "f32", 1024, 8, 40),
+    failed("v02_second", "f32", 2048, "rows not aligned"),
+    entry("v02_second", "f32", 4096, 15, 50),
+    entry("v02_second", "f32", 8192, 16, 50),
+    entry("v03_third", "tf32", 4096, 100, 350),
+]
+
+
+class Fixture(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name).resolve()
+        for part in ("kernels", "src/device", "plots/results/h200"):
+            (self.root / part).mkdir(parents=True)
+        self.kernel("v01_first", "", 1, "f32(launch<float>), f16(launch<half>)", helper=HELPER)
+        both = "f32(launch<float>), f16(launch<half>)"
+        self.kernel("v02_second", "v1", 2, both, includes='#include "device/work.cuh"\n')
+        self.kernel(
+            "v03_third", "v2", 2, "tf32(launch<float>)", includes='#include "device/work.cuh"\n'
+        )
+        (self.root / "src/device/work.cuh").write_text(HELPER)
+        self.page = self.root / "page.md"
+        self.page.write_text(PAGE)
+
+    def kernel(
+        self, name: str, prev: str, steps: int, entries: str, helper: str = "", includes: str = ""
+    ) -> None:
+        tag, word = name.split("_")
+        text = KERNEL.format(
+            id=f"v{int(tag[1:])}",
+            tag=tag,
+            word=word,
+            prev=prev,
+            steps=steps,
+            entries=entries,
+            helper=helper,
+            includes=includes,
+        )
+        (self.root / "kernels" / f"{name}.cu").write_text(text)
+
+    def measure(self, entries: list[dict] = ENTRIES, gpu: str = "h200") -> None:
+        path = self.root / "plots/results" / gpu / "ladder.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({"context": CONTEXT, "benchmarks": entries}))
+
+    def script(self, name: str, *args: str, status: int = 0) -> str:
+        """Runs scripts/<name> on the made-up ladder; its output, stdout then stderr."""
+        run = subprocess.run(
+            [sys.executable, SCRIPTS / name, *args, "--root", self.root],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        self.assertEqual(run.returncode, status, run.stdout + run.stderr)
+        if status == 2:
+            self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
+        return run.stdout + run.stderr
+
+
+class Ladder(Fixture):
+    def test_rungs(self) -> None:
+        first, second, third = ladder.load_rungs(self.root)
+        self.assertEqual((second.id, second.tag, second.name), ("v2", "v02", "v02_second"))
+        self.assertEqual((second.prev, second.idea), ("v1", "made-up second"))
+        self.assertEqual((first.dtypes, third.dtypes), (("f32", "f16"), ("tf32",)))
+
+    def test_a_file_needs_exactly_one_registration(self) -> None:
+        (self.root / "kernels/v04_none.cu").write_text("// const Registration rung({}, {});\n")
+        with self.assertRaisesRegex(ladder.BadInput, "v04_none.cu: 0 registrations"):
+            ladder.load_rungs(self.root)
+
+    def test_variants_follow_their_rung(self) -> None:
+        self.kernel("v10_x", "v3", 1, "f16(launch<half>)")
+        shutil.copy(self.root / "kernels/v01_first.cu", self.root / "kernels/v01u_variant.cu")
+        ids = [r.id for r in ladder.load_rungs(self.root)]
+        self.assertEqual(ids, ["v1", "v1u", "v2", "v3", "v10"])
+
+    def test_folder_of_a_gpu(self) -> None:
+        self.assertEqual(ladder.gpu_slug("NVIDIA H200"), "h200")
+        self.assertEqual(ladder.gpu_slug("NVIDIA GeForce RTX 4090"), "rtx-4090")
+
+
+class Diff(Fixture):
+    def test_counts_the_idea_and_leaves_out_what_moved(self) -> None:
+        rungs = ladder.load_rungs(self.root)
+        d = ladder_diff.diff(rungs[1], rungs, ladder_diff.device_sources(self.root))
+        self.assertEqual((d.idea, d.outside, d.moved), (1, 2, ("work",)))  # loop; include, finish
+        self.assertIn("+  finish(2);", d.text)
+        for left_out in ("comment", "before:", "Registration", "gemm_v0", "step(i)"):
+            self.assertNotIn(left_out, d.text.replace('"// not a comment"', ""))
+        self.assertNotIn("http", d.text.replace('"http://x"', ""))  # a string is no comment
+
+    def test_equal_rungs_have_no_diff(self) -> None:
+        rungs = ladder.load_rungs(self.root)
+        d = ladder_diff.diff(rungs[2], rungs, "")
+        self.assertEqual((d.idea, d.outside), (0, 0))
+
+    def test_unknown_rung(self) -> None:
+        run = subprocess.run(
+            [sys.executable, SCRIPTS / "ladder_diff.py", "v999"], capture_output=True, text=True
+        )
+        self.assertEqual(run.returncode, 2)
+        self.assertRegex(run.stderr, r"\Aunknown rung 'v999'; known: v1 .*\n\Z")
+
+
+class Embed(Fixture):
+    def test_fills_every_marker_once(self) -> None:
+        self.measure()
+        self.script("embed.py", "--check", status=1)
+        self.assertEqual(self.page.read_text(), PAGE)
+        self.script("embed.py")
+        text = self.page.read_text()
+        for wanted in (
+            "```cpp\n#pragma unroll\nfor (int i = 0; i < 2; ++i) work(i);\n```",
+            "```text\nv2 second: made up.\n\nbefore: nothing\n",
+            "```diff\n--- v01_first.cu\n+++ v02_second.cu\n",
+            "| f32 | 15.0 (13.5 - 16.5) | 30.0 % (cuBLASLt#3, 50.0) | 23.4 % (FFMA, 64.0) | x3.00 v1 |",
+            "| f16 | not measured | | | |",
+            "| [v2](kernels/v02_second.cu) | made-up second | 15.0 | 30.0 % | not measured |  |",
+            "| [v3](kernels/v03_third.cu) | made-up third | 100 (TF32) | 28.6 % of cuBLAS TF32 |  |  |",
+            "f32 5.00<br>f16 4.00",
+            "Measured on one NVIDIA H200, driver 1.2, CUDA 13.0, cuBLAS 13.1, power limit 700 W, L2 cold,",
+        ):
+            self.assertIn(wanted, text)
+        self.assertNotIn("stale", text)
+        self.assertTrue(text.endswith("\nthe end\n"))
+        self.assertEqual(self.script("embed.py"), "")
+        self.assertEqual(self.script("embed.py", "--check"), "")
+
+    def test_without_results_nothing_is_made_up(self) -> None:
+        self.script("embed.py")
+        text = self.page.read_text()
+        self.assertIn("| f32 | not measured | | | |", text)
+        self.assertIn("Nothing measured yet on the reference GPU (h200).", text)
+        self.assertNotRegex(text, r"\d %")
+
+    def test_check_names_file_and_marker(self) -> None:
+        self.measure()
+        self.script("embed.py")
+        source = self.root / "kernels/v02_second.cu"
+        source.write_text(source.read_text().replace("work(i)", "work(i + 1)"))
+        told = self.script("embed.py", "--check", status=1)
+        self.assertIn("page.md: stale: <!-- embed:region kernels/v02_second.cu idea -->", told)
+        self.assertNotIn("embed:table", told)
+
+    def test_bad_markers(self) -> None:
+        for marker, told in (
+            ("embed:poem v2", "unknown marker; known: region,"),
+            ("embed:region kernels/v02_second.cu main", "has no // [region main]"),
+            ("embed:region kernels/none.cu idea", "no such file"),
+            ("embed:row v77", "unknown rung 'v77'"),
+            ("embed:row", "0 arguments where embed:row takes 1"),
+            ("embed:diff v1", "first rung"),
+        ):
+            with self.subTest(marker=marker):
+                self.page.write_text(f"<!-- {marker} -->\n<!-- /embed -->\n")
+                told_all = self.script("embed.py", status=2)
+                self.assertIn(f"page.md: <!-- {marker} -->: ", told_all)
+                self.assertIn(told, told_all)
+        self.page.write_text("<!-- embed:table -->\n<!-- embed:index -->\n<!-- /embed -->\n")
+        self.assertIn("no <!-- /embed --> after it", self.script("embed.py", status=2))
+
+    def test_bad_results(self) -> None:
+        path = self.root / "plots/results/h200/ladder.json"
+        for text in ("", "[]", '{"context": {}}'):
+            path.write_text(text)
+            self.assertIn("ladder.json: not gemm_bench's JSON", self.script("embed.py", status=2))
+        lame = entry("v01_first", "f32", 4096, 5, 50)
+        del lame["TFLOPS_p10"]
+        self.measure([lame])
+        self.assertIn("has no 'TFLOPS_p10'", self.script("embed.py", status=2))
+
+
+class Plot(Fixture):
+    FIGURES = ("tflops_f32", "tflops_f16", "ladder_f32", "ladder_f16")
+
+    def figure(self, name: str) -> str:
+        return (self.root / "plots" / f"{name}.svg").read_text()
+
+    def test_same_results_same_bytes(self) -> None:
+        self.measure()
+        self.script("plot.py")
+        first = {name: self.figure(name) for name in self.FIGURES}
+        for name in self.FIGURES:
+            (self.root / "plots" / f"{name}.svg").unlink()
+        self.script("plot.py")
+        self.assertEqual(first, {name: self.figure(name) for name in self.FIGURES})
+        self.assertEqual(self.script("plot.py", "--check"), "")
+
+    def test_check_names_every_stale_figure(self) -> None:
+        self.measure()
+        told = self.script("plot.py", "--check", status=1)
+        for name in self.FIGURES:
+            self.assertIn(f"plots/{name}.svg: missing", told)
+        self.script("plot.py")
+        self.measure(ENTRIES[:-1])
+        told = self.script("plot.py", "--check", status=1)
+        self.assertIn("plots/ladder_f32.svg: stale", told)
+        self.assertNotIn("f16", told)
+
+    def test_gaps_break_lines_and_give_their_reason(self) -> None:
+        import plot
+
+        self.measure()
+        results, rungs = ladder.results_of(root=self.root), ladder.load_rungs(self.root)
+        fig = plot.draw_tflops(results, rungs, "f32")
+        lines = {line.get_label(): line for line in fig.axes[0].get_lines()}
+        first, second = lines["v1 first"].get_ydata(), lines["v2 second"].get_ydata()
+        self.assertEqual(list(map(str, first)), ["2.0", "nan", "5.0", "nan"])  # 1024 2048 4096 8192
+        self.assertEqual(list(map(str, second)), ["8.0", "nan", "15.0", "16.0"])
+        self.assertIn("v3 third (TF32)", lines)
+        self.script("plot.py")
+        for wanted in ("rows not aligned", "not part of the run", "NVIDIA H200", "FFMA limit"):
+            self.assertIn(wanted, self.figure("tflops_f32"))
+
+    def test_bars_say_the_gain(self) -> None:
+        self.measure()
+        self.script("plot.py")
+        bars = self.figure("ladder_f32")
+        self.assertIn("30.0 %   15.0 TFLOPS   x3.00 over v1", bars)
+        self.assertIn("v3 third (TF32)", bars)
+
+    def test_other_gpus_lie_beside_their_results(self) -> None:
+        self.measure(gpu="rtx-4090")
+        self.script("plot.py")
+        self.assertTrue((self.root / "plots/results/rtx-4090/tflops_f32.svg").exists())
+        self.assertFalse((self.root / "plots/tflops_f32.svg").exists())
+
+    def test_without_results_there_are_no_figures(self) -> None:
+        self.assertEqual(self.script("plot.py"), "")
+        stray = self.root / "plots/tflops_f32.svg"
+        stray.write_text("<svg/>")
+        self.assertIn("no results to draw it from", self.script("plot.py", "--check", status=1))
+
+
+class NewRung(Fixture):
+    def test_creates_a_rung_that_is_complete(self) -> None:
+        self.script("new_rung.py", "v04_fourth", "--prev", "v2")
+        rungs = ladder.load_rungs(self.root)
+        rung = ladder.find_rung(rungs, "v4")
+        self.assertEqual(rung.prev, "v2")
+        self.assertIn("gemm_v04", rung.source)
+        self.assertNotIn("v02", rung.source)
+        self.assertTrue(rung.source.startswith("// v4 fourth: "))
+        d = ladder_diff.diff(rung, rungs, ladder_diff.device_sources(self.root))
+        self.assertEqual((d.idea, d.outside), (0, 0))
+        self.assertEqual(self.script("embed.py", "--check", str(rung.chapter)), "")
+
+    def test_refuses(self) -> None:
+        before = sorted(os.listdir(self.root / "kernels"))
+        for name, prev, told in (
+            ("v02_again", "v1", "v2 exists: kernels/v02_second.cu"),
+            ("fourth", "v2", "is named like v11_warp_tiling"),
+            ("v4", "v2", "is named like v11_warp_tiling"),
+            ("../v04_x", "v2", "is named like v11_warp_tiling"),
+            ("v04_x", "v9", "unknown rung 'v9'; known: v1 v2 v3"),
+            ("v00_x", "v2", "v2 does not come before v0"),
+        ):
+            with self.subTest(name=name):
+                self.assertIn(told, self.script("new_rung.py", name, "--prev", prev, status=2))
+        self.assertEqual(sorted(os.listdir(self.root / "kernels")), before)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,128 @@
+"""The mechanical half of the rung contract: what every file in kernels/ looks like, and that the
+registry is exactly those files (needs GEMM_BENCH, the path of the executable)."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import ladder  # noqa: E402
+
+RUNGS = ladder.load_rungs(ROOT)  # also: the name's form, and exactly one registration
+MAX_LINES, MAX_COLUMNS = 150, 100
+
+
+class EveryRung(unittest.TestCase):
+    def test_fits_on_a_page(self) -> None:
+        for rung in RUNGS:
+            with self.subTest(rung=rung.name):
+                lines = rung.source.splitlines()
+                self.assertLessEqual(len(lines), MAX_LINES, "lines")
+                long = [f"{n}: {len(l)}" for n, l in enumerate(lines, 1) if len(l) > MAX_COLUMNS]
+                self.assertEqual(long, [], f"lines of more than {MAX_COLUMNS} columns")
+
+    def test_opens_with_its_header(self) -> None:
+        for rung in RUNGS:
+            with self.subTest(rung=rung.name):
+                header = re.match(r"(?://[^\n]*\n)+", rung.source)
+                self.assertIsNotNone(header, "opens with a // comment")
+                self.assertTrue(
+                    header[0].startswith(f"// {rung.id} "), f"the first line names {rung.id}"
+                )
+                labels = re.findall(r"^// (before|idea|watch|needs):\s+\S", header[0], re.MULTILINE)
+                self.assertEqual(labels, ["before", "idea", "watch", "needs"])
+
+    def test_includes_only_what_a_rung_may(self) -> None:
+        for rung in RUNGS:
+            with self.subTest(rung=rung.name):
+                included = re.findall(
+                    r'^\s*#\s*include\s+["<]([^">]+)[">]', rung.source, re.MULTILINE
+                )
+                self.assertIn("rung.h", included)
+                others = [i for i in included if i != "rung.h" and not i.startswith("device/")]
+                self.assertEqual(others, [])
+
+    def test_kernels_carry_its_id(self) -> None:
+        for rung in RUNGS:
+            with self.subTest(rung=rung.name):
+                code = ladder.strip_comments(rung.source)
+                kernels = re.findall(r"__global__[^;{]*?\b(\w+)\(GemmArgs|\b(gemm_v\w+)\b", code)
+                names = {name for pair in kernels for name in pair if name}
+                allowed = re.compile(rf"gemm_{rung.tag}(_\w+)?")
+                self.assertEqual([n for n in sorted(names) if not allowed.fullmatch(n)], [])
+                if "__global__" in code:
+                    self.assertIn(f"gemm_{rung.tag}", names)
+                self.assertNotIn("<<<", code, "launch through gemm::launch")
+                self.assertIn("namespace {", code)
+
+    def test_regions_are_closed(self) -> None:
+        for rung in RUNGS:
+            with self.subTest(rung=rung.name):
+                opened = re.findall(r"// \[region (\w+)\]", rung.source)
+                self.assertEqual(sorted(opened), sorted(set(opened)), "region names are unique")
+                self.assertIn("idea", opened)
+                for name in opened:
+                    self.assertIsNotNone(
+                        ladder.region(rung.source, name), f"[region {name}] is closed"
+                    )
+
+    def test_registration(self) -> None:
+        for rung in RUNGS:
+            with self.subTest(rung=rung.name):
+                self.assertTrue(rung.idea)
+                self.assertTrue(rung.dtypes)
+                if rung is RUNGS[0]:
+                    self.assertEqual(rung.prev, "", "the first rung has nothing before it")
+                else:
+                    self.assertLess(ladder.find_rung(RUNGS, rung.prev).order, rung.order)
+
+    def test_chapter_embeds_its_facts(self) -> None:
+        for rung in RUNGS:
+            with self.subTest(rung=rung.name):
+                self.assertTrue(rung.chapter.is_file(), f"{rung.chapter.name} stands beside it")
+                text = rung.chapter.read_text(encoding="utf-8")
+                wanted = [
+                    rf"header kernels/{rung.name}\.cu",
+                    rf"region kernels/{rung.name}\.cu idea",
+                ]
+                own = rf"({rung.id}|{rung.tag}|{rung.name})"
+                wanted += [f"row {own}"] + ([f"diff {own}"] if rung.prev else [])
+                for marker in wanted:
+                    self.assertRegex(text, rf"(?m)^<!-- embed:{marker} -->$")
+
+
+class TheHouse(unittest.TestCase):
+    def test_there_are_rungs(self) -> None:
+        self.assertTrue(RUNGS)
+
+    def test_ids_are_unique(self) -> None:
+        ids = [rung.id for rung in RUNGS]
+        self.assertEqual(ids, sorted(set(ids), key=ids.index))
+
+    def test_src_names_no_rung(self) -> None:
+        rung_name = re.compile(r'gemm_v\d|\bv\d\d[a-z]?_[a-z]|"v\d+[a-z]?"')
+        for path in sorted((ROOT / "src").rglob("*")):
+            if path.suffix in (".h", ".cuh", ".cpp", ".cu"):
+                code = ladder.strip_comments(path.read_text(encoding="utf-8"))
+                with self.subTest(file=str(path.relative_to(ROOT))):
+                    self.assertEqual(rung_name.findall(code), [])
+
+    @unittest.skipUnless(os.environ.get("GEMM_BENCH"), "GEMM_BENCH, the executable, is not set")
+    def test_registry_is_the_files(self) -> None:
+        run = subprocess.run(
+            [os.environ["GEMM_BENCH"], "--list"], capture_output=True, text=True, timeout=120
+        )
+        self.assertEqual(run.returncode, 0, run.stderr)
+        listed = re.findall(r"^\s*(v\d+[a-z]?)\s+(v\d+[a-z]?_\w+)", run.stdout, re.MULTILINE)
+        self.assertEqual(listed, [(r.id, r.name) for r in RUNGS])
+
+
+if __name__ == "__main__":
+    unittest.main()
