@@ -8,8 +8,6 @@
 //         FAST_TF32 is the one that does not. cuBLASLt's best of up to 32 heuristics is timed
 //         beside it, and the better of the two is everyone's baseline
 // needs:  any GPU; in the simulator the same call is answered by OpenBLAS
-#include <algorithm>
-
 #include "device/blas.h"
 #include "rung.h"
 

@@ -17,13 +17,11 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BN = 128,
-              WORDS = 16;        // block tile; WORDS: depth of a K slice in 32-bit words
-constexpr int WM = 64, WN = 32;  // warp tile
-constexpr int MMA_M = 16, MMA_N = 8, MMA_WORDS = 8;  // one mma.sync; K = 16 halves or 8 tf32
+constexpr int BM = 128, BN = 128, WORDS = 16;  // block tile; a K slice is 16 32-bit words deep
+constexpr int WM = 64, WN = 32;                // warp tile
+constexpr int MMA_M = 16, MMA_N = 8, MMA_WORDS = 8;  // one mma.sync; 8 words = 16 halves or 8 tf32
 constexpr int THREADS = (BM / WM) * (BN / WN) * 32;  // 2 x 4 warps
-constexpr int STRIDE_A = WORDS + 4,
-              STRIDE_B = BN + 8;  // g * 20 + t and t * 136 + g: 32 different banks
+constexpr int SA = WORDS + 4, SB = BN + 8;  // row strides: g * SA + t, t * SB + g: 32 banks
 
 // [region idea]
 // Two halves or one tf32 value in a word, and the instruction for them.
@@ -54,7 +52,7 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v10(GemmArgs<T> p) {
   // Panels: the block's rows of A and columns of B.
   const T* gA = p.A + bm * BM * p.lda;
   const T* gB = p.B + bn * BN;
-  alignas(16) __shared__ uint32_t sA[2][BM][STRIDE_A], sB[2][WORDS][STRIDE_B];
+  alignas(16) __shared__ uint32_t sA[2][BM][SA], sB[2][WORDS][SB];
 
   constexpr int COPIES = BM * BK / VEC / THREADS;  // vectors of A a thread
   constexpr int PAIRS = COPIES / PACK;       // groups of PACK vectors of B, one under the other
@@ -67,8 +65,8 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v10(GemmArgs<T> p) {
     }
 #pragma unroll
     for (int c = 0; c < PAIRS * PACK; ++c) {
-      const int u = tid + c / PACK * THREADS, k = u / (BN / VEC) * PACK + c % PACK,
-                n = u % (BN / VEC) * VEC;
+      const int u = tid + c / PACK * THREADS, n = u % (BN / VEC) * VEC;
+      const int k = u / (BN / VEC) * PACK + c % PACK;
       nextB[c / PACK][c % PACK] =
           load_group<WIDE>(gB + k0 * p.ldb, p.ldb, k, n, p.K - k0, p.N - bn * BN);
     }

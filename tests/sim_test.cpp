@@ -157,7 +157,7 @@ TEST(SimSharedMemory, IsPoisonedBeforeEveryBlock) {
 // The poison must spare what the worker threads need, the host's thread_locals, and initialised
 // ones.
 thread_local int host_variable = 0;
-thread_local int initialised = 42;
+thread_local volatile int initialised = 42;
 __global__ void read_initialised(int* out) { *out = initialised; }
 
 TEST(SimSharedMemory, PoisonSparesTheHost) {
@@ -673,6 +673,10 @@ __global__ void disagree(int what, int* out) {
   if (what == 3) out[t] = __shfl_sync(0xfffffffe, t, 1);
   if (what == 4) out[t] = __shfl_sync(t < 16 ? 0xffff : 0xffff0000, t, 20);
   if (what == 5) out[t] = __shfl_sync(0xffffffff, t, 0, 7);
+  if (what == 6) {
+    uint32_t r[4];
+    sim::ldmatrix(r, 4, nullptr, /*transposed=*/t >= 16);
+  }
 }
 
 TEST(SimErrors, LanesThatDisagree) {
@@ -691,6 +695,7 @@ TEST(SimErrors, LanesThatDisagree) {
   EXPECT_THAT(error(4), HasSubstr("lane 0): __shfl_sync"));
   EXPECT_THAT(error(4), HasSubstr("reads lane 20, which its mask 0xffff does not name"));
   EXPECT_THAT(error(5), HasSubstr("width 7"));
+  EXPECT_THAT(error(6), HasSubstr("lane 16) calls ldmatrix.x4.trans"));
 }
 
 TEST(SimErrors, MmaNeedsAFullWarp) {
@@ -722,6 +727,10 @@ struct CountsItself {
 
 __global__ void throws(int block, int thread, int* alive) {
   const CountsItself counted(alive);
+  if (int(blockIdx.x) >= block) {  // neither the first nor the last to fail, given more OS threads
+    const int delay = (blockIdx.x - block + 1) % 3 * 300;
+    for (int i = 0; i < delay; ++i) __syncthreads();
+  }
   if (int(blockIdx.x) >= block && int(threadIdx.x) == thread) throw std::runtime_error("oops");
   __syncthreads();
 }

@@ -1,0 +1,124 @@
+// Planted bugs: GEMMs that are wrong in exactly one way each, for the checks to catch. They are small (16 x 16 blocks, one thread an
+// element, a K slice of 16) and run in the simulator; `MUTANT` names the bug.
+#include "device/ptx.cuh"
+#include "mutants.h"
+#include "rung.h"
+
+namespace {
+using namespace gemm;
+
+constexpr int TILE = 16;
+
+enum Bug {
+  NONE,
+  ALL_NAN,
+  ONE_ELEMENT_OFF,
+  UNWRITTEN_EDGE,
+  IGNORED_BETA,
+  BETA_ZERO_READS_C,
+  IGNORED_LDC,
+  MISSING_FIRST_BARRIER,
+  MISSING_SECOND_BARRIER,
+  LAST_SLICE_DROPPED,
+  EDGE_NOT_ZEROED,
+  WRITES_PAST_THE_EDGE,
+  RETURN_BEFORE_BARRIER,
+};
+
+template <int BUG>
+__global__ void gemm_mutant(GemmArgs<float> p) {
+  const int tiles_n = cdiv(p.N, TILE);
+  const int bm = blockIdx.x / tiles_n, bn = blockIdx.x % tiles_n;
+  const int tm = threadIdx.y, tn = threadIdx.x;
+  const int m = bm * TILE + tm, n = bn * TILE + tn;
+  if (BUG == RETURN_BEFORE_BARRIER && (m >= p.M || n >= p.N)) return;
+  alignas(16) __shared__ float sA[TILE][TILE], sB[TILE][TILE];
+  float acc = 0;
+  const int end = BUG == LAST_SLICE_DROPPED ? p.K / TILE * TILE : p.K;
+  for (int k0 = 0; k0 < end; k0 += TILE) {
+    const bool in_a = m < p.M && (BUG == EDGE_NOT_ZEROED || k0 + tn < p.K);
+    const bool in_b = k0 + tm < p.K && n < p.N;
+    sA[tm][tn] = in_a ? p.A[m * p.lda + k0 + tn] : 0;
+    sB[tm][tn] = in_b ? p.B[(k0 + tm) * p.ldb + n] : 0;
+    if (BUG != MISSING_FIRST_BARRIER) __syncthreads();
+    for (int k = 0; k < TILE; ++k) acc += sA[tm][k] * sB[k][tn];
+    if (BUG != MISSING_SECOND_BARRIER) __syncthreads();
+  }
+  const bool inside = m < p.M && n < p.N;
+  if (!inside && !(BUG == WRITES_PAST_THE_EDGE && m < p.M)) return;
+  if (BUG == UNWRITTEN_EDGE && n == p.N - 1) return;
+  float* c = p.C + (BUG == IGNORED_LDC ? int64_t{m} * p.N : m * p.ldc) + n;
+  if (BUG == ALL_NAN) acc = __builtin_nanf("");
+  if (BUG == ONE_ELEMENT_OFF && m == p.M / 2 && n == p.N / 2) acc += 1;
+  if (BUG == IGNORED_BETA)
+    *c = p.alpha * acc;
+  else if (p.beta == 0 && BUG != BETA_ZERO_READS_C)
+    *c = p.alpha * acc;
+  else
+    *c = p.alpha * acc + p.beta * *c;
+}
+
+// A tile of A through cp.async, with or without the wait. K is cut into slices of 4 floats (16 bytes).
+template <bool WAITS>
+__global__ void gemm_async(GemmArgs<float> p) {
+  const int tiles_n = cdiv(p.N, 32);
+  const int m = blockIdx.x / tiles_n, n = blockIdx.x % tiles_n * 32 + threadIdx.x;
+  alignas(16) __shared__ float sA[4];
+  float acc = 0;
+  for (int k0 = 0; k0 < p.K; k0 += 4) {
+    if (threadIdx.x == 0) cp_async_16(sA, p.A + m * p.lda + k0, std::min(4, p.K - k0) * 4);
+    cp_async_commit();
+    if (WAITS) cp_async_wait<0>();
+    __syncthreads();
+    for (int k = 0; k < std::min(4, p.K - k0); ++k)
+      if (n < p.N) acc += sA[k] * p.B[(k0 + k) * p.ldb + n];
+    __syncthreads();
+  }
+  if (n < p.N) p.C[m * p.ldc + n] = p.alpha * acc + (p.beta == 0 ? 0 : p.beta * p.C[m * p.ldc + n]);
+}
+
+template <int BUG>
+void launch_mutant(const GemmArgs<float>& p, Stream stream) {
+  const int64_t grid = int64_t{cdiv(p.M, TILE)} * cdiv(p.N, TILE);
+  gemm::launch(gemm_mutant<BUG>, grid, dim3(TILE, TILE), {}, stream, p);
+}
+template <bool WAITS>
+void launch_async(const GemmArgs<float>& p, Stream stream) {
+  gemm::launch(gemm_async<WAITS>, int64_t{p.M} * cdiv(p.N, 32), dim3(32), {}, stream, p);
+}
+
+Rung rung(const char* name, LaunchFn<float> fn) {
+  Entry e = f32(fn);
+  Rung r;
+  r.id = r.name = name;
+  r.dtype = DType::f32;
+  r.backend = BACKEND;
+  r.launch = std::move(e.launch);
+  return r;
+}
+
+}  // namespace
+
+namespace gemm {
+
+std::vector<Rung> correct_twins() {
+  return {rung("no_bug", launch_mutant<NONE>), rung("no_bug_cp_async", launch_async<true>)};
+}
+
+std::vector<Rung> mutants() {
+  return {rung("all_nan", launch_mutant<ALL_NAN>),
+          rung("one_element_off", launch_mutant<ONE_ELEMENT_OFF>),
+          rung("unwritten_edge", launch_mutant<UNWRITTEN_EDGE>),
+          rung("ignored_beta", launch_mutant<IGNORED_BETA>),
+          rung("beta_zero_reads_c", launch_mutant<BETA_ZERO_READS_C>),
+          rung("ignored_ldc", launch_mutant<IGNORED_LDC>),
+          rung("missing_first_barrier", launch_mutant<MISSING_FIRST_BARRIER>),
+          rung("missing_second_barrier", launch_mutant<MISSING_SECOND_BARRIER>),
+          rung("last_slice_dropped", launch_mutant<LAST_SLICE_DROPPED>),
+          rung("edge_not_zeroed", launch_mutant<EDGE_NOT_ZEROED>),
+          rung("writes_past_the_edge", launch_mutant<WRITES_PAST_THE_EDGE>),
+          rung("return_before_barrier", launch_mutant<RETURN_BEFORE_BARRIER>),
+          rung("missing_cp_async_wait", launch_async<false>)};
+}
+
+}  // namespace gemm

@@ -1,0 +1,11 @@
+// Kernels with one planted bug each (mutants.cu), and the same kernels without it.
+#pragma once
+
+#include <vector>
+
+#include "registry.h"
+
+namespace gemm {
+std::vector<Rung> correct_twins();
+std::vector<Rung> mutants();
+}  // namespace gemm

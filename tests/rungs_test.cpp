@@ -1,0 +1,116 @@
+// Every rung, every type, at the shapes that break kernels. One suite, instantiated for the simulator and for the GPU.
+#include <gtest/gtest.h>
+
+#include "harness/verify.h"
+
+namespace gemm {
+namespace {
+
+class RungTest : public testing::TestWithParam<const Rung*> {
+ protected:
+  void SetUp() override {
+    if (GetParam()->backend == Backend::sim) {
+      device_ = make_sim_device();
+    } else {
+      std::string why;
+      device_ = make_gpu_device(why);
+      if (device_ == nullptr) GTEST_SKIP() << "no GPU: " << why;
+    }
+    Problem any;
+    if (const std::string why = unmet_need(*GetParam(), any, *device_); !why.empty())
+      GTEST_SKIP() << why;
+  }
+
+  // Verifies at M x N x K, with ld > columns and without.
+  void expect_right(Problem p) {
+    p.dtype = GetParam()->dtype;
+    for (const int pad : {0, 1, 16}) {
+      p.ld_pad = pad;
+      Verifier verifier(*device_, p);
+      EXPECT_EQ(verifier.verify(*GetParam()), "")
+          << GetParam()->name << " " << to_string(p.dtype) << " " << shape_name(p) << " "
+          << ops_name(p) << " alpha " << p.alpha << " beta " << p.beta << " ld_pad " << p.ld_pad
+          << " misalign " << p.misalign;
+    }
+  }
+  static Problem shape(int m, int n, int k) {
+    Problem p;
+    p.M = m, p.N = n, p.K = k;
+    return p;
+  }
+
+  std::unique_ptr<Device> device_;
+};
+
+TEST_P(RungTest, RaggedCubes) {
+  for (const int n : {1, 3, 17, 31, 33, 63, 65, 127, 129}) expect_right(shape(n, n, n));
+}
+
+TEST_P(RungTest, RaggedShapes) {
+  expect_right(shape(250, 300, 130));
+  expect_right(shape(401, 7, 33));    // tall
+  expect_right(shape(5, 523, 40));    // wide
+  expect_right(shape(16, 24, 531));   // deep
+  expect_right(shape(128, 256, 64));  // whole tiles
+}
+
+TEST_P(RungTest, EmptyAndThin) {
+  expect_right(shape(70, 50, 1));
+  expect_right(shape(70, 50, 0));
+  expect_right(shape(0, 50, 20));
+  expect_right(shape(70, 0, 20));
+  expect_right(shape(0, 0, 0));
+}
+
+TEST_P(RungTest, AlphaBeta) {
+  for (const auto& [alpha, beta] : {std::pair{1.0f, 1.0f},
+                                    {0.0f, 0.0f},
+                                    {0.0f, -0.5f},
+                                    {-1.25f, 0.0f},
+                                    {2.0f, 0.75f},
+                                    {0.3f, -0.7f},
+                                    {1.0f, 0.0f}}) {
+    for (Problem p : {shape(65, 33, 47), shape(64, 136, 48), shape(34, 70, 0)}) {
+      p.alpha = alpha, p.beta = beta;
+      expect_right(p);
+    }
+  }
+}
+
+TEST_P(RungTest, MisalignedPointers) {
+  for (const int misalign : {1, 2, 4}) {
+    Problem p = shape(72, 136, 40);
+    p.misalign = misalign;
+    expect_right(p);
+  }
+}
+
+class TransposedTest : public RungTest {};  // of the rungs that take transposed operands
+TEST_P(TransposedTest, AllFour) {
+  for (const Op a : {Op::N, Op::T})
+    for (const Op b : {Op::N, Op::T}) {
+      Problem p = shape(65, 33, 47);
+      p.op_a = a, p.op_b = b, p.beta = 0.5f;
+      expect_right(p);
+    }
+}
+
+std::string test_name(const testing::TestParamInfo<const Rung*>& info) {
+  return info.param->name + "_" + to_string(info.param->dtype);
+}
+std::vector<const Rung*> transposing(Backend backend) {
+  std::vector<const Rung*> found = rungs(backend);
+  std::erase_if(found, [](const Rung* r) { return !r->needs.transposed; });
+  return found;
+}
+INSTANTIATE_TEST_SUITE_P(Sim, RungTest, testing::ValuesIn(rungs(Backend::sim)), test_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, RungTest, testing::ValuesIn(rungs(Backend::gpu)), test_name);
+INSTANTIATE_TEST_SUITE_P(Sim, TransposedTest, testing::ValuesIn(transposing(Backend::sim)),
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, TransposedTest, testing::ValuesIn(transposing(Backend::gpu)),
+                         test_name);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TransposedTest);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RungTest);
+
+}  // namespace
+}  // namespace gemm
