@@ -170,6 +170,16 @@ class Silent : public benchmark::BenchmarkReporter {
   void ReportRuns(const std::vector<Run>&) override {}
 };
 
+// Google Benchmark's JSON with the entries' plain names: it would append "/iterations:1/manual_time" to each.
+class PlainNames : public benchmark::JSONReporter {
+ public:
+  void ReportRuns(const std::vector<Run>& runs) override {
+    std::vector<Run> plain = runs;
+    for (Run& run : plain) run.run_name.iterations = run.run_name.time_type = "";
+    JSONReporter::ReportRuns(plain);
+  }
+};
+
 std::unique_ptr<Device> choose_device(const Options& o, std::string& chosen_because) {
   std::string why_not;
   if (o.backend != Backend::sim) {
@@ -278,7 +288,8 @@ int run(int argc, char** argv) {
     throw UsageError(
         fmt::format("unknown argument '{}': not a flag of Google Benchmark", pointers[1]));
   Silent silent;
-  benchmark::RunSpecifiedBenchmarks(&silent);
+  PlainNames json;
+  benchmark::RunSpecifiedBenchmarks(&silent, options.json.empty() ? nullptr : &json);
   if (!options.json.empty()) std::filesystem::rename(partial, options.json);
 
   if (done > 0)

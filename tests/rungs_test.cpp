@@ -4,6 +4,10 @@
 #include "harness/verify.h"
 
 namespace gemm {
+
+// What GoogleTest prints for a test's parameter.
+void PrintTo(const Rung* rung, std::ostream* out) { *out << rung->name; }
+
 namespace {
 
 class RungTest : public testing::TestWithParam<const Rung*> {

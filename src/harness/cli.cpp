@@ -72,11 +72,17 @@ std::vector<Shape> read_shapes(const std::string& file) {
   std::ifstream in(file);
   if (!in) throw UsageError(fmt::format("cannot read shapes file '{}'", file));
   std::vector<Shape> shapes;
+  int number = 0;
   for (std::string line; std::getline(in, line);) {
+    ++number;
     std::istringstream words(line.substr(0, line.find('#')));
     std::string shape, rungs;
     if (!(words >> shape)) continue;
-    shapes.push_back(parse_shape(shape));
+    try {
+      shapes.push_back(parse_shape(shape));
+    } catch (const UsageError& e) {
+      throw UsageError(fmt::format("{}:{}: {}", file, number, e.what()));
+    }
     if (words >> rungs) shapes.back().rungs = rungs;
   }
   if (shapes.empty())
@@ -128,6 +134,9 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.add_option("--json", o.json, "Write Google Benchmark's JSON to this file");
   app.add_flag("--list", o.list, "List the rungs and exit");
   app.add_flag("--verify-only", o.verify_only, "Verify, do not time");
+  for (CLI::Option* option :
+       app.get_options())  // the last of several wins, except where they add up
+    if (option->get_items_expected_max() == 1) option->take_last();
   app.footer("Every --benchmark_* flag of Google Benchmark is passed on.");
 
   std::vector<std::string> arguments;
@@ -219,7 +228,9 @@ std::vector<const Rung*> select_rungs(const std::string& spec, const std::vector
       const auto last = to.empty() ? position(all.back()->id) : position(id_of(to));
       if (last < first)
         throw UsageError(
-            fmt::format("empty range '{}': the first rung comes after the last", part));
+            fmt::format("empty range '{}': the first rung comes after the last; a range is "
+                        "FIRST-LAST, as in v1-v8",
+                        part));
       take([&](const Rung& r) { return first <= position(r.id) && position(r.id) <= last; });
     } else {
       throw unknown(part);
