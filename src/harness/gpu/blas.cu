@@ -45,7 +45,11 @@ Blas::Blas(cudaStream_t stream, size_t workspace_bytes) : workspace_bytes_(works
   cublasHandle_t handle = nullptr;
   GEMM_CUBLAS(cublasCreate(&handle));
   handle_.reset(handle);
-  GEMM_CUBLAS(cublasSetMathMode(handle, CUBLAS_DEFAULT_MATH));  // no TF32 unless asked for
+  // No TF32 unless asked for, and no partial sums in half: by default cuBLAS rounds those of some
+  // f16 products (64 x 136 x 48 with beta = 1) to 11 bits before it adds beta * C.
+  GEMM_CUBLAS(cublasSetMathMode(
+      handle, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
+                                        CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
   set_stream(stream);
 }
 

@@ -26,7 +26,8 @@ class StreamTimer {
   // `hold` keeps the GPU from starting before everything is queued: without it, launches shorter
   // than their queueing (a few us) would be timed with the gaps between them. All code must have
   // run before (loading it may wait for the GPU), and a CUDA stream takes about 1000 launches
-  // before it makes the host wait. Throws std::runtime_error.
+  // before it makes the host wait. Where a launch waits for the GPU all the same, the samples are
+  // timed once more without holding, and nothing is held from then on. Throws std::runtime_error.
   std::vector<double> run(const std::vector<Sample>& samples, bool hold);
 
  private:
@@ -35,6 +36,7 @@ class StreamTimer {
   cudaStream_t stream_;
   Gate* gate_ = nullptr;
   int64_t round_ = 0;
+  bool can_hold_ = true;
   std::vector<cudaEvent_t> events_;  // two a sample, kept for the next run
 };
 
