@@ -30,7 +30,7 @@ GEMM_DEVICE Vec<T> load_group(const T* g, int64_t ld, int row, int col, int rows
     if (row < rows && col < cols) v = load_vec(g + row * ld + col);
   } else {
 #pragma unroll
-    for (int e = 0; e < Vec<T>::SIZE; ++e) v[e] = load_or_zero(g, ld, row, col + e, rows, cols);
+    for (int e = 0; e < Vec<T>::SIZE; ++e) v.set(e, load_or_zero(g, ld, row, col + e, rows, cols));
   }
   return v;
 }

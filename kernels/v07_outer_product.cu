@@ -55,9 +55,9 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v07(GemmArgs<T> p) {
       load_fragment(rA, &sA[k][tm * VEC], BM / TM * VEC);
       load_fragment(rB, &sB[k][tn * VEC], BN / TN * VEC);
 #pragma unroll
-      for (int i = 0; i < TM; ++i)
+      for (int j = 0; j < TN; ++j)
 #pragma unroll
-        for (int j = 0; j < TN; ++j) acc[i][j] += rA[i] * rB[j];
+        for (int i = 0; i < TM; ++i) acc[i][j] += rA[i] * rB[j];
     }
     // [/region idea]
     __syncthreads();

@@ -42,10 +42,8 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v08(GemmArgs<T> p) {
   const int cpB_k = tid / (BN / VEC), cpB_n = tid % (BN / VEC) * VEC;
   Vec<T> nextA, nextB;  // the slice on its way
   const auto fetch = [&](int k0) {
-    nextA = load_group<WIDE>(gA, p.lda, cpA_m, cpA_k, p.M - bm * BM, p.K - k0);
-    nextB = load_group<WIDE>(gB, p.ldb, cpB_k, cpB_n, p.K - k0, p.N - bn * BN);
-    gA += BK<T>;
-    gB += BK<T> * p.ldb;
+    nextA = load_group<WIDE>(gA + k0, p.lda, cpA_m, cpA_k, p.M - bm * BM, p.K - k0);
+    nextB = load_group<WIDE>(gB + k0 * p.ldb, p.ldb, cpB_k, cpB_n, p.K - k0, p.N - bn * BN);
   };
   const auto commit = [&](int stage) {
 #pragma unroll
@@ -67,9 +65,9 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v08(GemmArgs<T> p) {
       load_fragment(rA, &sA[stage][k][tm * VEC], BM / TM * VEC);
       load_fragment(rB, &sB[stage][k][tn * VEC], BN / TN * VEC);
 #pragma unroll
-      for (int i = 0; i < TM; ++i)
+      for (int j = 0; j < TN; ++j)
 #pragma unroll
-        for (int j = 0; j < TN; ++j) acc[i][j] += rA[i] * rB[j];
+        for (int i = 0; i < TM; ++i) acc[i][j] += rA[i] * rB[j];
     }
     if (more) commit(stage ^ 1);
     __syncthreads();  // both: the next slice is there, and this one has been read

@@ -24,13 +24,14 @@ constexpr int THREADS = (BM / WM) * (BN / WN) * 32;  // 2 x 4 warps
 constexpr int SA = WORDS + 4, SB = BN + 8;  // row strides: g * SA + t, t * SB + g: 32 banks
 
 // [region idea]
-// Two halves or one tf32 value in a word, and the instruction for them.
-GEMM_DEVICE uint32_t pack(const half* x) {
-  uint32_t word;
-  memcpy(&word, x, 4);
-  return word;
+// A word holds two halves of consecutive k, or one tf32 value; and the instruction for such words.
+GEMM_DEVICE uint32_t pack(half lower, half upper) {
+  uint16_t bits[2];
+  memcpy(&bits[0], &lower, 2);
+  memcpy(&bits[1], &upper, 2);
+  return bits[0] | uint32_t{bits[1]} << 16;
 }
-GEMM_DEVICE uint32_t pack(const float* x) { return cvt_rna_tf32(*x); }
+GEMM_DEVICE uint32_t pack(float x, float) { return cvt_rna_tf32(x); }
 
 GEMM_DEVICE void mma(half, float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   mma_m16n8k16_f16(d, a, b);
@@ -75,9 +76,10 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v10(GemmArgs<T> p) {
 #pragma unroll
     for (int c = 0; c < COPIES; ++c) {
       const int u = tid + c * THREADS;
-      Vec<uint32_t> words;
+      Vec<uint32_t> words = {};
 #pragma unroll
-      for (int e = 0; e < 4; ++e) words[e] = pack(&nextA[c][e * PACK]);
+      for (int e = 0; e < 4; ++e)
+        words.set(e, pack(nextA[c][e * PACK], nextA[c][e * PACK + PACK - 1]));
       store_vec(&sA[stage][u / 4][u % 4 * 4], words);
     }
 #pragma unroll
@@ -85,14 +87,10 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v10(GemmArgs<T> p) {
       const int u = tid + c * THREADS;
 #pragma unroll
       for (int n = 0; n < VEC; n += 4) {
-        Vec<uint32_t> words;
+        Vec<uint32_t> words = {};
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          T column[PACK];
-#pragma unroll
-          for (int k = 0; k < PACK; ++k) column[k] = nextB[c][k][n + e];
-          words[e] = pack(column);
-        }
+        for (int e = 0; e < 4; ++e)
+          words.set(e, pack(nextB[c][0][n + e], nextB[c][PACK - 1][n + e]));
         store_vec(&sB[stage][u / (BN / VEC)][u % (BN / VEC) * VEC + n], words);
       }
     }

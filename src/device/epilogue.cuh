@@ -23,11 +23,11 @@ GEMM_DEVICE void store_group(const GemmArgs<T>& p, int m, int n, const float* ac
   if constexpr (WIDE) {
     if (m >= p.M || n >= p.N) return;
     T* c = p.C + m * p.ldc + n;
-    Vec<T> out;
+    Vec<T> out = {};
     if (p.beta != 0) out = load_vec(c);
 #pragma unroll
     for (int e = 0; e < VEC; ++e)
-      out[e] = T(p.beta == 0 ? p.alpha * acc[e] : p.alpha * acc[e] + p.beta * float(out[e]));
+      out.set(e, T(p.beta == 0 ? p.alpha * acc[e] : p.alpha * acc[e] + p.beta * float(out[e])));
     store_vec(c, out);
   } else {
 #pragma unroll

@@ -86,7 +86,8 @@ GEMM_DEVICE void ldmatrix_x4_trans(uint32_t (&r)[4], const void* row GEMM_CALLER
 //   a[0] = A(g, word t)   a[1] = A(g + 8, word t)   a[2] = A(g, word t + 4)   a[3] = A(g + 8, word
 //   t + 4) b[0] = B(word t, g)   b[1] = B(word t + 4, g) d[0], d[1] = D(g, 2t), D(g, 2t + 1) d[2],
 //   d[3] = D(g + 8, 2t), D(g + 8, 2t + 1)
-GEMM_DEVICE void mma_m16n8k16_f16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2] GEMM_CALLER_ARG) {
+GEMM_DEVICE void mma_m16n8k16_f16(float (&d)[4], const uint32_t (&a)[4],
+                                  const uint32_t (&b)[2] GEMM_CALLER_ARG) {
 #if GEMM_ON_GPU
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, "
@@ -100,7 +101,8 @@ GEMM_DEVICE void mma_m16n8k16_f16(float (&d)[4], const uint32_t (&a)[4], const u
 
 // mma.sync.m16n8k8, tf32 in, f32 accumulate: d += a * b. The same picture as above with one tf32
 // value a word.
-GEMM_DEVICE void mma_m16n8k8_tf32(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2] GEMM_CALLER_ARG) {
+GEMM_DEVICE void mma_m16n8k8_tf32(float (&d)[4], const uint32_t (&a)[4],
+                                  const uint32_t (&b)[2] GEMM_CALLER_ARG) {
 #if GEMM_ON_GPU
   asm volatile(
       "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, "

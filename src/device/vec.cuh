@@ -7,29 +7,36 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
+// Kept as four words, not as an array of T: nvcc would hold halves one a register, and a load that a bounds check may skip would be
+// waited for at once, to merge it half by half with zeros, instead of at its first use.
 template <class T>
-struct alignas(16) Vec {
+struct Vec {
   static constexpr int SIZE = 16 / sizeof(T);
-  T v[SIZE];
-  GEMM_DEVICE T& operator[](int e) { return v[e]; }
-  GEMM_DEVICE const T& operator[](int e) const { return v[e]; }
+  uint4 raw;
+
+  GEMM_DEVICE T operator[](int e) const {
+    const uint32_t words[4] = {raw.x, raw.y, raw.z, raw.w};
+    T x;
+    memcpy(&x, reinterpret_cast<const char*>(words) + e * sizeof(T), sizeof(T));
+    return x;
+  }
+  GEMM_DEVICE void set(int e, T x) {
+    uint32_t words[4] = {raw.x, raw.y, raw.z, raw.w};
+    memcpy(reinterpret_cast<char*>(words) + e * sizeof(T), &x, sizeof(T));
+    raw = {words[0], words[1], words[2], words[3]};
+  }
 };
 
 // One 128-bit load; `p` must be 16-byte aligned.
 template <class T>
 GEMM_DEVICE Vec<T> load_vec(const T* p) {
-  const uint4 raw = *reinterpret_cast<const uint4*>(p);
-  Vec<T> v;
-  memcpy(&v, &raw, 16);
-  return v;
+  return {*reinterpret_cast<const uint4*>(p)};
 }
 
 // One 128-bit store; `p` must be 16-byte aligned.
 template <class T>
 GEMM_DEVICE void store_vec(T* p, const Vec<T>& v) {
-  uint4 raw;
-  memcpy(&raw, &v, 16);
-  *reinterpret_cast<uint4*>(p) = raw;
+  *reinterpret_cast<uint4*>(p) = v.raw;
 }
 
 // Whether all three matrices are made of aligned 16-byte groups: base, row stride and row length.

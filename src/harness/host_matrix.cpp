@@ -64,7 +64,7 @@ CheckResult check(const T* c, const Problem& p, const HostReference& reference, 
     double want = reference.want[row * p.N + col];
     if (exact) want = round_to(p.dtype, want);
     const double bound =
-        exact ? 0 : allowed_error(p.dtype, p.K, want, reference.magnitude[row * p.N + col]);
+        exact ? 0 : allowed_error(p, want, reference.magnitude[row * p.N + col]);
     const double error = std::abs(got - want);
     if (error <= bound || (got == want)) return;  // written so that NaN falls through
     ++r.wrong;

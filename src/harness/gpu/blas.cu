@@ -45,8 +45,7 @@ Blas::Blas(cudaStream_t stream, size_t workspace_bytes) : workspace_bytes_(works
   cublasHandle_t handle = nullptr;
   GEMM_CUBLAS(cublasCreate(&handle));
   handle_.reset(handle);
-  // No TF32 unless asked for, and no partial sums in half: by default cuBLAS rounds those of some
-  // f16 products (64 x 136 x 48 with beta = 1) to 11 bits before it adds beta * C.
+  // No TF32 unless asked for, and no partial sums in half, as in every rung of the ladder.
   GEMM_CUBLAS(cublasSetMathMode(
       handle, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
                                         CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));

@@ -77,8 +77,7 @@ struct Judge {
   const T* c;
   MatrixLayout layout;
   const double *want, *magnitude;
-  DType dtype;
-  int K;
+  Problem p;
   bool exact;
 
   __device__ Tally operator()(int64_t i) const {
@@ -93,7 +92,7 @@ struct Judge {
     }
     const float got = static_cast<float>(c[i]);
     const double error = fabs(got - want[element]);
-    const double bound = allowed_error(dtype, K, want[element], magnitude[element]);
+    const double bound = allowed_error(p, want[element], magnitude[element]);
     const bool right =
         exact ? got == static_cast<float>(static_cast<T>(want[element])) : error <= bound;
     if (!right) {
@@ -112,8 +111,8 @@ CheckResult check_matrix(GpuDevice& device, const T* c, const Problem& p, const 
   const double *want = r.want.as<double>(), *magnitude = r.magnitude.as<double>();
   const Tally t = thrust::transform_reduce(
       thrust::cuda::par.on(device.stream()), thrust::counting_iterator<int64_t>(0),
-      thrust::counting_iterator<int64_t>(l.elements),
-      Judge<T>{c, l, want, magnitude, p.dtype, p.K, exact}, Tally{}, Merge{});
+      thrust::counting_iterator<int64_t>(l.elements), Judge<T>{c, l, want, magnitude, p, exact},
+      Tally{}, Merge{});
   CheckResult result;
   result.elements = static_cast<uint64_t>(l.rows) * l.cols;
   result.wrong = t.wrong;
@@ -128,7 +127,7 @@ CheckResult check_matrix(GpuDevice& device, const T* c, const Problem& p, const 
     device.download(&result.want, want + t.worst_at, sizeof result.want);
     device.download(&size, magnitude + t.worst_at, sizeof size);
     result.got = static_cast<float>(got);
-    result.bound = exact ? 0 : allowed_error(p.dtype, p.K, result.want, size);
+    result.bound = exact ? 0 : allowed_error(p, result.want, size);
   }
   return result;
 }
