@@ -145,6 +145,7 @@ void report(benchmark::State& state, const Outcome& o) {
     state.counters["ratio_p90"] = t.ratio.p90;
     state.counters["samples"] = t.samples;
     state.counters["launches_per_sample"] = t.launches_per_sample;
+    state.counters["held"] = t.held;
     state.counters["cublas_TFLOPS"] = o.baseline.cublas_tflops;
     state.counters["cublaslt_TFLOPS"] = o.baseline.cublaslt_tflops;
     state.counters["sm_clock_mhz"] = t.conditions.sm_clock_mhz;

@@ -58,8 +58,11 @@ __global__ void __launch_bounds__(THREADS) gemm_v03(GemmArgs<T> p) {
   }
 
   // Epilogue.
+#pragma unroll
   for (int i = 0; i < TM; ++i)
-    for (int j = 0; j < TN; ++j) store(p, bm * BM + tm * TM + i, bn * BN + tn * TN + j, acc[i][j]);
+#pragma unroll
+    for (int j = 0; j < TN; ++j)
+      store(p, bm * BM + tm * TM + i, bn * BN + tn * TN + j, acc[i][j]);
 }
 
 template <class T>

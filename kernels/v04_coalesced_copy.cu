@@ -4,8 +4,8 @@
 //         apart
 // idea:   copying and computing need not agree: for the copy, neighbours in `tid` take neighbouring
 //         elements of a row
-// watch:  every lane copies, every sector is used whole: 4 a request for A (4 rows of 32 bytes) and
-//         for B (128 bytes in a row)
+// watch:  every lane copies, and every sector is used whole: 4 a request in f32, for A (4 rows of
+//         32 bytes) and for B (128 bytes in a row); 2 in f16
 // needs:  any GPU
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"

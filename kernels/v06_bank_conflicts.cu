@@ -6,7 +6,7 @@
 //         ... and columns tn, tn + 16, ..., so that lanes read neighbouring words. Transposing
 //         alone would mend A's 2 rows, and nothing of B
 // watch:  conflicts move to where A is stored; one 16-byte group of padding a row keeps those
-//         stores apart
+//         stores apart in f32 (in f16 they stay 2-way: no whole group of padding helps there)
 // needs:  any GPU; a second, narrow kernel serves rows that are not whole aligned 16-byte groups
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"

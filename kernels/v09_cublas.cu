@@ -21,12 +21,12 @@ template <class T, cublasComputeType_t COMPUTE>
 void launch(const GemmArgs<T>& p, Stream stream) {
   const auto op = [](Op o) { return o == Op::N ? CUBLAS_OP_N : CUBLAS_OP_T; };
   // cuBLAS refuses a leading dimension of 0, even of nothing.
-  const auto ld = [](int64_t x) { return x > 0 ? static_cast<int>(x) : 1; };
+  const auto ld = [](int64_t x) { return x > 0 ? x : 1; };
   // [region idea]
-  blas_check(cublasGemmEx(blas_handle(stream), op(p.op_b), op(p.op_a), p.N, p.M, p.K,
-                          &p.alpha,                                                       //
-                          p.B, type(p.B), ld(p.ldb), p.A, type(p.A), ld(p.lda), &p.beta,  //
-                          p.C, type(p.C), ld(p.ldc), COMPUTE, CUBLAS_GEMM_DEFAULT));
+  blas_check(cublasGemmEx_64(blas_handle(stream), op(p.op_b), op(p.op_a), p.N, p.M, p.K,
+                             &p.alpha,                                                       //
+                             p.B, type(p.B), ld(p.ldb), p.A, type(p.A), ld(p.lda), &p.beta,  //
+                             p.C, type(p.C), ld(p.ldc), COMPUTE, CUBLAS_GEMM_DEFAULT));
   // [/region idea]
 }
 

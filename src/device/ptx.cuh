@@ -83,9 +83,9 @@ GEMM_DEVICE void ldmatrix_x4_trans(uint32_t (&r)[4], const void* row GEMM_CALLER
 
 // mma.sync.m16n8k16, f16 in, f32 accumulate: d += a * b. With g = lane / 4 and t = lane % 4, in
 // 32-bit words of two halves (consecutive k, the lower k in the lower half):
-//   a[0] = A(g, word t)   a[1] = A(g + 8, word t)   a[2] = A(g, word t + 4)   a[3] = A(g + 8, word
-//   t + 4) b[0] = B(word t, g)   b[1] = B(word t + 4, g) d[0], d[1] = D(g, 2t), D(g, 2t + 1) d[2],
-//   d[3] = D(g + 8, 2t), D(g + 8, 2t + 1)
+//   a[0..3] = A(g, word t), A(g + 8, word t), A(g, word t + 4), A(g + 8, word t + 4)
+//   b[0..1] = B(word t, g), B(word t + 4, g)
+//   d[0..3] = D(g, 2t), D(g, 2t + 1), D(g + 8, 2t), D(g + 8, 2t + 1)
 GEMM_DEVICE void mma_m16n8k16_f16(float (&d)[4], const uint32_t (&a)[4],
                                   const uint32_t (&b)[2] GEMM_CALLER_ARG) {
 #if GEMM_ON_GPU

@@ -37,6 +37,7 @@ struct Timing {
   Spread ratio;  // rung over baseline, sample pair by sample pair
   int samples = 0;
   int launches_per_sample = 0;
+  bool held = false;  // the GPU was kept waiting until all samples were queued
   Conditions conditions;
   CheckResult after;  // of the timed buffers, compared after the last launch
 };

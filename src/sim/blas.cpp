@@ -21,11 +21,11 @@ CBLAS_TRANSPOSE cblas(cublasOperation_t op) {
 
 }  // namespace
 
-cublasStatus_t cublasGemmEx(cublasHandle_t, cublasOperation_t op_a, cublasOperation_t op_b,
-                            int64_t m, int64_t n, int64_t k, const float* alpha, const void* a,
-                            cudaDataType_t, int64_t lda, const void* b, cudaDataType_t, int64_t ldb,
-                            const float* beta, void* c, cudaDataType_t type, int64_t ldc,
-                            cublasComputeType_t, cublasGemmAlgo_t) {
+cublasStatus_t cublasGemmEx_64(cublasHandle_t, cublasOperation_t op_a, cublasOperation_t op_b,
+                               int64_t m, int64_t n, int64_t k, const float* alpha, const void* a,
+                               cudaDataType_t, int64_t lda, const void* b, cudaDataType_t,
+                               int64_t ldb, const float* beta, void* c, cudaDataType_t type,
+                               int64_t ldc, cublasComputeType_t, cublasGemmAlgo_t) {
   if (m == 0 || n == 0) return CUBLAS_STATUS_SUCCESS;
   if (type == CUDA_R_32F) {
     cblas_sgemm(CblasColMajor, cblas(op_a), cblas(op_b), m, n, k, *alpha,

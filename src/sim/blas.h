@@ -26,11 +26,11 @@ inline void blas_check(cublasStatus_t) {}
 // C = alpha * op(A) * op(B) + beta * C, column-major, as cuBLAS documents it; both inputs and C of
 // the same type. A half is multiplied as the float it stands for, and C is rounded once. FAST_TF32
 // rounds nothing here: OpenBLAS has no such unit.
-cublasStatus_t cublasGemmEx(cublasHandle_t, cublasOperation_t op_a, cublasOperation_t op_b,
-                            int64_t m, int64_t n, int64_t k, const float* alpha, const void* a,
-                            cudaDataType_t type_a, int64_t lda, const void* b,
-                            cudaDataType_t type_b, int64_t ldb, const float* beta, void* c,
-                            cudaDataType_t type_c, int64_t ldc, cublasComputeType_t,
-                            cublasGemmAlgo_t);
+cublasStatus_t cublasGemmEx_64(cublasHandle_t, cublasOperation_t op_a, cublasOperation_t op_b,
+                               int64_t m, int64_t n, int64_t k, const float* alpha, const void* a,
+                               cudaDataType_t type_a, int64_t lda, const void* b,
+                               cudaDataType_t type_b, int64_t ldb, const float* beta, void* c,
+                               cudaDataType_t type_c, int64_t ldc, cublasComputeType_t,
+                               cublasGemmAlgo_t);
 
 GEMM_BUILD_NAMESPACE_END

@@ -29,6 +29,7 @@ class StreamTimer {
   // before it makes the host wait. Where a launch waits for the GPU all the same, the samples are
   // timed once more without holding, and nothing is held from then on. Throws std::runtime_error.
   std::vector<double> run(const std::vector<Sample>& samples, bool hold);
+  bool can_hold() const { return can_hold_; }
 
  private:
   struct Gate;  // in host memory that the GPU reads

@@ -295,6 +295,7 @@ class GpuTimedProblem final : public TimedProblem {
     t.baseline_tflops = spread(baseline_tflops);
     t.ratio = spread(ratios);
     t.launches_per_sample = rung_sample.launches;
+    t.held = hold && timer_.can_hold();
     if (p_.beta != 0) {  // C was its own input many times over: once more, from the start
       device_.fill(sets_.c(0, RUNG), p_, Operand::C, Inputs::uniform, SEED);
       device_.run(rung, calls_[RUNG][0]);
