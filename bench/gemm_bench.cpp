@@ -9,9 +9,11 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "harness/cli.h"
+#include "harness/inspection_report.h"
 #include "harness/report.h"
 #include "harness/timing.h"
 #include "harness/verify.h"
@@ -122,6 +124,11 @@ void list(Backend backend) {
   }
 }
 
+UsageError cannot_write(const std::string& json) {
+  return UsageError(fmt::format(
+      "cannot write '{}': --json wants a file in an existing, writable folder", json));
+}
+
 // Counters and label of one run, under the names that the scripts read.
 void report(benchmark::State& state, const Outcome& o) {
   state.counters["m"] = o.problem.M;
@@ -181,6 +188,45 @@ class PlainNames : public benchmark::JSONReporter {
   }
 };
 
+// --inspect: the traced build of each rung, in place of a benchmark.
+int inspect(Options o, const std::string& command) {
+  constexpr size_t FEW = 4;  // inspections whose lines are shown
+  if (o.shapes.empty()) o.shapes = {{256, 256, 256}};
+  const std::vector<Job> jobs = plan(o, Backend::sim);
+  // Written at the end; a file that cannot be is refused now.
+  if (!o.json.empty() && !std::ofstream(o.json, std::ios::app)) throw cannot_write(o.json);
+  nlohmann::ordered_json entries = nlohmann::ordered_json::array();
+  std::unique_ptr<Inspector> inspector;
+  InspectionTable table;
+  std::vector<Inspection> few;
+  Problem problem;
+  bool wrong = false;
+  for (const Job& job : jobs) {
+    if (inspector == nullptr || problem != job.problem) {
+      inspector.reset();  // before the next one is allocated
+      inspector = std::make_unique<Inspector>(problem = job.problem);
+    }
+    const Rung* traced = find_rung(Backend::sim_traced, job.rung->name, job.rung->dtype);
+    Inspection i = inspector->inspect(
+        *traced, o.traced_blocks.value_or(default_traced_blocks(job.problem)));
+    table.add(i);
+    wrong |= !i.findings.empty();
+    entries.push_back(to_json(i));
+    if (jobs.size() <= FEW) few.push_back(std::move(i));
+  }
+  for (const Inspection& i : few) print_lines(i);
+  if (!o.json.empty()) {
+    nlohmann::ordered_json file;
+    file["context"] = {{"command_line", command},
+                       {"git_revision", GIT_REVISION},
+                       {"backend", "simulator, traced"},
+                       {"build", BUILD_DESCRIPTION}};
+    file["benchmarks"] = std::move(entries);
+    std::ofstream(o.json) << file.dump(2) << "\n";
+  }
+  return wrong ? EXIT_WRONG : 0;
+}
+
 std::unique_ptr<Device> choose_device(const Options& o, std::string& chosen_because) {
   std::string why_not;
   if (o.backend != Backend::sim) {
@@ -200,6 +246,11 @@ int run(int argc, char** argv) {
     fmt::print("{}", options.help_text);
     return 0;
   }
+  std::string command = "./gemm_bench";  // without the folders of the machine that it ran on
+  for (int i = 1; i < argc; ++i)
+    command += " " + (argv[i] == options.json ? std::filesystem::path(argv[i]).filename().string()
+                                              : argv[i]);
+  if (options.inspect && !options.list) return inspect(options, command);
   std::string note;
   const std::unique_ptr<Device> device = choose_device(options, note);
   if (options.list) {
@@ -209,16 +260,12 @@ int run(int argc, char** argv) {
   const std::vector<Job> jobs = plan(options, device->backend());
   const std::string partial =
       options.json + ".partial";  // renamed at the end: an aborted run leaves the old file alone
-  if (!options.json.empty() && !std::ofstream(partial))
-    throw UsageError(fmt::format(
-        "cannot write '{}': --json wants a file in an existing, writable folder", options.json));
+  if (!options.json.empty() && !std::ofstream(partial)) throw cannot_write(options.json);
 
   fmt::print("{}{}: {} rungs x problems\n", note.empty() ? "" : note + "\n", device->name(),
              jobs.size());
   Peaks peaks;
   const bool timed = device->backend() == Backend::gpu && !options.verify_only;
-  std::string command = argv[0];
-  for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
   benchmark::AddCustomContext("command_line", command);
   benchmark::AddCustomContext("git_revision", GIT_REVISION);
   benchmark::AddCustomContext("backend", device->backend() == Backend::gpu ? "gpu" : "simulator");

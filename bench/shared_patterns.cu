@@ -1,6 +1,6 @@
 // How does shared memory serve a warp whose lanes read or write 4, 8 or 16 bytes each? One launch a (pattern, width, direction), of
 // one warp, for Nsight Compute to count the wavefronts of:
-//   ncu --clock-control none --csv --page raw --metrics <see scripts/hardware_counters.sh> ./shared_patterns
+//   ncu --clock-control none --csv --page raw --metrics ... build/shared_patterns     (scripts/hardware_counters.py does it)
 // The simulator's rule (src/sim/warp_request.h) is held against the counts by a test. Without a profiler it only lists what it ran.
 #include <cuda_runtime.h>
 
@@ -9,7 +9,7 @@
 
 namespace {
 
-// Which element, of the access's own width, each lane touches. Kept in step with tests/shared_patterns_test.cpp by the listing.
+// Which element, of the access's own width, each lane touches. 
 struct Pattern {
   const char* name;
   int (*element)(int lane);
