@@ -15,8 +15,9 @@ enum class DType { f32, f16, tf32 };
 // stored K x M.
 enum class Op { N, T };
 
-// Where a rung runs.
-enum class Backend { gpu, sim };
+// Where a rung runs. sim_traced: in the simulator, compiled so that every access to memory is seen;
+// for --inspect alone, never chosen as a backend.
+enum class Backend { gpu, sim, sim_traced };
 
 // One GEMM call with its types erased: C = alpha * op(A) * op(B) + beta * C.
 // Row-major; leading dimensions in elements, each >= the stored row's length; M, N, K >= 0.

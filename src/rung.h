@@ -13,7 +13,13 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-constexpr Backend BACKEND = GEMM_ON_GPU ? Backend::gpu : Backend::sim;
+#if GEMM_ON_GPU
+constexpr Backend BACKEND = Backend::gpu;
+#elif defined(GEMM_SIM_TRACED)
+constexpr Backend BACKEND = Backend::sim_traced;
+#else
+constexpr Backend BACKEND = Backend::sim;
+#endif
 
 // One GEMM with typed pointers, passed to kernels by value. Shapes and units as in GemmCall. A rung
 // may rely on this:

@@ -110,7 +110,7 @@ Options parse_command_line(int argc, const char* const* argv) {
   CLI::App app(
       "Verifies and benchmarks the GEMM ladder: C = alpha * op(A) * op(B) + beta * C, row-major.");
   app.set_help_flag("-h,--help", "Print this help and exit");
-  std::string dtypes, ops = "nn", backend, l2 = "cold";
+  std::string dtypes, ops = "nn", backend, l2 = "cold", blocks;
   std::vector<std::string> sizes, shapes, files;
   app.add_option("--kernel", o.kernels,
                  "Rungs: v8 | v8,v10 | v1-v8 | v4- | a name | sgemm | hgemm | all")
@@ -134,6 +134,11 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.add_option("--json", o.json, "Write Google Benchmark's JSON to this file");
   app.add_flag("--list", o.list, "List the rungs and exit");
   app.add_flag("--verify-only", o.verify_only, "Verify, do not time");
+  app.add_flag("--inspect", o.inspect,
+               "Trace every access to memory in the simulator: counters, races, wrong accesses");
+  app.add_option("--blocks", blocks,
+                 "With --inspect, how many blocks to trace: N | all; default: all of a small "
+                 "problem, a few of each kind of a large one");
   for (CLI::Option* option :
        app.get_options())  // the last of several wins, except where they add up
     if (option->get_items_expected_max() == 1) option->take_last();
@@ -181,6 +186,14 @@ Options parse_command_line(int argc, const char* const* argv) {
     o.backend = Backend::sim;
   else if (!backend.empty())
     throw UsageError(fmt::format("unknown backend '{}': choose from gpu, sim", backend));
+  if (o.inspect && backend == "gpu")
+    throw UsageError("--inspect runs in the simulator: leave out --backend gpu");
+  if (!blocks.empty()) {
+    if (!o.inspect) throw UsageError("--blocks belongs to --inspect");
+    o.traced_blocks = blocks == "all" ? 0 : parse_extent(blocks).value_or(0);
+    if (o.traced_blocks == 0 && blocks != "all")
+      throw UsageError(fmt::format("bad --blocks '{}': want a number from 1, or all", blocks));
+  }
   if (l2 != "cold" && l2 != "warm")
     throw UsageError(fmt::format("bad --l2 '{}': choose from cold, warm", l2));
   o.l2_cold = l2 == "cold";

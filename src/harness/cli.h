@@ -31,6 +31,8 @@ struct Options {
   Op op_a = Op::N, op_b = Op::N;
   std::optional<Backend> backend;  // empty: the GPU if there is one
   bool list = false, verify_only = false, l2_cold = true;
+  bool inspect = false;
+  std::optional<int64_t> traced_blocks;  // of --inspect; 0: all; empty: by the problem's size
   std::string json;  // file, or empty
   std::vector<std::string> benchmark_flags;
   bool help = false;

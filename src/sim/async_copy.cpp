@@ -4,6 +4,7 @@
 
 #include "sim/block.h"
 #include "sim/diagnosis.h"
+#include "sim/tracer.h"
 
 namespace gemm::sim {
 
@@ -26,6 +27,7 @@ void AsyncCopies::wait(int thread, int pending) {
     const Copy& c = q.copies[i];
     std::memset(c.to, 0, c.bytes);
     if (c.src_bytes != 0) std::memcpy(c.to, c.from, c.src_bytes);
+    if (this_thread.tracer != nullptr) this_thread.tracer->copy_landed(c.to, c.bytes);
   }
   q.copies.erase(q.copies.begin(), q.copies.begin() + landing);
   q.groups.erase(q.groups.begin(), q.groups.begin() + done);
@@ -49,6 +51,8 @@ void runtime::cp_async(void* shared, const void* global, int bytes, int src_byte
   if (!aligned(shared)) bad(fmt::format("shared address {} is not {}-byte aligned", shared, bytes));
   if (!aligned(global)) bad(fmt::format("global address {} is not {}-byte aligned", global, bytes));
   if (!block.shared.contains(shared, bytes)) bad("the destination is not shared memory");
+  if (this_thread.tracer != nullptr)
+    this_thread.tracer->copy_issued(shared, global, bytes, src_bytes, GEMM_SIM_CALLER);
   block.copies.issue(block.scheduler.thread(), {shared, global, bytes, src_bytes});
 }
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-GEMM_BUILD_NAMESPACE_BEGIN
+namespace gemm::sim::blas {
 namespace {
 
 // A column-major half matrix as floats, columns packed.
@@ -46,4 +46,4 @@ cublasStatus_t cublasGemmEx_64(cublasHandle_t, cublasOperation_t op_a, cublasOpe
   return CUBLAS_STATUS_SUCCESS;
 }
 
-GEMM_BUILD_NAMESPACE_END
+}  // namespace gemm::sim::blas

@@ -1,13 +1,13 @@
 // The one cuBLAS call that a rung makes, for the simulator: the same column-major interface,
 // answered by OpenBLAS on the CPU. Only what v9 uses. Included by device/blas.h in the simulator's
-// builds; never beside the real cublas_v2.h.
+// builds; never beside the real cublas_v2.h. Compiled once for the plain and the traced rungs.
 #pragma once
 
 #include <cstdint>
 
 #include "device/platform.h"
 
-GEMM_BUILD_NAMESPACE_BEGIN
+namespace gemm::sim::blas {
 
 enum cublasStatus_t { CUBLAS_STATUS_SUCCESS = 0 };
 enum cublasOperation_t { CUBLAS_OP_N, CUBLAS_OP_T };
@@ -20,8 +20,8 @@ enum cublasComputeType_t {
 enum cublasGemmAlgo_t { CUBLAS_GEMM_DEFAULT };
 struct cublasHandle_t {};
 
-inline cublasHandle_t blas_handle(Stream) { return {}; }
-inline void blas_check(cublasStatus_t) {}
+GEMM_SIM_INLINE cublasHandle_t blas_handle(void*) { return {}; }
+GEMM_SIM_INLINE void blas_check(cublasStatus_t) {}
 
 // C = alpha * op(A) * op(B) + beta * C, column-major, as cuBLAS documents it; both inputs and C of
 // the same type. A half is multiplied as the float it stands for, and C is rounded once. FAST_TF32
@@ -33,4 +33,8 @@ cublasStatus_t cublasGemmEx_64(cublasHandle_t, cublasOperation_t op_a, cublasOpe
                                cudaDataType_t type_c, int64_t ldc, cublasComputeType_t,
                                cublasGemmAlgo_t);
 
+}  // namespace gemm::sim::blas
+
+GEMM_BUILD_NAMESPACE_BEGIN
+using namespace sim::blas;
 GEMM_BUILD_NAMESPACE_END

@@ -6,6 +6,7 @@
 #include "device/platform.h"
 #include "sim/block.h"
 #include "sim/diagnosis.h"
+#include "sim/tracer.h"
 
 namespace gemm::sim {
 
@@ -62,6 +63,7 @@ GEMM_SIM_INLINE void Collectives::join(Scheduler& scheduler, const Op& op, uint3
   warp.pending &= ~mask;
   ++count;
   op.complete(warp.arrivals, mask);
+  if (this_thread.tracer != nullptr) this_thread.tracer->collective(mask, op.orders_memory);
   scheduler.release(mask);
 }
 
@@ -87,7 +89,7 @@ std::string name_of(const Arrivals& lanes, int lane) {
 
 // ---------------------------------------------------------------- __syncwarp, shuffles and votes
 
-constexpr Collectives::Op SYNC_WARP{"__syncwarp", [](const Arrivals&, uint32_t) {}};
+constexpr Collectives::Op SYNC_WARP{"__syncwarp", [](const Arrivals&, uint32_t) {}, true};
 
 struct ShuffleOperands {
   Shuffle mode;
@@ -306,6 +308,11 @@ uint32_t runtime::ballot(uint32_t mask, bool predicate, std::source_location whe
 void runtime::ldmatrix(uint32_t* r, int count, const void* row, bool transposed,
                        std::source_location where) {
   LdmatrixOperands o{r, static_cast<const char*>(row)};
+  // Only so many lanes' addresses count; each is that of 16 bytes.
+  const int lane = current_block("ldmatrix").scheduler.lane();
+  if (this_thread.tracer != nullptr && lane < 8 * count)
+    this_thread.tracer->access(reinterpret_cast<uintptr_t>(row), 16, AccessKind::read,
+                               GEMM_SIM_CALLER);
   join(LDMATRIX[count / 2][transposed], FULL_WARP, where, &o);
 }
 
@@ -319,11 +326,24 @@ void runtime::mma_tf32(float* d, const uint32_t* a, const uint32_t* b, std::sour
   join(MMA_TF32, FULL_WARP, where, &o);
 }
 
+namespace {
+
+template <class T>
+GEMM_SIM_INLINE void trace_atomic(const T* address, uintptr_t pc) {
+  if (this_thread.tracer != nullptr)
+    this_thread.tracer->access(reinterpret_cast<uintptr_t>(address), sizeof(T), AccessKind::atomic,
+                               pc);
+}
+
+}  // namespace
+
 float runtime::atomic_add(float* address, float value) {
+  trace_atomic(address, GEMM_SIM_CALLER);
   return std::atomic_ref(*address).fetch_add(value, std::memory_order_relaxed);
 }
 
 int runtime::atomic_add(int* address, int value) {
+  trace_atomic(address, GEMM_SIM_CALLER);
   return std::atomic_ref(*address).fetch_add(value, std::memory_order_relaxed);
 }
 

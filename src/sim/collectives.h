@@ -22,6 +22,7 @@ class Collectives {
     const char* name;
     // Reads the operands of the lanes in `mask` and writes their results.
     void (*complete)(const Arrival (&lanes)[WARP], uint32_t mask);
+    bool orders_memory = false;  // between its lanes; collectives in general do not
   };
 
   void reset() {

@@ -20,8 +20,9 @@
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __align__(n) __attribute__((aligned(n)))
-// An OS thread runs one block at a time, and the block's threads are its fibers.
-#define __shared__ static thread_local
+// An OS thread runs one block at a time, and the block's threads are its fibers. constinit: like
+// CUDA, no initialisers, and so no flag beside the variable that says whether one has run.
+#define __shared__ constinit static thread_local
 
 #define threadIdx (::gemm::sim::this_thread.thread_idx)
 #define blockIdx (::gemm::sim::this_thread.block_idx)

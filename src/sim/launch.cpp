@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "sim/diagnosis.h"
 #include "sim/runtime.h"
 #include "sim/simulator.h"
+#include "sim/tracer.h"
 
 namespace gemm::sim {
 
@@ -23,8 +25,14 @@ struct Job {
   void (*body)(void*) = nullptr;
   void* context = nullptr;
   LaunchConfig config = {};
+  TraceSession* session = nullptr;             // null: not traced
+  const std::vector<int64_t>* some = nullptr;  // the blocks to run; null: all
 
-  std::atomic<int64_t> next = 0;                 // block
+  // The i-th block to run, of how many there are.
+  int64_t blocks() const { return some ? static_cast<int64_t>(some->size()) : config.grid; }
+  int64_t block(int64_t i) const { return some ? (*some)[i] : i; }
+
+  std::atomic<int64_t> next = 0;                 // block to run
   std::atomic<int64_t> failed_block = NO_BLOCK;  // the lowest so far; those above it need not run
   std::mutex mutex;                              // of what follows
   std::string failure;                           // of failed_block
@@ -47,26 +55,45 @@ void check(const LaunchConfig& config) {
          config.cluster, config.grid);
 }
 
+// What the threads of a traced block run.
+void run_traced(void* job) {
+  static_cast<const Job*>(job)->body(static_cast<const Job*>(job)->context);
+  this_thread.tracer->exit_thread();
+}
+
 // Runs blocks of the job until there are none left.
 void work(Job& job, Block& block) {
   LaunchStats stats;
+  const dim3 shape = job.config.block;
+  std::optional<Tracer> tracer;
+  if (job.session != nullptr) tracer.emplace(*job.session, block.scheduler, block.shared);
   this_thread.block = &block;
-  this_thread.block_dim = job.config.block;
+  this_thread.block_dim = shape;
   this_thread.grid_dim = {static_cast<unsigned>(job.config.grid), 1, 1};
   for (;;) {
-    const int64_t index = job.next.fetch_add(1, std::memory_order_relaxed);
+    const int64_t next = job.next.fetch_add(1, std::memory_order_relaxed);
+    if (next >= job.blocks()) break;
+    const int64_t index = job.block(next);
     // Blocks are handed out in order: all below a failed one are done or running, and finish.
-    if (index >= job.config.grid || index > job.failed_block) break;
+    if (index > job.failed_block) break;
     this_thread.block_idx = {static_cast<unsigned>(index), 0, 0};
     std::string failure;
     try {
       block.collectives.reset();
       block.copies.reset();
       block.shared.poison(job.config.smem);
-      block.scheduler.run(job.body, job.context, job.config.block);
+      if (tracer) {
+        tracer->begin_block(index, static_cast<int>(shape.x * shape.y * shape.z));
+        this_thread.tracer = &*tracer;
+        block.scheduler.run(run_traced, &job, shape);
+        tracer->end_block();
+      } else {
+        block.scheduler.run(job.body, job.context, shape);
+      }
     } catch (const std::exception& e) {
       failure = fmt::format("block {}: {}", index, e.what());
     }
+    this_thread.tracer = nullptr;
     if (!failure.empty()) {
       std::lock_guard lock(job.mutex);
       if (index < job.failed_block) {
@@ -131,6 +158,7 @@ class Pool {
 
 std::mutex launch_mutex;  // one launch at a time; of what follows
 int os_threads = 0;
+TraceSession* session = nullptr;
 LaunchStats stats_of_last_launch;
 
 }  // namespace
@@ -146,6 +174,11 @@ void set_threads(int n) {
   os_threads = n;
 }
 
+void set_session(TraceSession* s) {
+  std::lock_guard lock(launch_mutex);
+  session = s;
+}
+
 void runtime::launch(void (*body)(void*), void* context, const LaunchConfig& config) {
   static Pool pool;
   if (this_thread.block != nullptr) fail("launch called inside a kernel");
@@ -155,12 +188,23 @@ void runtime::launch(void (*body)(void*), void* context, const LaunchConfig& con
   job.body = body;
   job.context = context;
   job.config = config;
+  std::vector<int64_t> some;
+  if (session != nullptr) {
+    job.session = session;
+    std::copy_if(session->options.blocks.begin(), session->options.blocks.end(),
+                 std::back_inserter(some), [&](int64_t b) { return b < config.grid; });
+    if (!session->options.blocks.empty()) job.some = &some;
+  }
   const int threads =
       os_threads != 0 ? os_threads : std::max(1u, std::thread::hardware_concurrency());
-  pool.run(job, static_cast<int>(std::min<int64_t>(threads, config.grid)));
-  if (job.failed_block != NO_BLOCK) throw Error(job.failure);
+  pool.run(job, static_cast<int>(std::min<int64_t>(threads, job.blocks())));
   job.stats.blocks = config.grid;
   job.stats.threads_per_block = static_cast<int>(config.block.x * config.block.y * config.block.z);
+  if (session != nullptr) session->launched(job.stats, job.blocks());
+  if (job.failed_block != NO_BLOCK) {
+    if (session != nullptr) session->result.failed_block = job.failed_block;
+    throw Error(job.failure);
+  }
   stats_of_last_launch = job.stats;
 }
 

@@ -12,6 +12,7 @@
 namespace gemm::sim {
 
 struct Block;
+class Tracer;
 
 // What a launch runs: `grid` blocks (along x), each of `block` threads and with `smem` bytes of
 // dynamic shared memory; `cluster` consecutive blocks form a cluster.
@@ -26,7 +27,8 @@ struct LaunchConfig {
 // simulator; see shared_memory.h for why.
 struct ThisThread {
   uint3 thread_idx, block_idx, block_dim, grid_dim;
-  Block* block;  // null outside kernels
+  Block* block;    // null outside kernels
+  Tracer* tracer;  // null where nothing is traced
 };
 extern __thread ThisThread this_thread;
 

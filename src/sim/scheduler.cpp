@@ -8,14 +8,13 @@
 
 #include "sim/block.h"
 #include "sim/diagnosis.h"
+#include "sim/tracer.h"
 
 namespace gemm::sim {
 
 namespace context = boost::context;
 
 namespace {
-
-constexpr size_t STACK = 64 * 1024;
 
 // The stacks outlive their fibers.
 struct KeepStack {
@@ -25,7 +24,7 @@ struct KeepStack {
 }  // namespace
 
 Scheduler::Stacks::Stacks() {
-  void* p = mmap(nullptr, MAX_THREADS * STACK + STACK, PROT_READ | PROT_WRITE,
+  void* p = mmap(nullptr, SIZE, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) throw std::bad_alloc();
   base_ = static_cast<char*>(p);
@@ -34,7 +33,7 @@ Scheduler::Stacks::Stacks() {
   mprotect(base_, STACK, PROT_NONE);
 }
 
-Scheduler::Stacks::~Stacks() { munmap(base_, MAX_THREADS * STACK + STACK); }
+Scheduler::Stacks::~Stacks() { munmap(base_, SIZE); }
 
 context::preallocated Scheduler::Stacks::of(int thread) const {
   // Were all stacks to start at one offset in a page, their hot ends would share a few cache sets.
@@ -200,7 +199,9 @@ std::string Scheduler::deadlock(int t) const {
 // ------------------------------------------------------------------------------------------------
 
 void runtime::barrier(std::source_location where) {
-  current_block("__syncthreads").scheduler.barrier(where);
+  Block& block = current_block("__syncthreads");
+  if (this_thread.tracer != nullptr) this_thread.tracer->barrier();
+  block.scheduler.barrier(where);
 }
 
 }  // namespace gemm::sim

@@ -48,6 +48,8 @@ class Scheduler {
     const int count = threads_ - warp * WARP;
     return count >= WARP ? ~0u : (1u << count) - 1;
   }
+  const void* stacks() const { return stacks_.begin(); }
+  static size_t stacks_size() { return Stacks::SIZE; }
   std::string name(int thread) const;             // "thread 37 (warp 1, lane 5)"
   int64_t barriers() const { return barriers_; }  // completed in the last run
 
@@ -60,8 +62,10 @@ class Scheduler {
   // All stacks in one reservation, of which only the pages in use cost memory.
   class Stacks {
    public:
+    static constexpr size_t STACK = 64 * 1024, SIZE = (MAX_THREADS + 1) * STACK;
     Stacks();
     ~Stacks();
+    const void* begin() const { return base_; }
     boost::context::preallocated of(int thread) const;
 
    private:

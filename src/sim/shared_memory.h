@@ -25,6 +25,8 @@ class SharedMemory {
   void poison(size_t dynamic_bytes);
   // Whether all of these bytes are shared memory.
   bool contains(const void* p, size_t bytes) const;
+  const void* statics() const { return static_begin_; }
+  size_t static_size() const { return static_end_ - static_begin_; }
   void* dynamic() const { return dynamic_; }
   size_t dynamic_size() const { return dynamic_bytes_; }
 

@@ -1,0 +1,210 @@
+#include "harness/inspection_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+namespace gemm {
+namespace {
+
+using sim::AccessKind;
+using sim::LineTraffic;
+using sim::Traffic;
+
+constexpr int SECTOR = 32;     // bytes
+constexpr size_t HOTTEST = 8;  // lines of a table
+constexpr size_t FINDINGS = 10;
+
+double ratio(double a, double b) { return b == 0 ? 0 : a / b; }
+
+// Passes of one request, and what they should be: "32.00 (4.00)".
+std::string a_request(const Traffic& t) {
+  if (t.requests == 0) return "-";
+  return fmt::format("{:.2f} ({:.2f})", ratio(t.passes, t.requests), ratio(t.ideal, t.requests));
+}
+
+// "x2.00" times what it should be.
+std::string conflicts(const Traffic& t) {
+  return t.requests == 0 ? "-" : fmt::format("x{:.2f}", ratio(t.passes, t.ideal));
+}
+
+struct Totals {
+  Traffic global_loads, global_stores, shared_loads, shared_stores;
+  double flops, global_bytes, shared_bytes;
+
+  explicit Totals(const Inspection& i)
+      : global_loads(i.total(true, AccessKind::read)),
+        global_stores(i.total(true, AccessKind::write)),
+        shared_loads(i.total(false, AccessKind::read)),
+        shared_stores(i.total(false, AccessKind::write)),
+        flops(gemm::flops(i.problem)) {
+    const Traffic global_atomics = i.total(true, AccessKind::atomic),
+                  shared_atomics = i.total(false, AccessKind::atomic);
+    global_stores += global_atomics;
+    shared_stores += shared_atomics;
+    global_bytes = static_cast<double>(global_loads.passes + global_stores.passes) * SECTOR;
+    shared_bytes = static_cast<double>(shared_loads.bytes + shared_stores.bytes);
+  }
+};
+
+// Line `number` of a file, trimmed; empty if it cannot be read.
+std::string source_text(const sim::SourceLine& at) {
+  static std::map<std::string, std::vector<std::string>> files;
+  const auto [it, fresh] = files.try_emplace(at.file);
+  if (fresh) {
+    std::ifstream in(at.file);
+    for (std::string line; std::getline(in, line);) it->second.push_back(line);
+  }
+  if (at.line < 1 || at.line > static_cast<int>(it->second.size())) return "";
+  const std::string& text = it->second[at.line - 1];
+  const size_t begin = text.find_first_not_of(' ');
+  return begin == text.npos ? "" : text.substr(begin);
+}
+
+const char* verb(AccessKind kind) {
+  switch (kind) {
+    case AccessKind::read:
+      return "load";
+    case AccessKind::write:
+      return "store";
+    case AccessKind::atomic:
+      return "atomic";
+  }
+  return "?";
+}
+
+void print_lines(const Inspection& i, bool global) {
+  std::vector<LineTraffic> lines;
+  int64_t all = 0;
+  for (const LineTraffic& l : i.lines)
+    if ((l.matrix >= 0) == global) {
+      lines.push_back(l);
+      all += l.traffic.passes;
+    }
+  if (lines.empty()) return;
+  std::stable_sort(lines.begin(), lines.end(), [](const LineTraffic& a, const LineTraffic& b) {
+    return a.traffic.passes > b.traffic.passes;
+  });
+  fmt::print("\n  {:<8}{:>6} {:>12} {:>16} {:>14}  {:<28} {}\n", global ? "global" : "shared",
+             "share", "requests", global ? "sectors/request" : "wavefronts/req.",
+             global ? "sectors" : "wavefronts", "line", "source");
+  for (size_t n = 0; n < std::min(lines.size(), HOTTEST); ++n) {
+    const LineTraffic& l = lines[n];
+    const std::string what =
+        global ? fmt::format("{} {}", verb(l.kind), memory_name(l.matrix)) : verb(l.kind);
+    fmt::print("  {:<8}{:>5.1f}% {:>12} {:>16} {:>14}  {:<28} {}\n", what,
+               100 * ratio(l.traffic.passes, all), l.traffic.requests, a_request(l.traffic),
+               l.traffic.passes, place(l.line), source_text(l.line));
+    if (l.helper.line != 0)
+      fmt::print("  {:>60}  in {:<25} {}\n", "", place(l.helper), source_text(l.helper));
+  }
+  if (lines.size() > HOTTEST) fmt::print("  ... and {} more lines\n", lines.size() - HOTTEST);
+}
+
+}  // namespace
+
+void InspectionTable::add(const Inspection& i) {
+  const Problem& p = i.problem;
+  const std::string group = fmt::format("{} {} {}", to_string(p.dtype), ops_name(p), shape_name(p));
+  if (group != group_) {
+    group_ = group;
+    fmt::print("\n{}  alpha {:g} beta {:g}  {:.4g} MFLOP\n", group, p.alpha, p.beta,
+               flops(p) * 1e-6);
+    fmt::print("{:5} {:>13} {:>8} | {:-^62} | {:-^58} |\n", "", "", "", " global memory ",
+               " shared memory ");
+    fmt::print(
+        "{:<5} {:>13} {:>8} | {:>10} {:>15} {:>9} {:>13} {:>11} | {:>11} {:>6} {:>9} {:>6} {:>11} "
+        "{:>10} | {}\n",
+        "rung", "blocks traced", "barriers", "loads", "sectors (ideal)", "stores", "sectors",
+        "FLOP/byte", "loads", "confl.", "stores", "confl.", "MB", "FLOP/byte", "checks");
+  }
+  fmt::print("{:<5} ", i.rung->id);
+  if (!i.skipped.empty()) {
+    fmt::print("nothing to trace: {}\n", i.skipped);
+    return;
+  }
+  const Totals t(i);
+  int64_t mistakes = static_cast<int64_t>(i.findings.size());
+  fmt::print(
+      "{:>13} {:>8} | {:>10} {:>15} {:>9} {:>13} {:>11.2f} | {:>11} {:>6} {:>9} {:>6} {:>11.2f} "
+      "{:>10.2f} | {}\n",
+      i.traced == i.blocks ? fmt::format("all {}", i.blocks)
+                           : fmt::format("{} of {}", i.traced, i.blocks),
+      i.barriers, t.global_loads.requests, a_request(t.global_loads), t.global_stores.requests,
+      a_request(t.global_stores), ratio(t.flops, t.global_bytes), t.shared_loads.requests,
+      conflicts(t.shared_loads), t.shared_stores.requests, conflicts(t.shared_stores),
+      t.shared_bytes * 1e-6, ratio(t.flops, t.shared_bytes),
+      mistakes == 0 ? "ok" : fmt::format("{} WRONG", mistakes));
+  for (size_t n = 0; n < std::min(i.findings.size(), FINDINGS); ++n) {
+    const sim::Finding& f = i.findings[n];
+    fmt::print("      {}{}: {}\n", f.check, f.count > 1 ? fmt::format(" ({} times)", f.count) : "",
+               f.what);
+  }
+  if (i.findings.size() > FINDINGS)
+    fmt::print("      ... and {} more\n", i.findings.size() - FINDINGS);
+  std::fflush(stdout);
+}
+
+void print_lines(const Inspection& i) {
+  if (i.lines.empty()) return;
+  const Problem& p = i.problem;
+  fmt::print("\n{} {} {} {}: the lines that move the most\n", i.rung->name, to_string(p.dtype),
+             ops_name(p), shape_name(p));
+  print_lines(i, true);
+  print_lines(i, false);
+}
+
+nlohmann::ordered_json to_json(const Inspection& i) {
+  const Problem& p = i.problem;
+  nlohmann::ordered_json j;
+  j["name"] =
+      fmt::format("{}/{}/{}/{}", i.rung->name, to_string(p.dtype), ops_name(p), shape_name(p));
+  j["run_type"] = "iteration";
+  j["m"] = p.M, j["n"] = p.N, j["k"] = p.K;
+  if (!i.skipped.empty()) {
+    j["error_occurred"] = true;
+    j["error_message"] = "skipped: " + i.skipped;
+    return j;
+  }
+  const Totals t(i);
+  j["blocks"] = i.blocks;
+  j["traced_blocks"] = i.traced;
+  j["threads_per_block"] = i.threads_per_block;
+  j["barriers"] = i.barriers;
+  const auto traffic = [](const Traffic& t, const char* passes) {
+    return nlohmann::ordered_json{{"requests", t.requests},
+                                  {"bytes", t.bytes},
+                                  {passes, t.passes},
+                                  {std::string("ideal_") + passes, t.ideal},
+                                  {"repeated_requests", t.repeated}};
+  };
+  j["flops"] = t.flops;
+  j["global_loads"] = traffic(t.global_loads, "sectors");
+  j["global_stores"] = traffic(t.global_stores, "sectors");
+  j["shared_loads"] = traffic(t.shared_loads, "wavefronts");
+  j["shared_stores"] = traffic(t.shared_stores, "wavefronts");
+  j["global_bytes"] = t.global_bytes;
+  j["shared_bytes"] = t.shared_bytes;
+  j["flop_per_global_byte"] = ratio(t.flops, t.global_bytes);
+  j["flop_per_shared_byte"] = ratio(t.flops, t.shared_bytes);
+  j["lines"] = nlohmann::ordered_json::array();
+  for (const LineTraffic& l : i.lines) {
+    nlohmann::ordered_json line{{"line", place(l.line)}};
+    if (l.helper.line != 0) line["helper"] = place(l.helper);
+    line["access"] = verb(l.kind);
+    line["memory"] = memory_name(l.matrix);
+    line.update(traffic(l.traffic, l.matrix < 0 ? "wavefronts" : "sectors"));
+    line["source"] = source_text(l.line);
+    j["lines"].push_back(line);
+  }
+  j["findings"] = nlohmann::ordered_json::array();
+  for (const sim::Finding& f : i.findings)
+    j["findings"].push_back({{"check", f.check}, {"what", f.what}, {"count", f.count}});
+  return j;
+}
+
+}  // namespace gemm

@@ -1,0 +1,59 @@
+// A rung under the microscope: its traced build, run in the simulator on one problem.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/device.h"
+#include "harness/problem.h"
+#include "registry.h"
+#include "sim/inspect.h"
+
+namespace gemm {
+
+// What one rung asked of memory on one problem, and what it did wrong.
+struct Inspection {
+  const Rung* rung = nullptr;
+  Problem problem;
+  std::string skipped;  // why there is nothing to see; empty: there is
+  int64_t blocks = 0, traced = 0;
+  int threads_per_block = 0;
+  int64_t barriers = 0;  // by one block; the largest
+  // Of the whole grid. Unless all blocks were traced, those traced stand for the others of their
+  // kind, and the sums are scaled.
+  std::vector<sim::LineTraffic> lines;
+  std::vector<sim::Finding> findings;
+
+  // The sum over lines. `global`: A, B and C together; else shared memory.
+  sim::Traffic total(bool global, sim::AccessKind kind) const;
+};
+
+// Names of LineTraffic::matrix.
+const char* memory_name(int matrix);  // "A", "B", "C"; -1: "shared"
+
+// Rungs on one problem. Rows of all matrices are 16 elements apart, as in verification, so that an
+// access past a row's end is seen; this keeps every row's place in its 32-byte sector.
+class Inspector {
+ public:
+  // Throws std::bad_alloc.
+  explicit Inspector(const Problem& problem);
+  ~Inspector();
+  Inspector(const Inspector&) = delete;
+
+  // `rung` is of the traced build. Traces about `blocks` blocks, at least one of each kind; 0: all.
+  Inspection inspect(const Rung& rung, int64_t blocks);
+
+ private:
+  sim::Trace trace(const Rung& rung, std::vector<int64_t> blocks);
+
+  std::unique_ptr<Device> device_;
+  Problem problem_, padded_;
+  char* memory_;  // all matrices, so that their distances are the same in every run
+  size_t offset_[3];
+};
+
+// Blocks that inspection traces unless it is told: all (0) of a small problem, few of a large one.
+int64_t default_traced_blocks(const Problem& problem);
+
+}  // namespace gemm

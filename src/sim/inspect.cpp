@@ -1,0 +1,102 @@
+#include "sim/inspect.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <tuple>
+
+#include "sim/source_lines.h"
+#include "sim/tracer.h"
+
+namespace gemm::sim {
+
+namespace {
+
+const char* name(Check check) {
+  switch (check) {
+    case Check::race:
+      return "race";
+    case Check::uninitialised:
+      return "uninitialised read";
+    case Check::pending_copy:
+      return "missing cp.async wait";
+    case Check::out_of_bounds:
+      return "out of bounds";
+    case Check::forbidden:
+      return "forbidden access";
+    case Check::unwritten:
+      return "unwritten";
+    case Check::written_twice:
+      return "written twice";
+    case Check::failed:
+      return "failed";
+  }
+  return "?";
+}
+
+std::vector<LineTraffic> by_line(const std::map<TraceSession::Key, Traffic>& by_pc) {
+  // Functions that are compiled several times, and code that is, have several pcs for one line.
+  std::map<std::tuple<SourceLine, SourceLine, AccessKind, int>, Traffic> sums;
+  for (const auto& [key, traffic] : by_pc) {
+    const Place p = place_of(key.pc);
+    sums[{p.line, p.helper, key.kind, key.target - 1}] += traffic;
+  }
+  std::vector<LineTraffic> lines;
+  for (const auto& [key, traffic] : sums) {
+    const auto& [line, helper, kind, matrix] = key;
+    lines.push_back({line, helper, kind, matrix, traffic});
+  }
+  return lines;
+}
+
+// In the order of checks, then of lines: pcs differ from build to build.
+std::vector<Finding> by_check(const Findings& raw) {
+  std::map<std::tuple<Check, std::string, std::string>, RawFinding> sorted;
+  for (const auto& [key, finding] : raw.all()) {
+    const auto& [check, pc, other_pc] = key;
+    const std::string line = to_string(place_of(pc)), other = to_string(place_of(other_pc));
+    const auto [it, fresh] = sorted.try_emplace({check, line, other}, finding);
+    if (!fresh) it->second.merge(finding);
+  }
+  std::vector<Finding> findings;
+  for (const auto& [key, finding] : sorted) {
+    const auto& [check, line, other] = key;
+    findings.push_back(
+        {name(check),
+         fmt::format(fmt::runtime(finding.text), fmt::arg("line", line), fmt::arg("other", other)),
+         finding.count});
+  }
+  return findings;
+}
+
+}  // namespace
+
+Trace trace(const TraceOptions& options, const std::function<void()>& run) {
+  TraceSession session(options);
+  set_session(&session);
+  std::string failure;
+  try {
+    run();
+  } catch (const Error& e) {
+    failure = e.what();
+  }
+  set_session(nullptr);
+
+  Trace& result = session.result;
+  result.written = session.written;
+  if (failure.empty()) {
+    for (size_t i = 0; i < options.matrices.size(); ++i)
+      if (session.writers[i] != nullptr && result.launches > 0)
+        session.writers[i]->check(options.matrices[i], options.blocks.empty(), session.findings);
+    result.lines = by_line(session.traffic);
+    result.findings = by_check(session.findings);
+  } else {
+    // Which blocks above the failed one have run is chance, and so is all that was counted.
+    result.findings = by_check(session.findings.up_to(result.failed_block));
+    for (Finding& f : result.findings) f.count = 0;
+    result.findings.push_back({name(Check::failed), failure, 0});
+  }
+  return std::move(result);
+}
+
+}  // namespace gemm::sim

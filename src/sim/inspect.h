@@ -1,0 +1,97 @@
+// The microscope as its host sees it: runs kernels of the traced build and tells what each of their
+// source lines asked of memory, and what they did wrong. README.md says how to read it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/simulator.h"
+
+namespace gemm::sim {
+
+// A matrix in global memory that kernels may touch, row-major, leading dimension and sizes in
+// elements. `allocation` holds it with whatever guards lie around.
+struct Matrix {
+  std::string name;
+  const void* allocation = nullptr;
+  size_t allocation_bytes = 0;
+  const void* first = nullptr;  // element (0, 0)
+  int64_t rows = 0, cols = 0, ld = 0;
+  int element = 0;       // bytes
+  bool readable = true;  // false: its old values must not be used
+  bool writable = false;
+  bool written_once = false;  // every element must be
+};
+
+enum class AccessKind : uint8_t { read, write, atomic };
+
+// What a group of warp requests asked for, and the least that could have served the same threads.
+struct Traffic {
+  int64_t requests = 0;
+  int64_t bytes = 0;     // that the threads asked for, each lane counted
+  int64_t passes = 0;    // global memory: 32-byte sectors; shared memory: wavefronts
+  int64_t ideal = 0;     // passes at best: all bytes of a sector used; no bank conflict
+  int64_t repeated = 0;  // further requests, left out: see README.md, "Repeated loads"
+  Traffic& operator+=(const Traffic& t) {
+    requests += t.requests, bytes += t.bytes, passes += t.passes, ideal += t.ideal;
+    repeated += t.repeated;
+    return *this;
+  }
+  bool operator==(const Traffic&) const = default;
+};
+
+struct SourceLine {
+  std::string file;  // as the compiler was given it; empty: unknown
+  int line = 0;
+  auto operator<=>(const SourceLine&) const = default;
+};
+std::string place(const SourceLine& line);  // "v02_block_tile.cu:57"
+
+// The traffic of one source line, in one direction, to one memory.
+struct LineTraffic {
+  SourceLine line;    // in the kernel's own file
+  SourceLine helper;  // where the access stands, if in a function of another file that it calls
+  AccessKind kind = AccessKind::read;
+  int matrix = -1;  // index in TraceOptions::matrices; -1: shared memory
+  Traffic traffic;
+  bool operator==(const LineTraffic&) const = default;
+};
+
+// One mistake; `what` is one line that names the source lines, a block and a thread.
+struct Finding {
+  std::string check;  // "race", "out of bounds", ...
+  std::string what;
+  int64_t count = 0;  // accesses, or elements; 0: not counted, the launch ended early
+  bool operator==(const Finding&) const = default;
+};
+
+// The part of a matrix that was written: its bounding box, and how many element writes.
+struct Written {
+  int64_t row_begin = INT64_MAX, row_end = 0, col_begin = INT64_MAX, col_end = 0, elements = 0;
+};
+
+struct TraceOptions {
+  std::vector<Matrix> matrices;
+  std::vector<int64_t> blocks;  // of each launch, ascending, those in its grid; empty: all
+};
+
+struct Trace {
+  int64_t launches = 0;  // 0: nothing of it runs in the simulator
+  int64_t grid = 0;      // blocks, of the last launch
+  int64_t traced = 0;    // blocks that ran
+  int threads_per_block = 0;
+  int64_t failed_block = -1;  // the launch ended at it; findings are those up to it, without counts
+  int64_t barriers = 0;       // __syncthreads by one block; the largest over all blocks
+  std::vector<LineTraffic> lines;  // in order of lines
+  std::vector<Finding> findings;
+  std::vector<Written> written;  // by matrix
+};
+
+// Traces all launches of traced kernels that `run` makes. What they throw (sim::Error) becomes a
+// finding. Deterministic: nothing in the result depends on the number of OS threads or on the run.
+// One trace at a time. Throws std::bad_alloc.
+Trace trace(const TraceOptions& options, const std::function<void()>& run);
+
+}  // namespace gemm::sim

@@ -1,0 +1,22 @@
+// From program counters to source lines, by the program's own debug information.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/inspect.h"
+
+namespace gemm::sim {
+
+// Where an access stands. Functions of the simulator itself are left out.
+struct Place {
+  SourceLine line;    // in the kernel's own file (.cu): the innermost, should it call itself
+  SourceLine helper;  // the innermost of all, unless that is `line`
+};
+
+// Of the call that returns to `pc`. Both unknown where there is no debug information.
+Place place_of(uintptr_t pc);
+
+// "v05_float4.cu:66", "v05_float4.cu:66 (tile_copy.cuh:17)"
+std::string to_string(const Place& place);
+
+}  // namespace gemm::sim

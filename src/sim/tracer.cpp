@@ -1,0 +1,284 @@
+#include "sim/tracer.h"
+
+#include <pthread.h>
+
+#include <bit>
+#include <limits>
+
+#include "sim/diagnosis.h"
+
+// The program's image in memory, as the linker lays it out: constants lie there.
+extern "C" const char __executable_start, _end;
+
+namespace gemm::sim {
+
+namespace {
+constexpr size_t BANK_ROW = 128;  // bytes
+}
+
+TraceSession::TraceSession(const TraceOptions& o) : options(o), written(o.matrices.size()) {
+  pthread_attr_t attributes;
+  void* begin = nullptr;
+  pthread_getattr_np(pthread_self(), &attributes);
+  pthread_attr_getstack(&attributes, &begin, &stack_bytes);
+  pthread_attr_destroy(&attributes);
+  stack_begin = reinterpret_cast<uintptr_t>(begin);
+  for (const Matrix& m : o.matrices)
+    writers.push_back(m.written_once ? std::make_unique<Writers>(m) : nullptr);
+}
+
+Tracer::Tracer(TraceSession& session, const Scheduler& scheduler, const SharedMemory& shared)
+    : session_(session),
+      scheduler_(scheduler),
+      shared_(shared),
+      static_begin_(reinterpret_cast<uintptr_t>(shared.statics())),
+      dynamic_begin_(reinterpret_cast<uintptr_t>(shared.dynamic())),
+      stacks_begin_(reinterpret_cast<uintptr_t>(scheduler.stacks())),
+      static_bytes_(shared.static_size()),
+      stacks_bytes_(scheduler.stacks_size()),
+      dynamic_offset_((static_bytes_ / BANK_ROW + 2) * BANK_ROW),
+      global_(session.options.matrices, session.writers) {}
+
+Tracer::~Tracer() {
+  std::lock_guard lock(session_.mutex);
+  for (const SiteInfo& s : sites_)
+    for (const auto& [target, traffic] : s.traffic)
+      session_.traffic[{s.pc, s.kind, target}] += traffic;
+  session_.findings.merge(findings_);
+  for (size_t i = 0; i < session_.written.size(); ++i) {
+    Written& sum = session_.written[i];
+    const Written& w = global_.written()[i];
+    sum.row_begin = std::min(sum.row_begin, w.row_begin);
+    sum.row_end = std::max(sum.row_end, w.row_end);
+    sum.col_begin = std::min(sum.col_begin, w.col_begin);
+    sum.col_end = std::max(sum.col_end, w.col_end);
+    sum.elements += w.elements;
+  }
+}
+
+void Tracer::begin_block(int64_t block, int threads) {
+  block_ = block;
+  threads_ = threads;
+  gather();
+  dynamic_bytes_ = shared_.dynamic_size();
+  races_.begin_block(threads, dynamic_offset_ + dynamic_bytes_);
+}
+
+void Tracer::end_block() {
+  for (int w = 0; w * WARP < threads_; ++w) flush(w);
+}
+
+// ------------------------------------------------------------------------------------- accesses
+
+GEMM_SIM_INLINE Tracer::Site Tracer::site(uintptr_t pc, AccessKind kind) {
+  const uintptr_t key = pc << 2 | static_cast<uintptr_t>(kind);
+  for (size_t i = key * 0x9E3779B97F4A7C15 >> (64 - SLOT_BITS);; i = (i + 1) % slots_.size()) {
+    if (slots_[i].key == key) return slots_[i].site;
+    if (slots_[i].key != 0) continue;
+    slots_[i] = {key, new_site(pc, kind)};
+    return slots_[i].site;
+  }
+}
+
+Tracer::Site Tracer::new_site(uintptr_t pc, AccessKind kind) {
+  if (sites_.size() >= slots_.size() / 2) fail("the tracer knows {} instructions", sites_.size());
+  sites_.push_back({pc, kind, {}});
+  return static_cast<Site>(sites_.size() - 1);
+}
+
+GEMM_SIM_INLINE void Tracer::log(Site site, uint8_t target, uint32_t address, int bytes) {
+  const int lane = scheduler_.lane();
+  std::unique_ptr<WarpLog>& log = logs_[scheduler_.warp()];
+  if (log == nullptr) {
+    if (spare_logs_.empty()) spare_logs_.push_back(std::make_unique<WarpLog>());
+    log = std::move(spare_logs_.back());
+    spare_logs_.pop_back();
+  }
+  while (log->sites.size() <= site) log->sites.push_back(std::make_unique<SiteLog>());
+  SiteLog& s = *log->sites[site];
+  const uint32_t n = s.count[lane]++;
+  if (n == s.used) {
+    if (n == 0) log->used.push_back(site);
+    if (++s.used > s.requests.size()) s.requests.emplace_back();
+    s.requests[n].lanes = 0;
+    s.requests[n].bytes = static_cast<uint8_t>(bytes);
+    s.requests[n].target = target;
+  }
+  s.requests[n].lanes |= 1u << lane;
+  s.requests[n].address[lane] = address;
+}
+
+// Offsets keep an address's place in the banks.
+GEMM_SIM_INLINE uint32_t Tracer::shared_offset(uintptr_t address) const {
+  if (address - static_begin_ < static_bytes_)
+    return static_cast<uint32_t>(address - static_begin_ + static_begin_ % BANK_ROW);
+  return static_cast<uint32_t>(address - dynamic_begin_ + dynamic_offset_);
+}
+
+void Tracer::shared_access(uintptr_t address, int bytes, AccessKind kind, uintptr_t pc) {
+  // threadIdx and its like are not shared memory, though they lie among it.
+  if (address - reinterpret_cast<uintptr_t>(&this_thread) < sizeof(ThisThread)) return;
+  const Site s = site(pc, kind);
+  const uint32_t at = shared_offset(address);
+  log(s, TARGET_SHARED, at, bytes);
+  const int thread = scheduler_.thread();
+  if (kind == AccessKind::read)
+    add(races_.read(thread, at, bytes, s));
+  else
+    add(races_.write(thread, at, bytes, s));
+}
+
+void Tracer::global_access(uintptr_t address, int bytes, AccessKind kind, uintptr_t pc) {
+  const uint8_t matrix = global_.find(address);
+  if (matrix == 0) return stray_access(address, bytes, kind, pc);
+  log(site(pc, kind), matrix, static_cast<uint32_t>(address), bytes);
+  global_.access(matrix, address, bytes, kind, pc, block_, scheduler_.thread(), findings_,
+                 [&] { return who(); });
+}
+
+// Neither stack, nor shared memory, nor a matrix. Parameters and constants are all else that a
+// kernel has; the rest would crash the program, or worse.
+void Tracer::stray_access(uintptr_t address, int bytes, AccessKind kind, uintptr_t pc) {
+  const uintptr_t image = reinterpret_cast<uintptr_t>(&__executable_start);
+  if (address - image < reinterpret_cast<uintptr_t>(&_end) - image ||
+      address - session_.stack_begin < session_.stack_bytes)
+    return;
+  findings_.add(Check::out_of_bounds, pc, 0, block_, [&] {
+    return fmt::format("{{line}}: {} {} {}", who(), verb(kind), global_.nearest(address, bytes));
+  });
+  fail("{}: an access far outside every matrix ends the launch",
+       scheduler_.name(scheduler_.thread()));
+}
+
+void Tracer::copy_issued(const void* to, const void* from, int bytes, int src_bytes, uintptr_t pc) {
+  if (src_bytes > 0)
+    global_access(reinterpret_cast<uintptr_t>(from), src_bytes, AccessKind::read, pc);
+  const Site s = site(pc, AccessKind::write);
+  const uint32_t at = shared_offset(reinterpret_cast<uintptr_t>(to));
+  log(s, TARGET_SHARED, at, bytes);
+  add(races_.copy_issued(scheduler_.thread(), at, bytes, s));
+}
+
+void Tracer::copy_landed(const void* to, int bytes) {
+  races_.copy_landed(scheduler_.thread(), shared_offset(reinterpret_cast<uintptr_t>(to)), bytes);
+}
+
+// -------------------------------------------------------------------------------------- findings
+
+std::string Tracer::who() const {
+  return fmt::format("{} of block {}", scheduler_.name(scheduler_.thread()), block_);
+}
+
+GEMM_SIM_INLINE void Tracer::add(const Races::Report& r) {
+  using Report = Races::Report;
+  if (r.kind == Report::none) [[likely]]
+    return;
+  const uintptr_t pc = sites_[r.site].pc,
+                  other = r.kind == Report::uninitialised ? 0 : sites_[r.other].pc;
+  const auto does = [](bool write) { return write ? "writes" : "reads"; };
+  switch (r.kind) {
+    case Report::race:
+      return findings_.add(Check::race, pc, other, block_, [&] {
+        return fmt::format(
+            "{{line}}: {} {} the shared memory that {} {} at {{other}}, and nothing orders the two",
+            who(), does(r.write), scheduler_.name(r.other_thread), does(r.other_write));
+      });
+    case Report::pending:
+      return findings_.add(Check::pending_copy, pc, other, block_, [&] {
+        return fmt::format(
+            "{{line}}: {} {} shared memory that the cp.async of {} at {{other}} is still writing: "
+            "no wait for it has returned",
+            who(), does(r.write), scheduler_.name(r.other_thread));
+      });
+    default:
+      return findings_.add(Check::uninitialised, pc, 0, block_, [&] {
+        return fmt::format("{{line}}: {} reads shared memory that nobody has written", who());
+      });
+  }
+}
+
+// --------------------------------------------------------------------------------- synchronising
+
+// A new barrier to arrive at.
+void Tracer::gather() {
+  at_barrier_ = 0;
+  for (int w = 0; w * WARP < threads_; ++w) apart_[w] = std::min(WARP, threads_ - w * WARP);
+}
+
+// The running thread reaches a barrier or its end: the warp's last completes its requests.
+void Tracer::arrive() {
+  if (--apart_[scheduler_.warp()] == 0) flush(scheduler_.warp());
+}
+
+void Tracer::barrier() {
+  arrive();
+  if (++at_barrier_ < threads_) return;
+  gather();
+  races_.barrier();
+}
+
+void Tracer::exit_thread() { arrive(); }
+
+void Tracer::collective(uint32_t lanes, bool orders_memory) {
+  const int warp = scheduler_.warp();
+  if (lanes == scheduler_.lanes_of(warp)) flush(warp);
+  if (orders_memory) races_.sync_warp(warp * WARP, lanes);
+}
+
+// -------------------------------------------------------------------------------------- requests
+
+namespace {
+
+bool same(const WarpRequest& a, const WarpRequest& b) {
+  if (a.lanes != b.lanes || a.bytes != b.bytes || a.target != b.target) return false;
+  for (uint32_t rest = a.lanes; rest != 0; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    if (a.address[lane] != b.address[lane]) return false;
+  }
+  return true;
+}
+
+uint64_t hash(const WarpRequest& r) {
+  uint64_t h = r.lanes;
+  for (uint32_t rest = r.lanes; rest != 0; rest &= rest - 1)
+    h = h * 0x9E3779B97F4A7C15 + r.address[std::countr_zero(rest)];
+  return h * 0x9E3779B97F4A7C15 >> 32;
+}
+
+}  // namespace
+
+// Adds the warp's requests to the totals and forgets them.
+void Tracer::flush(int warp) {
+  std::unique_ptr<WarpLog>& log = logs_[warp];
+  if (log == nullptr) return;
+  for (const Site site : log->used) {
+    SiteLog& s = *log->sites[site];
+    SiteInfo& info = sites_[site];
+    const bool may_repeat = info.kind == AccessKind::read && s.used > 1;
+    const size_t mask = std::bit_ceil(s.used * 2) - 1;
+    if (may_repeat) seen_.assign(mask + 1, 0);
+    for (size_t n = 0; n < s.used; ++n) {
+      const WarpRequest& r = s.requests[n];
+      Traffic& t = info.traffic[r.target];
+      if (may_repeat && r.target == TARGET_SHARED) {
+        size_t slot = hash(r) & mask;
+        while (seen_[slot] != 0 && !same(s.requests[seen_[slot] - 1], r)) slot = (slot + 1) & mask;
+        if (seen_[slot] != 0) {
+          ++t.repeated;
+          continue;
+        }
+        seen_[slot] = static_cast<uint32_t>(n + 1);
+      }
+      ++t.requests;
+      t.bytes += std::popcount(r.lanes) * r.bytes;
+      t.passes += r.target == TARGET_SHARED ? wavefronts(r) : sectors(r);
+      t.ideal += r.target == TARGET_SHARED ? ideal_wavefronts(r) : ideal_sectors(r);
+    }
+    std::fill_n(s.count, WARP, 0);
+    s.used = 0;
+  }
+  log->used.clear();
+  spare_logs_.push_back(std::move(log));
+}
+
+}  // namespace gemm::sim

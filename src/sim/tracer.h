@@ -1,0 +1,162 @@
+// The one part of the simulator that knows events. Each OS thread that runs blocks of a traced
+// launch has a Tracer, which this_thread points to; the compiler's calls before every load and
+// store (tsan.cpp) and the runtime's functions report to it. It finds out what memory an access is
+// to, groups the accesses of a warp's lanes into requests, and hands both to the sinks:
+//   Races         every access to shared memory, and everything that synchronises   (races.h)
+//   GlobalMemory  every access to a matrix                                          (global_memory.h)
+//   the totals    every request of a warp                                           (here)
+//
+// A request is what the lanes of a warp do at one program counter, for the n-th time since they
+// were last together: since a barrier or a collective of the whole warp. So lanes need not run in
+// lock step, and divergent ones meet again.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "sim/findings.h"
+#include "sim/global_memory.h"
+#include "sim/inspect.h"
+#include "sim/races.h"
+#include "sim/scheduler.h"
+#include "sim/shared_memory.h"
+#include "sim/warp_request.h"
+
+namespace gemm::sim {
+
+// In a function that kernels call and that is not inlined: the program counter of the call.
+#define GEMM_SIM_CALLER reinterpret_cast<uintptr_t>(__builtin_return_address(0))
+
+// What all OS threads of a trace work for.
+struct TraceSession {
+  // One instruction's traffic to one memory.
+  struct Key {
+    uintptr_t pc;
+    AccessKind kind;
+    uint8_t target;
+    auto operator<=>(const Key&) const = default;
+  };
+
+  TraceSession(const TraceOptions& options);
+
+  const TraceOptions& options;
+  // The launching OS thread's stack: kernels read their parameters there.
+  uintptr_t stack_begin = 0;
+  size_t stack_bytes = 0;
+  std::vector<std::unique_ptr<Writers>> writers;
+
+  std::mutex mutex;  // of what follows: sums over the Tracers
+  std::map<Key, Traffic> traffic;
+  Findings findings;
+  std::vector<Written> written;
+
+  Trace result;  // its launch figures; the rest is made of the above
+  void launched(const LaunchStats& stats, int64_t blocks_run) {
+    ++result.launches;
+    result.grid = stats.blocks;
+    result.traced += blocks_run;
+    result.threads_per_block = stats.threads_per_block;
+    result.barriers = std::max(result.barriers, stats.barriers);
+  }
+};
+
+// What the launches of the calling thread report to; null: nothing.
+void set_session(TraceSession* session);
+
+class Tracer {
+ public:
+  Tracer(TraceSession& session, const Scheduler& scheduler, const SharedMemory& shared);
+  ~Tracer();  // adds what it found to the session
+  Tracer(const Tracer&) = delete;
+
+  void begin_block(int64_t block, int threads);
+  void end_block();
+
+  // By the running thread. `pc`: after the call that reports the access.
+  void access(uintptr_t address, int bytes, AccessKind kind, uintptr_t pc) {
+    if (address - static_begin_ < static_bytes_ || address - dynamic_begin_ < dynamic_bytes_)
+      shared_access(address, bytes, kind, pc);
+    else if (address - stacks_begin_ >= stacks_bytes_)
+      global_access(address, bytes, kind, pc);
+  }
+  // cp.async of `bytes` bytes, of which the first `src_bytes` are read and the rest is zero.
+  void copy_issued(const void* to, const void* from, int bytes, int src_bytes, uintptr_t pc);
+  void copy_landed(const void* to, int bytes);
+
+  void barrier();      // the running thread arrives at __syncthreads
+  void exit_thread();  // it ends
+  // The last of these lanes of the running warp arrives at a collective; `orders_memory`: what any
+  // of them did before comes before what any of them does after.
+  void collective(uint32_t lanes, bool orders_memory);
+  // The running thread comes after all releases of `object` so far: for mbarriers and the like.
+  void sync_acquire(const void* object) { races_.acquire(scheduler_.thread(), object); }
+  void sync_release(const void* object) { races_.release(scheduler_.thread(), object); }
+
+ private:
+  using Site = Races::Site;
+
+  // The accesses of a warp since its lanes were last together: by site, the n-th of each lane.
+  struct SiteLog {
+    uint32_t count[WARP] = {};
+    size_t used = 0;  // of `requests`, which only grows
+    std::vector<WarpRequest> requests;
+  };
+  struct WarpLog {
+    std::vector<std::unique_ptr<SiteLog>> sites;
+    std::vector<Site> used;
+  };
+  struct SiteInfo {
+    uintptr_t pc;
+    AccessKind kind;
+    std::map<uint8_t, Traffic> traffic;  // by target
+  };
+
+  Site site(uintptr_t pc, AccessKind kind);
+  Site new_site(uintptr_t pc, AccessKind kind);
+  void log(Site site, uint8_t target, uint32_t address, int bytes);
+  void flush(int warp);
+  void arrive();
+  void gather();
+
+  void shared_access(uintptr_t address, int bytes, AccessKind kind, uintptr_t pc);
+  void global_access(uintptr_t address, int bytes, AccessKind kind, uintptr_t pc);
+  void stray_access(uintptr_t address, int bytes, AccessKind kind, uintptr_t pc);
+  uint32_t shared_offset(uintptr_t address) const;
+  void add(const Races::Report& report);
+  std::string who() const;
+
+  TraceSession& session_;
+  const Scheduler& scheduler_;
+  const SharedMemory& shared_;
+  uintptr_t static_begin_, dynamic_begin_, stacks_begin_;
+  size_t static_bytes_, dynamic_bytes_ = 0, stacks_bytes_;
+  size_t dynamic_offset_;  // of the dynamic part, behind the static one
+
+  int64_t block_ = 0;
+  int threads_ = 0;
+  int at_barrier_ = 0;             // threads
+  int apart_[MAX_THREADS / WARP];  // lanes of each warp that have not reached the barrier or ended
+
+  struct Slot {
+    uintptr_t key = 0;
+    Site site = 0;
+  };
+  static constexpr int SLOT_BITS = 13;
+  std::vector<Slot> slots_ = std::vector<Slot>(1 << SLOT_BITS);  // a hash table
+  std::vector<SiteInfo> sites_;
+  std::array<std::unique_ptr<WarpLog>, MAX_THREADS / WARP> logs_;
+  std::vector<std::unique_ptr<WarpLog>> spare_logs_;  // the last one used is the one in the cache
+  std::vector<uint32_t> seen_;                        // scratch of flush
+
+  Races races_;
+  GlobalMemory global_;
+  Findings findings_;
+};
+
+}  // namespace gemm::sim

@@ -1,0 +1,440 @@
+// The microscope: counters that can be derived by hand from the kernels, bugs planted in kernels
+// (planted/planted.cu) that must be found at the right lines, and nothing found in any rung.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "harness/inspection_report.h"
+#include "harness/verify.h"
+#include "planted/planted.h"
+#include "sim/races.h"
+#include "sim/warp_request.h"
+
+namespace gemm {
+
+// What GoogleTest prints for a test's parameter.
+void PrintTo(const Rung* rung, std::ostream* out) { *out << rung->name; }
+void PrintTo(const Rung& rung, std::ostream* out) { *out << rung.name; }
+void PrintTo(const Planted& planted, std::ostream* out) { *out << planted.rung.name; }
+
+namespace {
+
+using sim::AccessKind;
+using sim::Traffic;
+using testing::HasSubstr;
+
+Problem problem(DType dtype, int m, int n, int k) {
+  Problem p;
+  p.dtype = dtype;
+  p.M = m, p.N = n, p.K = k;
+  return p;
+}
+
+// Restores the default number of OS threads.
+struct OsThreads {
+  explicit OsThreads(int n) { sim::set_threads(n); }
+  ~OsThreads() { sim::set_threads(0); }
+};
+
+std::string all_of(const std::vector<sim::Finding>& findings) {
+  std::string text;
+  for (const sim::Finding& f : findings) text += f.check + ": " + f.what + "\n";
+  return text;
+}
+
+// ------------------------------------------------------------------- one request: sectors, banks
+
+template <class Address>
+sim::WarpRequest request(int bytes, uint32_t lanes, Address address) {
+  sim::WarpRequest r{lanes, static_cast<uint8_t>(bytes), sim::TARGET_SHARED, {}};
+  for (int lane = 0; lane < 32; ++lane) r.address[lane] = address(lane);
+  return r;
+}
+
+TEST(WarpRequest, Sectors) {
+  const auto words = [](int stride) {
+    return request(4, ~0u, [=](int l) { return 64 + l * stride; });
+  };
+  EXPECT_EQ(sectors(words(0)), 1);  // broadcast
+  EXPECT_EQ(sectors(words(4)), 4);
+  EXPECT_EQ(sectors(words(8)), 8);
+  EXPECT_EQ(sectors(words(1024)), 32);
+  EXPECT_EQ(ideal_sectors(words(0)), 1);
+  EXPECT_EQ(ideal_sectors(words(1024)), 4);
+  EXPECT_EQ(sectors(request(4, ~0u, [](int l) { return 40 + l * 4; })), 5);  // not on a sector
+  EXPECT_EQ(sectors(request(16, ~0u, [](int l) { return l * 16; })), 16);
+  EXPECT_EQ(sectors(request(4, 0x80000001, [](int l) { return l * 4; })), 2);  // two lanes
+  EXPECT_EQ(sectors(request(4, ~0u, [](int l) { return (31 - l) * 4; })), 4);  // any order
+}
+
+TEST(WarpRequest, BanksOf4Bytes) {
+  const auto conflicts = [](auto address) { return wavefronts(request(4, ~0u, address)); };
+  EXPECT_EQ(conflicts([](int l) { return l * 4; }), 1);
+  EXPECT_EQ(conflicts([](int) { return 20; }), 1);  // the same word
+  EXPECT_EQ(conflicts([](int l) { return l * 8; }), 2);
+  EXPECT_EQ(conflicts([](int l) { return l * 32; }), 8);
+  EXPECT_EQ(conflicts([](int l) { return l * 128; }), 32);
+  EXPECT_EQ(conflicts([](int l) { return l * 132; }), 1);  // padded rows
+  EXPECT_EQ(conflicts([](int l) { return l % 2 * 128; }), 2);
+  EXPECT_EQ(wavefronts(request(2, ~0u, [](int l) { return l * 2; })), 1);  // two lanes a word
+}
+
+TEST(WarpRequest, BanksOf8And16BytesAreServedInPhases) {
+  EXPECT_EQ(wavefronts(request(8, ~0u, [](int l) { return l * 8; })), 2);
+  EXPECT_EQ(wavefronts(request(16, ~0u, [](int l) { return l * 16; })), 4);
+  EXPECT_EQ(wavefronts(request(16, ~0u, [](int) { return 0; })), 4);
+  EXPECT_EQ(wavefronts(request(16, ~0u, [](int l) { return l * 32; })), 8);
+  EXPECT_EQ(wavefronts(request(16, 0xff, [](int l) { return l * 16; })), 1);
+  EXPECT_EQ(ideal_wavefronts(request(16, ~0u, [](int l) { return l * 128; })), 4);
+  EXPECT_EQ(wavefronts(request(16, ~0u, [](int l) { return l * 128; })), 32);
+  EXPECT_EQ(ideal_wavefronts(request(8, 0xf0000, [](int l) { return l * 8; })), 1);
+}
+
+// ---------------------------------------------------------------------------- counters of rungs
+
+constexpr int S = 128;                            // M = N = K
+constexpr int64_t FMA = int64_t{S} * S * S / 32;  // warps' multiply-adds, one thread an element
+
+Inspection inspect(const std::string& id, DType dtype, int size = S) {
+  const Rung* rung = find_rung(Backend::sim_traced, id, dtype);
+  EXPECT_NE(rung, nullptr);
+  return Inspector(problem(dtype, size, size, size)).inspect(*rung, 0);
+}
+
+enum { SHARED = -1, A, B, C };
+Traffic sum(const Inspection& i, int matrix, AccessKind kind) {
+  Traffic t;
+  for (const sim::LineTraffic& l : i.lines)
+    if (l.matrix == matrix && l.kind == kind) t += l.traffic;
+  return t;
+}
+void expect(const Inspection& i, int matrix, AccessKind kind, int64_t requests,
+            int64_t passes_each) {
+  const Traffic t = sum(i, matrix, kind);
+  SCOPED_TRACE(std::string(memory_name(matrix)) + (kind == AccessKind::read ? " load" : " store"));
+  EXPECT_EQ(t.requests, requests);
+  EXPECT_EQ(t.passes, requests * passes_each);
+}
+constexpr AccessKind READ = AccessKind::read, WRITE = AccessKind::write;
+
+// Lanes side by side along a row of C: one element of A, 32 neighbours of B.
+TEST(Counters, Naive) {
+  for (const DType d : {DType::f32, DType::f16}) {
+    const int across = d == DType::f32 ? 4 : 2;  // sectors of 32 elements
+    const Inspection i = inspect("v1", d);
+    expect(i, A, READ, FMA, 1);
+    expect(i, B, READ, FMA, across);
+    expect(i, C, WRITE, S * S / 32, across);
+    expect(i, SHARED, READ, 0, 0);
+    EXPECT_EQ(i.barriers, 0);
+  }
+}
+
+// Lanes one below the other: 32 rows of A, one element of B.
+TEST(Counters, Uncoalesced) {
+  for (const DType d : {DType::f32, DType::f16}) {
+    const Inspection i = inspect("v1u", d);
+    expect(i, A, READ, FMA, 32);
+    expect(i, B, READ, FMA, 1);
+    expect(i, C, WRITE, S * S / 32, 32);
+    EXPECT_EQ(sum(i, A, READ).ideal, FMA * (d == DType::f32 ? 4 : 2));
+  }
+}
+
+// 32 x 32 tiles: global loads fall 32-fold; two shared loads a multiply-add, of one element of sA
+// and of a row of sB.
+TEST(Counters, BlockTile) {
+  for (const DType d : {DType::f32, DType::f16}) {
+    const int across = d == DType::f32 ? 4 : 2;
+    const Inspection i = inspect("v2", d);
+    expect(i, A, READ, FMA / 32, across);
+    expect(i, B, READ, FMA / 32, across);
+    expect(i, C, WRITE, S * S / 32, across);
+    expect(i, SHARED, WRITE, 2 * FMA / 32, 1);
+    expect(i, SHARED, READ, 2 * FMA, 1);
+    EXPECT_EQ(i.barriers, 2 * S / 32);
+  }
+}
+
+// 128 x 128 tiles, 8 x 8 elements a thread, K slices of 32 bytes.
+constexpr int64_t BLOCKS = S / 128 * S / 128, WARPS = 8 * BLOCKS;
+int64_t slices(DType d) { return d == DType::f32 ? S / 8 : S / 16; }
+
+// Each thread copies one vector of A and of B a slice; that of A is stored element by element: two
+// lanes share a row, 4 floats (8 halves) of it each. The padding keeps their rows apart for floats;
+// halves lie two to a bank word in rows that are not an odd number of 4-bank groups apart.
+void expect_transposed_copies(const Inspection& i, DType d) {
+  const int64_t copies = WARPS * slices(d), vec = d == DType::f32 ? 4 : 8;
+  expect(i, A, READ, copies, 16);
+  expect(i, B, READ, copies, 16);
+  const Traffic t = sum(i, SHARED, WRITE);
+  EXPECT_EQ(t.requests, copies * vec + copies);
+  EXPECT_EQ(t.ideal, copies * vec + copies * 4);
+  EXPECT_EQ(t.passes, copies * vec * (d == DType::f32 ? 1 : 2) + copies * 4);
+}
+
+// A step of k: 8 values of A, 8 of B, each value for all lanes at once, without conflicts. Stores of
+// C: 2 rows of 16 elements a request.
+TEST(Counters, BankConflicts) {
+  for (const DType d : {DType::f32, DType::f16}) {
+    const Inspection i = inspect("v6", d);
+    expect_transposed_copies(i, d);
+    expect(i, SHARED, READ, WARPS * S * 16, 1);
+    expect(i, C, WRITE, S * S / 32, d == DType::f32 ? 4 : 2);
+    EXPECT_EQ(i.barriers, 2 * slices(d));
+  }
+}
+
+// The same values by 16-byte loads, each 4 wavefronts for a warp; C by 16-byte stores.
+TEST(Counters, OuterProduct) {
+  for (const DType d : {DType::f32, DType::f16}) {
+    const int vec = d == DType::f32 ? 4 : 8;
+    const Inspection i = inspect("v7", d);
+    expect_transposed_copies(i, d);
+    expect(i, SHARED, READ, WARPS * S * 16 / vec, 4);
+    expect(i, C, WRITE, S * S / 32 / vec, 16);
+  }
+}
+
+// K slices of 16 words; a step of 8 words is 4 x 4 words of A and 4 x 2 of B a lane.
+TEST(Counters, TensorCores) {
+  for (const DType d : {DType::tf32, DType::f16}) {
+    const int64_t deep = d == DType::tf32 ? 16 : 32,
+                  vectors = 128 * deep / 256 / (d == DType::tf32 ? 4 : 8);
+    const Inspection i = inspect("v10", d);
+    expect(i, A, READ, WARPS * (S / deep) * vectors, 16);
+    expect(i, B, READ, WARPS * (S / deep) * vectors, 16);
+    expect(i, SHARED, READ, WARPS * (S / deep) * 2 * (16 + 8), 1);
+    expect(i, C, WRITE, S * S / 32, 8);  // 8 rows of 4 elements, every other one
+    EXPECT_EQ(i.barriers, S / deep + 1);
+  }
+}
+
+TEST(Counters, LdmatrixReads8RowsOf16BytesAPhase) {
+  const auto loads = [](void (*launch)()) {
+    Traffic t;
+    for (const sim::LineTraffic& l : sim::trace({}, launch).lines)
+      if (l.kind == READ && l.traffic.bytes == 32 * 16) t += l.traffic;
+    return t;
+  };
+  EXPECT_EQ(loads(launch_ldmatrix_64_bytes), (Traffic{1, 512, 16, 4, 0}));  // 4-way
+  EXPECT_EQ(loads(launch_ldmatrix_80_bytes), (Traffic{1, 512, 4, 4, 0}));
+}
+
+// Every line is found, in the rung's own file, with the helper that it calls.
+TEST(Counters, NameTheLine) {
+  const Inspection i = inspect("v7", DType::f32, 128);
+  bool through_helper = false;
+  for (const sim::LineTraffic& l : i.lines) {
+    EXPECT_THAT(l.line.file, HasSubstr("v07_outer_product.cu"));
+    EXPECT_GT(l.line.line, 0);
+    through_helper |= place(l.helper).starts_with("vec.cuh:");
+  }
+  EXPECT_TRUE(through_helper);
+}
+
+std::string json_of(const Rung& rung, const Problem& p, int64_t blocks) {
+  return to_json(Inspector(p).inspect(rung, blocks)).dump();
+}
+
+TEST(Counters, DoNotDependOnTheNumberOfOsThreadsOrTheRun) {
+  for (const char* id : {"v2", "v5", "v8"}) {
+    const Rung* rung = find_rung(Backend::sim_traced, id, DType::f32);
+    Problem p = problem(DType::f32, 150, 137, 33);
+    p.beta = 0.5f;
+    std::vector<std::string> runs;
+    for (const int n : {1, 2, 5, 2}) {
+      OsThreads os_threads(n);
+      runs.push_back(json_of(*rung, p, 0));
+    }
+    for (const std::string& run : runs) EXPECT_EQ(run, runs[0]);
+  }
+}
+
+TEST(Counters, ASampleStandsForTheWholeGrid) {
+  for (const Rung* rung : rungs(Backend::sim_traced)) {
+    Inspector inspector(problem(rung->dtype, 384, 256, 32));
+    const Inspection all = inspector.inspect(*rung, 0), some = inspector.inspect(*rung, 3);
+    EXPECT_EQ(all.lines, some.lines) << rung->name;
+    EXPECT_LE(some.traced, 4) << rung->name;
+  }
+  // Ragged: the blocks at each edge stand for their like.
+  const Rung* rung = find_rung(Backend::sim_traced, "v2", DType::f32);
+  Inspector inspector(problem(DType::f32, 200, 240, 40));
+  const Inspection all = inspector.inspect(*rung, 0), some = inspector.inspect(*rung, 4);
+  EXPECT_EQ(all.lines, some.lines);
+  EXPECT_EQ(some.traced, 4);
+}
+
+// ---------------------------------------------------------------------------------- planted bugs
+
+// "planted.cu:57" of every line that names `name`.
+std::vector<std::string> marked_lines(const std::string& name) {
+  std::ifstream in(PLANTED_SOURCE);
+  std::vector<std::string> lines;
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (line.find("[" + name + "]") != line.npos)
+      lines.push_back("planted.cu:" + std::to_string(number));
+  }
+  return lines;
+}
+
+Inspection inspect_small(const Rung& rung) {
+  return Inspector(problem(DType::f32, 21, 36, 20)).inspect(rung, 0);
+}
+
+class PlantedBug : public testing::TestWithParam<Planted> {};
+TEST_P(PlantedBug, IsFoundAtItsLine) {
+  const Planted& bug = GetParam();
+  const std::vector<sim::Finding> findings = inspect_small(bug.rung).findings;
+  const std::vector<std::string> lines = marked_lines(bug.rung.name);
+  bool found = false;
+  for (const sim::Finding& f : findings) {
+    bool right = f.check == bug.check && f.what.find(bug.says) != f.what.npos;
+    for (const std::string& line : lines) right &= f.what.find(line) != f.what.npos;
+    found |= right;
+    EXPECT_EQ(f.what.find('\n'), f.what.npos);
+  }
+  EXPECT_TRUE(found) << "wanted " << bug.check << " at " << testing::PrintToString(lines)
+                     << ", found:\n"
+                     << all_of(findings);
+  std::cout << all_of(findings);
+}
+
+class PlantedTwin : public testing::TestWithParam<Rung> {};
+TEST_P(PlantedTwin, IsFine) { EXPECT_EQ(all_of(inspect_small(GetParam()).findings), ""); }
+
+INSTANTIATE_TEST_SUITE_P(Planted, PlantedBug, testing::ValuesIn(planted_bugs()),
+                         [](const auto& info) { return info.param.rung.name; });
+INSTANTIATE_TEST_SUITE_P(Planted, PlantedTwin, testing::ValuesIn(planted_twins()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(PlantedBugs, FindingsDoNotDependOnTheNumberOfOsThreads) {
+  for (const Planted& bug : planted_bugs()) {
+    std::vector<std::string> runs;
+    for (const int n : {1, 5}) {
+      OsThreads os_threads(n);
+      runs.push_back(all_of(inspect_small(bug.rung).findings));
+    }
+    EXPECT_EQ(runs[0], runs[1]);
+  }
+}
+
+// ---------------------------------------------------------------------------------- no false alarm
+
+class TracedRung : public testing::TestWithParam<const Rung*> {};
+TEST_P(TracedRung, HasNoFindings) {
+  const Rung& rung = *GetParam();
+  for (const float beta : {0.0f, 0.5f})
+    for (Problem p : {problem(rung.dtype, 129, 70, 43), problem(rung.dtype, 128, 256, 64)}) {
+      p.beta = beta;
+      EXPECT_EQ(all_of(Inspector(p).inspect(rung, 0).findings), "") << shape_name(p);
+    }
+}
+TEST_P(TracedRung, ComputesTheSame) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  Problem p = problem(GetParam()->dtype, 65, 33, 47);
+  p.beta = 0.5f, p.ld_pad = 1;
+  EXPECT_EQ(Verifier(*device, p).verify(*GetParam()), "");
+}
+INSTANTIATE_TEST_SUITE_P(Sim, TracedRung, testing::ValuesIn(rungs(Backend::sim_traced)),
+                         [](const auto& info) {
+                           return info.param->name + "_" + to_string(info.param->dtype);
+                         });
+
+TEST(TracedRungs, AreThePlainOnes) {
+  ASSERT_EQ(rungs(Backend::sim_traced).size(), rungs(Backend::sim).size());
+  for (const Rung* r : rungs(Backend::sim))
+    EXPECT_NE(find_rung(Backend::sim_traced, r->name, r->dtype), nullptr);
+}
+
+// --------------------------------------------------------------------- happens-before, by objects
+
+using Report = sim::Races::Report;
+
+struct RacesTest : testing::Test {
+  sim::Races races;
+  int full, empty;  // objects to synchronise on
+  RacesTest() { races.begin_block(64, 1024); }
+};
+
+TEST_F(RacesTest, ABarrierOrdersEverything) {
+  EXPECT_EQ(races.write(0, 16, 4, 1).kind, Report::none);
+  const Report r = races.read(1, 16, 4, 2);
+  EXPECT_EQ(r.kind, Report::race);
+  EXPECT_EQ(r.other, 1);
+  races.barrier();
+  EXPECT_EQ(races.read(1, 16, 4, 2).kind, Report::none);
+  EXPECT_EQ(races.read(63, 16, 4, 2).kind, Report::none);
+  EXPECT_EQ(races.write(63, 16, 4, 3).kind, Report::race);  // thread 1 has read it
+  EXPECT_EQ(races.read(0, 20, 4, 2).kind, Report::uninitialised);
+}
+
+TEST_F(RacesTest, NeighbouringBytesDoNotRace) {
+  for (int t = 0; t < 4; ++t) EXPECT_EQ(races.write(t, t, 1, 1).kind, Report::none);
+  EXPECT_EQ(races.write(5, 8, 2, 1).kind, Report::none);
+  EXPECT_EQ(races.write(6, 10, 2, 1).kind, Report::none);
+}
+
+// A producer fills a buffer that many consumers read, as with mbarriers.
+TEST_F(RacesTest, AcquireComesAfterRelease) {
+  for (int round = 0; round < 3; ++round) {
+    if (round > 0) races.acquire(0, &empty);
+    EXPECT_EQ(races.write(0, 0, 16, 1).kind, Report::none);
+    races.release(0, &full);
+    for (int t = 32; t < 64; ++t) {
+      races.acquire(t, &full);
+      EXPECT_EQ(races.read(t, 0, 16, 2).kind, Report::none);
+      races.release(t, &empty);
+    }
+  }
+}
+
+TEST_F(RacesTest, AMissingWaitIsARace) {
+  races.write(0, 0, 16, 1);
+  races.release(0, &full);
+  races.acquire(32, &full);
+  EXPECT_EQ(races.read(32, 0, 16, 2).kind, Report::none);
+  EXPECT_EQ(races.read(33, 0, 16, 3).kind, Report::race);  // 33 has not waited
+}
+
+TEST_F(RacesTest, AnEarlyReleaseIsARace) {
+  races.write(0, 0, 16, 1);
+  races.release(0, &full);
+  for (int t = 32; t < 64; ++t) {
+    races.acquire(t, &full);
+    if (t == 47) races.release(t, &empty);
+    EXPECT_EQ(races.read(t, 0, 16, 2).kind, Report::none);
+    if (t != 47) races.release(t, &empty);
+  }
+  races.acquire(0, &empty);
+  const Report r = races.write(0, 0, 16, 1);
+  EXPECT_EQ(r.kind, Report::race);
+  EXPECT_EQ(r.other_thread, 47);
+}
+
+// One elected lane releases for its warp: only after __syncwarp is that right.
+TEST_F(RacesTest, AnElectedLaneNeedsSyncwarp) {
+  for (const bool sync : {true, false}) {
+    races.begin_block(64, 1024);
+    races.write(0, 0, 4, 1);
+    races.release(0, &full);
+    for (int t = 32; t < 64; ++t) {
+      races.acquire(t, &full);
+      races.read(t, 0, 4, 2);
+    }
+    if (sync) races.sync_warp(32, ~0u);
+    races.release(32, &empty);
+    races.acquire(0, &empty);
+    EXPECT_EQ(races.write(0, 0, 4, 1).kind, sync ? Report::none : Report::race);
+  }
+}
+
+}  // namespace
+}  // namespace gemm

@@ -1,0 +1,26 @@
+// Kernels with one planted bug each (planted.cu), compiled as traced kernels are, and the same
+// kernels without it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "registry.h"
+
+namespace gemm {
+
+// A bug that inspection must find. The lines that it must name are those of planted.cu that end in
+// "// [name of the rung]", among others.
+struct Planted {
+  Rung rung;
+  std::string check;  // sim::Finding::check
+  std::string says;   // part of sim::Finding::what
+};
+std::vector<Planted> planted_bugs();
+std::vector<Rung> planted_twins();
+
+// ldmatrix.x4 by one warp, from rows of so many bytes.
+void launch_ldmatrix_64_bytes();
+void launch_ldmatrix_80_bytes();
+
+}  // namespace gemm
