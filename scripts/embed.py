@@ -8,6 +8,7 @@
   <!-- embed:table -->                               the whole ladder at 4096
   <!-- embed:index -->                               the same, as the index of kernels/
   <!-- embed:conditions -->                          GPU, driver, clocks ... of the results
+  <!-- embed:counters -->                            the simulator's counters beside a GPU's
 each followed, on a line of its own, by <!-- /embed -->; what stands between the two is replaced.
 Nothing measured yet reads "not measured". --check writes nothing and fails when a file is stale.
 """
@@ -21,6 +22,7 @@ import sys
 from pathlib import Path
 from typing import Callable, Optional
 
+import compare_counters
 import ladder
 import ladder_diff
 from ladder import ROOT, BadInput, Point, Rung, fail
@@ -48,6 +50,7 @@ class Embedder:
             "table": (lambda: self.table(page), 0),
             "index": (lambda: self.index(page), 0),
             "conditions": (self.conditions, 0),
+            "counters": (self.counters, 0),
         }
         if kind not in fillers:
             raise BadInput(f"unknown marker; known: {', '.join(fillers)}")
@@ -157,6 +160,12 @@ class Embedder:
         if not self.results:
             return f"Nothing measured yet on the reference GPU ({ladder.REFERENCE_GPU})."
         return f"Measured on one {self.results.conditions()}."
+
+    def counters(self) -> str:
+        files = (self.root / compare_counters.SIMULATED, self.root / compare_counters.MEASURED)
+        if not all(file.is_file() for file in files):
+            return NOT_MEASURED
+        return compare_counters.table(self.root)
 
 
 def dedent(code: str) -> str:

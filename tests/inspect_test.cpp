@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -71,8 +69,10 @@ TEST(WarpRequest, Sectors) {
   EXPECT_EQ(sectors(request(4, ~0u, [](int l) { return (31 - l) * 4; })), 4);  // any order
 }
 
+constexpr SharedAccess LOAD = SharedAccess::load, STORE = SharedAccess::store;
+
 TEST(WarpRequest, BanksOf4Bytes) {
-  const auto conflicts = [](auto address) { return wavefronts(request(4, ~0u, address)); };
+  const auto conflicts = [](auto address) { return wavefronts(request(4, ~0u, address), LOAD); };
   EXPECT_EQ(conflicts([](int l) { return l * 4; }), 1);
   EXPECT_EQ(conflicts([](int) { return 20; }), 1);  // the same word
   EXPECT_EQ(conflicts([](int l) { return l * 8; }), 2);
@@ -80,18 +80,21 @@ TEST(WarpRequest, BanksOf4Bytes) {
   EXPECT_EQ(conflicts([](int l) { return l * 128; }), 32);
   EXPECT_EQ(conflicts([](int l) { return l * 132; }), 1);  // padded rows
   EXPECT_EQ(conflicts([](int l) { return l % 2 * 128; }), 2);
-  EXPECT_EQ(wavefronts(request(2, ~0u, [](int l) { return l * 2; })), 1);  // two lanes a word
+  EXPECT_EQ(wavefronts(request(2, ~0u, [](int l) { return l * 2; }), LOAD), 1);  // two lanes a word
 }
 
 TEST(WarpRequest, BanksOf8And16BytesAreServedInPhases) {
-  EXPECT_EQ(wavefronts(request(8, ~0u, [](int l) { return l * 8; })), 2);
-  EXPECT_EQ(wavefronts(request(16, ~0u, [](int l) { return l * 16; })), 4);
-  EXPECT_EQ(wavefronts(request(16, ~0u, [](int) { return 0; })), 4);
-  EXPECT_EQ(wavefronts(request(16, ~0u, [](int l) { return l * 32; })), 8);
-  EXPECT_EQ(wavefronts(request(16, 0xff, [](int l) { return l * 16; })), 1);
-  EXPECT_EQ(ideal_wavefronts(request(16, ~0u, [](int l) { return l * 128; })), 4);
-  EXPECT_EQ(wavefronts(request(16, ~0u, [](int l) { return l * 128; })), 32);
-  EXPECT_EQ(ideal_wavefronts(request(8, 0xf0000, [](int l) { return l * 8; })), 1);
+  EXPECT_EQ(wavefronts(request(8, ~0u, [](int l) { return l * 8; }), LOAD), 2);
+  EXPECT_EQ(wavefronts(request(16, ~0u, [](int l) { return l * 16; }), LOAD), 4);
+  EXPECT_EQ(wavefronts(request(16, ~0u, [](int) { return 0; }), LOAD), 2);  // half a warp at a time
+  EXPECT_EQ(wavefronts(request(16, ~0u, [](int) { return 0; }), STORE), 4);
+  EXPECT_EQ(wavefronts(request(16, ~0u, [](int l) { return l % 16 * 16; }), LOAD), 4);
+  EXPECT_EQ(wavefronts(request(8, ~0u, [](int l) { return l / 2 * 8; }), LOAD), 1);
+  EXPECT_EQ(wavefronts(request(16, ~0u, [](int l) { return l * 32; }), LOAD), 8);
+  EXPECT_EQ(wavefronts(request(16, 0xff, [](int l) { return l * 16; }), LOAD), 1);
+  EXPECT_EQ(ideal_wavefronts(request(16, ~0u, [](int l) { return l * 128; }), LOAD), 4);
+  EXPECT_EQ(wavefronts(request(16, ~0u, [](int l) { return l * 128; }), LOAD), 32);
+  EXPECT_EQ(ideal_wavefronts(request(8, 0xf0000, [](int l) { return l * 8; }), LOAD), 1);
 }
 
 // ---------------------------------------------------------------------------- counters of rungs

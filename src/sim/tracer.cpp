@@ -271,8 +271,10 @@ void Tracer::flush(int warp) {
       }
       ++t.requests;
       t.bytes += std::popcount(r.lanes) * r.bytes;
-      t.passes += r.target == TARGET_SHARED ? wavefronts(r) : sectors(r);
-      t.ideal += r.target == TARGET_SHARED ? ideal_wavefronts(r) : ideal_sectors(r);
+      const SharedAccess access =
+          info.kind == AccessKind::read ? SharedAccess::load : SharedAccess::store;
+      t.passes += r.target == TARGET_SHARED ? wavefronts(r, access) : sectors(r);
+      t.ideal += r.target == TARGET_SHARED ? ideal_wavefronts(r, access) : ideal_sectors(r);
     }
     std::fill_n(s.count, WARP, 0);
     s.used = 0;

@@ -23,7 +23,21 @@ int distinct(const WarpRequest& r, uint32_t unit) {
   return static_cast<int>(std::unique(values, values + n) - values);
 }
 
-int lanes_a_phase(int bytes) { return bytes <= WORD ? WARP_LANES : WARP_LANES * WORD / bytes; }
+// Whether every lane wants the same as lane ^ `distance`, as far as both take part.
+bool shared_by_partners(const WarpRequest& r, int distance) {
+  for (uint32_t rest = r.lanes; rest != 0; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest), partner = lane ^ distance;
+    if ((r.lanes >> partner & 1) != 0 && r.address[lane] != r.address[partner]) return false;
+  }
+  return true;
+}
+
+int lanes_a_phase(const WarpRequest& r, SharedAccess access) {
+  if (r.bytes <= WORD) return WARP_LANES;
+  const bool merges =
+      access == SharedAccess::load && (shared_by_partners(r, 1) || shared_by_partners(r, 2));
+  return WARP_LANES * WORD / r.bytes * (merges ? 2 : 1);
+}
 
 }  // namespace
 
@@ -34,8 +48,8 @@ int ideal_sectors(const WarpRequest& r) {
   return (distinct(r, r.bytes) * r.bytes + SECTOR - 1) / SECTOR;
 }
 
-int wavefronts(const WarpRequest& r) {
-  const int phase = lanes_a_phase(r.bytes), words = std::max(r.bytes / WORD, 1);
+int wavefronts(const WarpRequest& r, SharedAccess access) {
+  const int phase = lanes_a_phase(r, access), words = std::max(r.bytes / WORD, 1);
   int total = 0;
   for (int first = 0; first < WARP_LANES; first += phase) {
     uint32_t wanted[BANKS][WARP_LANES];  // the different words of each bank
@@ -56,8 +70,8 @@ int wavefronts(const WarpRequest& r) {
   return total;
 }
 
-int ideal_wavefronts(const WarpRequest& r) {
-  const int phase = lanes_a_phase(r.bytes);
+int ideal_wavefronts(const WarpRequest& r, SharedAccess access) {
+  const int phase = lanes_a_phase(r, access);
   int total = 0;
   for (int first = 0; first < WARP_LANES; first += phase)
     total += (r.lanes >> first & (phase == 32 ? ~0u : (1u << phase) - 1)) != 0;

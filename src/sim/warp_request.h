@@ -21,12 +21,16 @@ int sectors(const WarpRequest& r);
 // The least number of sectors that can hold the bytes that it touches.
 int ideal_sectors(const WarpRequest& r);
 
+enum class SharedAccess { load, store };
+
 // Passes through the shared memory's 32 banks of 4 bytes. Up to 4 bytes a lane, all 32 lanes are
-// served together; 8 bytes a lane, half a warp at a time; 16 bytes, a quarter. Within such a phase
-// each pass gives every bank one word, and lanes that want the same word share it; so a phase takes
-// as many passes as the busiest bank has different words. Different phases share nothing.
-int wavefronts(const WarpRequest& r);
+// served together; 8 bytes a lane, half a warp at a time; 16 bytes, a quarter. Loads of 8 and 16
+// bytes take two such phases in one when all neighbours (lanes l and l ^ 1), or all lanes l and
+// l ^ 2, want the same bytes. Within a phase each pass gives every bank one word, and lanes that want
+// the same word share it; so a phase takes as many passes as the busiest bank has different words.
+// The rule was measured on an H200 with bench/shared_patterns.cu, and a test holds it to the counts.
+int wavefronts(const WarpRequest& r, SharedAccess access);
 // Without conflicts: one pass for each phase with a lane in it.
-int ideal_wavefronts(const WarpRequest& r);
+int ideal_wavefronts(const WarpRequest& r, SharedAccess access);
 
 }  // namespace gemm::sim
