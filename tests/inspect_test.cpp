@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -48,7 +50,7 @@ std::string all_of(const std::vector<sim::Finding>& findings) {
 
 template <class Address>
 sim::WarpRequest request(int bytes, uint32_t lanes, Address address) {
-  sim::WarpRequest r{lanes, static_cast<uint8_t>(bytes), sim::TARGET_SHARED, {}};
+  sim::WarpRequest r{lanes, static_cast<uint8_t>(bytes), 0, {}};
   for (int lane = 0; lane < 32; ++lane) r.address[lane] = address(lane);
   return r;
 }
@@ -69,7 +71,7 @@ TEST(WarpRequest, Sectors) {
   EXPECT_EQ(sectors(request(4, ~0u, [](int l) { return (31 - l) * 4; })), 4);  // any order
 }
 
-constexpr SharedAccess LOAD = SharedAccess::load, STORE = SharedAccess::store;
+constexpr sim::SharedAccess LOAD = sim::SharedAccess::load, STORE = sim::SharedAccess::store;
 
 TEST(WarpRequest, BanksOf4Bytes) {
   const auto conflicts = [](auto address) { return wavefronts(request(4, ~0u, address), LOAD); };
@@ -108,17 +110,17 @@ Inspection inspect(const std::string& id, DType dtype, int size = S) {
   return Inspector(problem(dtype, size, size, size)).inspect(*rung, 0);
 }
 
-enum { SHARED = -1, A, B, C };
-Traffic sum(const Inspection& i, int matrix, AccessKind kind) {
+const std::string A = "A", B = "B", C = "C", SHARED = "shared memory";
+Traffic sum(const Inspection& i, const std::string& memory, AccessKind kind) {
   Traffic t;
   for (const sim::LineTraffic& l : i.lines)
-    if (l.matrix == matrix && l.kind == kind) t += l.traffic;
+    if ((l.memory == memory || (memory == SHARED && !l.global)) && l.kind == kind) t += l.traffic;
   return t;
 }
-void expect(const Inspection& i, int matrix, AccessKind kind, int64_t requests,
+void expect(const Inspection& i, const std::string& memory, AccessKind kind, int64_t requests,
             int64_t passes_each) {
-  const Traffic t = sum(i, matrix, kind);
-  SCOPED_TRACE(std::string(memory_name(matrix)) + (kind == AccessKind::read ? " load" : " store"));
+  const Traffic t = sum(i, memory, kind);
+  SCOPED_TRACE(memory + (kind == AccessKind::read ? " load" : " store"));
   EXPECT_EQ(t.requests, requests);
   EXPECT_EQ(t.passes, requests * passes_each);
 }
