@@ -194,13 +194,16 @@ TEST(Counters, BankConflicts) {
   }
 }
 
-// The same values by 16-byte loads, each 4 wavefronts for a warp; C by 16-byte stores.
+// The same values by 16-byte loads. A warp reads 16 groups of sB in a row, in 4 wavefronts, and 2 of
+// sA, in 2: all neighbours want the same one. C by 16-byte stores.
 TEST(Counters, OuterProduct) {
   for (const DType d : {DType::f32, DType::f16}) {
     const int vec = d == DType::f32 ? 4 : 8;
     const Inspection i = inspect("v7", d);
     expect_transposed_copies(i, d);
-    expect(i, SHARED, READ, WARPS * S * 16 / vec, 4);
+    expect(i, "sA", READ, WARPS * S * 8 / vec, 2);
+    expect(i, "sB", READ, WARPS * S * 8 / vec, 4);
+    EXPECT_EQ(sum(i, SHARED, READ).passes, sum(i, SHARED, READ).ideal);
     expect(i, C, WRITE, S * S / 32 / vec, 16);
   }
 }

@@ -27,8 +27,8 @@ std::string a_request(const Traffic& t) {
   return fmt::format("{:.2f} ({:.2f})", ratio(t.passes, t.requests), ratio(t.ideal, t.requests));
 }
 
-// "x2.00" times what it should be.
-std::string conflicts(const Traffic& t) {
+// Times what it should be: "x2.00".
+std::string degree(const Traffic& t) {
   return t.requests == 0 ? "-" : fmt::format("x{:.2f}", ratio(t.passes, t.ideal));
 }
 
@@ -81,7 +81,7 @@ void print_lines(const Inspection& i, bool global) {
   std::vector<LineTraffic> lines;
   int64_t all = 0;
   for (const LineTraffic& l : i.lines)
-    if ((l.matrix >= 0) == global) {
+    if (l.global == global) {
       lines.push_back(l);
       all += l.traffic.passes;
     }
@@ -89,18 +89,18 @@ void print_lines(const Inspection& i, bool global) {
   std::stable_sort(lines.begin(), lines.end(), [](const LineTraffic& a, const LineTraffic& b) {
     return a.traffic.passes > b.traffic.passes;
   });
-  fmt::print("\n  {:<8}{:>6} {:>12} {:>16} {:>14}  {:<28} {}\n", global ? "global" : "shared",
-             "share", "requests", global ? "sectors/request" : "wavefronts/req.",
-             global ? "sectors" : "wavefronts", "line", "source");
+  const char* const passes = global ? "sectors" : "wavefronts";
+  fmt::print("\n  {:<12} {:>11} {:>12}  {:<15} {:>6} {:>6}  {:<27} {}\n",
+             global ? "global" : "shared", "requests", passes, "each (ideal)", "degree", "share",
+             "line", "source");
   for (size_t n = 0; n < std::min(lines.size(), HOTTEST); ++n) {
     const LineTraffic& l = lines[n];
-    const std::string what =
-        global ? fmt::format("{} {}", verb(l.kind), memory_name(l.matrix)) : verb(l.kind);
-    fmt::print("  {:<8}{:>5.1f}% {:>12} {:>16} {:>14}  {:<28} {}\n", what,
-               100 * ratio(l.traffic.passes, all), l.traffic.requests, a_request(l.traffic),
-               l.traffic.passes, place(l.line), source_text(l.line));
+    const Traffic& t = l.traffic;
+    fmt::print("  {:<12} {:>11} {:>12}  {:<15} {:>6} {:>5.1f}%  {:<27} {}\n",
+               fmt::format("{} {}", verb(l.kind), l.memory), t.requests, t.passes, a_request(t),
+               degree(t), 100 * ratio(t.passes, all), place(l.line), source_text(l.line));
     if (l.helper.line != 0)
-      fmt::print("  {:>60}  in {:<25} {}\n", "", place(l.helper), source_text(l.helper));
+      fmt::print("{:71} in {:<24} {}\n", "", place(l.helper), source_text(l.helper));
   }
   if (lines.size() > HOTTEST) fmt::print("  ... and {} more lines\n", lines.size() - HOTTEST);
 }
@@ -114,13 +114,13 @@ void InspectionTable::add(const Inspection& i) {
     group_ = group;
     fmt::print("\n{}  alpha {:g} beta {:g}  {:.4g} MFLOP\n", group, p.alpha, p.beta,
                flops(p) * 1e-6);
-    fmt::print("{:5} {:>13} {:>8} | {:-^62} | {:-^58} |\n", "", "", "", " global memory ",
-               " shared memory ");
+    fmt::print("{:5} {:>12} {:>8} |{:-^53}|{:-^59}|\n", "", "", "",
+               " global: sectors a request (ideal) ", " shared: bank-conflict degree ");
     fmt::print(
-        "{:<5} {:>13} {:>8} | {:>10} {:>15} {:>9} {:>13} {:>11} | {:>11} {:>6} {:>9} {:>6} {:>11} "
-        "{:>10} | {}\n",
-        "rung", "blocks traced", "barriers", "loads", "sectors (ideal)", "stores", "sectors",
-        "FLOP/byte", "loads", "confl.", "stores", "confl.", "MB", "FLOP/byte", "checks");
+        "{:<5} {:>12} {:>8} |{:>11} {:>14} {:>15} {:>10} |{:>11} {:>7} {:>10} {:>7} {:>9} {:>10} | "
+        "{}\n",
+        "rung", "blocks", "barriers", "loads", "each", "stores each", "FLOP/byte", "loads",
+        "degree", "stores", "degree", "MB", "FLOP/byte", "checks");
   }
   fmt::print("{:<5} ", i.rung->id);
   if (!i.skipped.empty()) {
@@ -128,17 +128,16 @@ void InspectionTable::add(const Inspection& i) {
     return;
   }
   const Totals t(i);
-  int64_t mistakes = static_cast<int64_t>(i.findings.size());
   fmt::print(
-      "{:>13} {:>8} | {:>10} {:>15} {:>9} {:>13} {:>11.2f} | {:>11} {:>6} {:>9} {:>6} {:>11.2f} "
-      "{:>10.2f} | {}\n",
+      "{:>12} {:>8} |{:>11} {:>14} {:>15} {:>10.2f} |{:>11} {:>7} {:>10} {:>7} {:>9.4g} {:>10} | "
+      "{}\n",
       i.traced == i.blocks ? fmt::format("all {}", i.blocks)
                            : fmt::format("{} of {}", i.traced, i.blocks),
-      i.barriers, t.global_loads.requests, a_request(t.global_loads), t.global_stores.requests,
-      a_request(t.global_stores), ratio(t.flops, t.global_bytes), t.shared_loads.requests,
-      conflicts(t.shared_loads), t.shared_stores.requests, conflicts(t.shared_stores),
-      t.shared_bytes * 1e-6, ratio(t.flops, t.shared_bytes),
-      mistakes == 0 ? "ok" : fmt::format("{} WRONG", mistakes));
+      i.barriers, t.global_loads.requests, a_request(t.global_loads), a_request(t.global_stores),
+      ratio(t.flops, t.global_bytes), t.shared_loads.requests, degree(t.shared_loads),
+      t.shared_stores.requests, degree(t.shared_stores), t.shared_bytes * 1e-6,
+      t.shared_bytes == 0 ? "-" : fmt::format("{:.2f}", t.flops / t.shared_bytes),
+      i.findings.empty() ? "ok" : fmt::format("{} WRONG", i.findings.size()));
   for (size_t n = 0; n < std::min(i.findings.size(), FINDINGS); ++n) {
     const sim::Finding& f = i.findings[n];
     fmt::print("      {}{}: {}\n", f.check, f.count > 1 ? fmt::format(" ({} times)", f.count) : "",
@@ -196,8 +195,9 @@ nlohmann::ordered_json to_json(const Inspection& i) {
     nlohmann::ordered_json line{{"line", place(l.line)}};
     if (l.helper.line != 0) line["helper"] = place(l.helper);
     line["access"] = verb(l.kind);
-    line["memory"] = memory_name(l.matrix);
-    line.update(traffic(l.traffic, l.matrix < 0 ? "wavefronts" : "sectors"));
+    line["memory"] = l.memory;
+    line["space"] = l.global ? "global" : "shared";
+    line.update(traffic(l.traffic, l.global ? "sectors" : "wavefronts"));
     line["source"] = source_text(l.line);
     j["lines"].push_back(line);
   }

@@ -12,6 +12,7 @@ namespace gemm {
 namespace {
 
 constexpr Operand OPERANDS[] = {Operand::A, Operand::B, Operand::C};
+constexpr const char* NAMES[] = {"A", "B", "C"};
 constexpr int C = 2;  // its index
 // Between the matrices: what strays from one does not come to lie in another.
 constexpr size_t APART = 1 << 20, ALIGNMENT = 256;
@@ -63,7 +64,7 @@ class Sums {
     const auto scale = [&](int64_t x) { return (x * blocks + traced / 2) / traced; };
     for (const sim::LineTraffic& l : trace.lines) {
       const sim::Traffic& t = l.traffic;
-      lines_[{l.line, l.helper, l.kind, l.matrix}] +=
+      lines_[{l.line, l.helper, l.kind, l.global, l.memory}] +=
           {scale(t.requests), scale(t.bytes), scale(t.passes), scale(t.ideal), scale(t.repeated)};
     }
     for (const sim::Finding& f : trace.findings)
@@ -74,8 +75,8 @@ class Sums {
   }
   void move_to(Inspection& result) {
     for (const auto& [key, traffic] : lines_) {
-      const auto& [line, helper, kind, matrix] = key;
-      result.lines.push_back({line, helper, kind, matrix, traffic});
+      const auto& [line, helper, kind, global, memory] = key;
+      result.lines.push_back({line, helper, kind, global, memory, traffic});
     }
     result.findings = std::move(findings_);
     result.traced = traced_;
@@ -83,7 +84,9 @@ class Sums {
   }
 
  private:
-  std::map<std::tuple<sim::SourceLine, sim::SourceLine, sim::AccessKind, int>, sim::Traffic> lines_;
+  std::map<std::tuple<sim::SourceLine, sim::SourceLine, sim::AccessKind, bool, std::string>,
+           sim::Traffic>
+      lines_;
   std::vector<sim::Finding> findings_;
   int64_t traced_ = 0, barriers_ = 0;
 };
@@ -92,15 +95,10 @@ using Blocks = std::vector<int64_t>;
 
 }  // namespace
 
-const char* memory_name(int matrix) {
-  constexpr const char* NAMES[] = {"shared", "A", "B", "C"};
-  return NAMES[matrix + 1];
-}
-
 sim::Traffic Inspection::total(bool global, sim::AccessKind kind) const {
   sim::Traffic sum;
   for (const sim::LineTraffic& l : lines)
-    if ((l.matrix >= 0) == global && l.kind == kind) sum += l.traffic;
+    if (l.global == global && l.kind == kind) sum += l.traffic;
   return sum;
 }
 
@@ -130,7 +128,7 @@ sim::Trace Inspector::trace(const Rung& rung, std::vector<int64_t> blocks) {
   options.blocks = std::move(blocks);
   for (int i = 0; i < 3; ++i) {
     const MatrixLayout l = layout(padded_, OPERANDS[i]);
-    options.matrices.push_back({.name = memory_name(i),
+    options.matrices.push_back({.name = NAMES[i],
                                 .allocation = memory_ + offset_[i],
                                 .allocation_bytes = l.bytes,
                                 .first = first[i],

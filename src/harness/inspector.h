@@ -29,9 +29,6 @@ struct Inspection {
   sim::Traffic total(bool global, sim::AccessKind kind) const;
 };
 
-// Names of LineTraffic::matrix.
-const char* memory_name(int matrix);  // "A", "B", "C"; -1: "shared"
-
 // Rungs on one problem. Rows of all matrices are 16 elements apart, as in verification, so that an
 // access past a row's end is seen; this keeps every row's place in its 32-byte sector.
 class Inspector {

@@ -34,17 +34,17 @@ const char* name(Check check) {
   return "?";
 }
 
-std::vector<LineTraffic> by_line(const std::map<TraceSession::Key, Traffic>& by_pc) {
+std::vector<LineTraffic> by_line(const TraceSession& session) {
   // Functions that are compiled several times, and code that is, have several pcs for one line.
-  std::map<std::tuple<SourceLine, SourceLine, AccessKind, int>, Traffic> sums;
-  for (const auto& [key, traffic] : by_pc) {
+  std::map<std::tuple<SourceLine, SourceLine, AccessKind, bool, std::string>, Traffic> sums;
+  for (const auto& [key, traffic] : session.traffic) {
     const Place p = place_of(key.pc);
-    sums[{p.line, p.helper, key.kind, key.target - 1}] += traffic;
+    sums[{p.line, p.helper, key.kind, !is_shared(key.target), session.name(key.target)}] += traffic;
   }
   std::vector<LineTraffic> lines;
   for (const auto& [key, traffic] : sums) {
-    const auto& [line, helper, kind, matrix] = key;
-    lines.push_back({line, helper, kind, matrix, traffic});
+    const auto& [line, helper, kind, global, memory] = key;
+    lines.push_back({line, helper, kind, global, memory, traffic});
   }
   return lines;
 }
@@ -88,7 +88,7 @@ Trace trace(const TraceOptions& options, const std::function<void()>& run) {
     for (size_t i = 0; i < options.matrices.size(); ++i)
       if (session.writers[i] != nullptr && result.launches > 0)
         session.writers[i]->check(options.matrices[i], options.blocks.empty(), session.findings);
-    result.lines = by_line(session.traffic);
+    result.lines = by_line(session);
     result.findings = by_check(session.findings);
   } else {
     // Which blocks above the failed one have run is chance, and so is all that was counted.

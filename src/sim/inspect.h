@@ -54,7 +54,8 @@ struct LineTraffic {
   SourceLine line;    // in the kernel's own file
   SourceLine helper;  // where the access stands, if in a function of another file that it calls
   AccessKind kind = AccessKind::read;
-  int matrix = -1;  // index in TraceOptions::matrices; -1: shared memory
+  bool global = false;  // else shared memory
+  std::string memory;   // the matrix's or the __shared__ variable's name; "dynamic"
   Traffic traffic;
   bool operator==(const LineTraffic&) const = default;
 };

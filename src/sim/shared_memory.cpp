@@ -16,6 +16,7 @@ namespace {
 
 struct Range {
   char *begin = nullptr, *end = nullptr;
+  size_t tls_offset = 0;  // of begin in the TLS block
 };
 
 // The zero-initialised part (.tbss) of the calling thread's TLS block of the main program, which
@@ -25,7 +26,8 @@ int find_tbss(dl_phdr_info* module, size_t, void* result) {
     const ElfW(Phdr)& segment = module->dlpi_phdr[i];
     if (segment.p_type != PT_TLS || module->dlpi_tls_data == nullptr) continue;
     char* tls = static_cast<char*>(module->dlpi_tls_data);
-    *static_cast<Range*>(result) = {tls + segment.p_filesz, tls + segment.p_memsz};
+    *static_cast<Range*>(result) = {tls + segment.p_filesz, tls + segment.p_memsz,
+                                    segment.p_filesz};
   }
   return 1;  // no further modules
 }
@@ -39,6 +41,7 @@ SharedMemory::SharedMemory() : dynamic_(static_cast<char*>(operator new(MAX_SHAR
   dl_iterate_phdr(find_tbss, &range);
   static_begin_ = range.begin;
   static_end_ = range.end;
+  tls_offset_ = range.tls_offset;
 }
 
 SharedMemory::~SharedMemory() { operator delete(dynamic_, ALIGNMENT); }

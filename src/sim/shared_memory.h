@@ -27,11 +27,13 @@ class SharedMemory {
   bool contains(const void* p, size_t bytes) const;
   const void* statics() const { return static_begin_; }
   size_t static_size() const { return static_end_ - static_begin_; }
+  size_t tls_offset() const { return tls_offset_; }  // of statics() in the OS thread's TLS block
   void* dynamic() const { return dynamic_; }
   size_t dynamic_size() const { return dynamic_bytes_; }
 
  private:
   char *static_begin_ = nullptr, *static_end_ = nullptr;
+  size_t tls_offset_ = 0;
   char* dynamic_;
   size_t dynamic_bytes_ = 0;
 };

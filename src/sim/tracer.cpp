@@ -27,6 +27,12 @@ TraceSession::TraceSession(const TraceOptions& o) : options(o), written(o.matric
     writers.push_back(m.written_once ? std::make_unique<Writers>(m) : nullptr);
 }
 
+std::string TraceSession::name(Target target) const {
+  if (!is_shared(target)) return options.matrices[target - 1].name;
+  const size_t variable = target - SHARED;
+  return variable < shared_variables().size() ? shared_variables()[variable].name : "dynamic";
+}
+
 Tracer::Tracer(TraceSession& session, const Scheduler& scheduler, const SharedMemory& shared)
     : session_(session),
       scheduler_(scheduler),
@@ -86,7 +92,7 @@ Tracer::Site Tracer::new_site(uintptr_t pc, AccessKind kind) {
   return static_cast<Site>(sites_.size() - 1);
 }
 
-GEMM_SIM_INLINE void Tracer::log(Site site, uint8_t target, uint32_t address, int bytes) {
+GEMM_SIM_INLINE void Tracer::log(Site site, uint8_t matrix, uint32_t address, int bytes) {
   const int lane = scheduler_.lane();
   std::unique_ptr<WarpLog>& log = logs_[scheduler_.warp()];
   if (log == nullptr) {
@@ -102,7 +108,7 @@ GEMM_SIM_INLINE void Tracer::log(Site site, uint8_t target, uint32_t address, in
     if (++s.used > s.requests.size()) s.requests.emplace_back();
     s.requests[n].lanes = 0;
     s.requests[n].bytes = static_cast<uint8_t>(bytes);
-    s.requests[n].target = target;
+    s.requests[n].matrix = matrix;
   }
   s.requests[n].lanes |= 1u << lane;
   s.requests[n].address[lane] = address;
@@ -120,7 +126,7 @@ void Tracer::shared_access(uintptr_t address, int bytes, AccessKind kind, uintpt
   if (address - reinterpret_cast<uintptr_t>(&this_thread) < sizeof(ThisThread)) return;
   const Site s = site(pc, kind);
   const uint32_t at = shared_offset(address);
-  log(s, TARGET_SHARED, at, bytes);
+  log(s, 0, at, bytes);
   const int thread = scheduler_.thread();
   if (kind == AccessKind::read)
     add(races_.read(thread, at, bytes, s));
@@ -155,7 +161,7 @@ void Tracer::copy_issued(const void* to, const void* from, int bytes, int src_by
     global_access(reinterpret_cast<uintptr_t>(from), src_bytes, AccessKind::read, pc);
   const Site s = site(pc, AccessKind::write);
   const uint32_t at = shared_offset(reinterpret_cast<uintptr_t>(to));
-  log(s, TARGET_SHARED, at, bytes);
+  log(s, 0, at, bytes);
   add(races_.copy_issued(scheduler_.thread(), at, bytes, s));
 }
 
@@ -164,6 +170,25 @@ void Tracer::copy_landed(const void* to, int bytes) {
 }
 
 // -------------------------------------------------------------------------------------- findings
+
+// The variable that holds this byte of shared memory, and the byte's place in it.
+Tracer::Variable Tracer::variable(uint32_t at) const {
+  const std::vector<SharedVariable>& all = shared_variables();
+  const Variable none{static_cast<Target>(SHARED + all.size()),
+                      at < dynamic_offset_ ? 0 : at - dynamic_offset_};
+  if (at >= dynamic_offset_) return none;
+  const size_t offset = at - static_begin_ % BANK_ROW + shared_.tls_offset();
+  const auto after =
+      std::upper_bound(all.begin(), all.end(), offset,
+                       [](size_t offset, const SharedVariable& v) { return offset < v.begin; });
+  if (after == all.begin() || offset >= (after - 1)->end) return none;
+  return {static_cast<Target>(SHARED + (after - 1 - all.begin())), offset - (after - 1)->begin};
+}
+
+std::string Tracer::byte_name(uint32_t at) const {
+  const Variable v = variable(at);
+  return fmt::format("byte {} of {}", v.byte, session_.name(v.target));
+}
 
 std::string Tracer::who() const {
   return fmt::format("{} of block {}", scheduler_.name(scheduler_.thread()), block_);
@@ -180,19 +205,21 @@ GEMM_SIM_INLINE void Tracer::add(const Races::Report& r) {
     case Report::race:
       return findings_.add(Check::race, pc, other, block_, [&] {
         return fmt::format(
-            "{{line}}: {} {} the shared memory that {} {} at {{other}}, and nothing orders the two",
-            who(), does(r.write), scheduler_.name(r.other_thread), does(r.other_write));
+            "{{line}}: {} {} {}, which {} {} at {{other}}, and nothing orders the two", who(),
+            does(r.write), byte_name(r.at), scheduler_.name(r.other_thread), does(r.other_write));
       });
     case Report::pending:
       return findings_.add(Check::pending_copy, pc, other, block_, [&] {
         return fmt::format(
-            "{{line}}: {} {} shared memory that the cp.async of {} at {{other}} is still writing: "
-            "no wait for it has returned",
-            who(), does(r.write), scheduler_.name(r.other_thread));
+            "{{line}}: {} {} {}, which the cp.async of {} at {{other}} is still writing: no wait "
+            "for "
+            "it has returned",
+            who(), does(r.write), byte_name(r.at), scheduler_.name(r.other_thread));
       });
     default:
       return findings_.add(Check::uninitialised, pc, 0, block_, [&] {
-        return fmt::format("{{line}}: {} reads shared memory that nobody has written", who());
+        return fmt::format("{{line}}: {} reads {}, which nobody has written", who(),
+                           byte_name(r.at));
       });
   }
 }
@@ -230,7 +257,7 @@ void Tracer::collective(uint32_t lanes, bool orders_memory) {
 namespace {
 
 bool same(const WarpRequest& a, const WarpRequest& b) {
-  if (a.lanes != b.lanes || a.bytes != b.bytes || a.target != b.target) return false;
+  if (a.lanes != b.lanes || a.bytes != b.bytes || a.matrix != b.matrix) return false;
   for (uint32_t rest = a.lanes; rest != 0; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
     if (a.address[lane] != b.address[lane]) return false;
@@ -259,8 +286,10 @@ void Tracer::flush(int warp) {
     if (may_repeat) seen_.assign(mask + 1, 0);
     for (size_t n = 0; n < s.used; ++n) {
       const WarpRequest& r = s.requests[n];
-      Traffic& t = info.traffic[r.target];
-      if (may_repeat && r.target == TARGET_SHARED) {
+      const bool shared = r.matrix == 0;
+      Traffic& t =
+          info.traffic[shared ? variable(r.address[std::countr_zero(r.lanes)]).target : r.matrix];
+      if (may_repeat && shared) {
         size_t slot = hash(r) & mask;
         while (seen_[slot] != 0 && !same(s.requests[seen_[slot] - 1], r)) slot = (slot + 1) & mask;
         if (seen_[slot] != 0) {
@@ -273,8 +302,8 @@ void Tracer::flush(int warp) {
       t.bytes += std::popcount(r.lanes) * r.bytes;
       const SharedAccess access =
           info.kind == AccessKind::read ? SharedAccess::load : SharedAccess::store;
-      t.passes += r.target == TARGET_SHARED ? wavefronts(r, access) : sectors(r);
-      t.ideal += r.target == TARGET_SHARED ? ideal_wavefronts(r, access) : ideal_sectors(r);
+      t.passes += shared ? wavefronts(r, access) : sectors(r);
+      t.ideal += shared ? ideal_wavefronts(r, access) : ideal_sectors(r);
     }
     std::fill_n(s.count, WARP, 0);
     s.used = 0;

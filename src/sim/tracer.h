@@ -26,6 +26,7 @@
 #include "sim/races.h"
 #include "sim/scheduler.h"
 #include "sim/shared_memory.h"
+#include "sim/shared_variables.h"
 #include "sim/warp_request.h"
 
 namespace gemm::sim {
@@ -33,17 +34,24 @@ namespace gemm::sim {
 // In a function that kernels call and that is not inlined: the program counter of the call.
 #define GEMM_SIM_CALLER reinterpret_cast<uintptr_t>(__builtin_return_address(0))
 
+// A piece of memory: SHARED + the index of a variable in shared_variables(), or of dynamic memory
+// one past them; or, for global memory, 1 + a matrix's index.
+using Target = uint16_t;
+constexpr Target SHARED = 1 << 15;
+inline bool is_shared(Target t) { return t >= SHARED; }
+
 // What all OS threads of a trace work for.
 struct TraceSession {
-  // One instruction's traffic to one memory.
+  // One instruction's traffic to one piece of memory.
   struct Key {
     uintptr_t pc;
     AccessKind kind;
-    uint8_t target;
+    Target target;
     auto operator<=>(const Key&) const = default;
   };
 
-  TraceSession(const TraceOptions& options);
+  explicit TraceSession(const TraceOptions& options);
+  std::string name(Target target) const;
 
   const TraceOptions& options;
   // The launching OS thread's stack: kernels read their parameters there.
@@ -114,12 +122,12 @@ class Tracer {
   struct SiteInfo {
     uintptr_t pc;
     AccessKind kind;
-    std::map<uint8_t, Traffic> traffic;  // by target
+    std::map<Target, Traffic> traffic;
   };
 
   Site site(uintptr_t pc, AccessKind kind);
   Site new_site(uintptr_t pc, AccessKind kind);
-  void log(Site site, uint8_t target, uint32_t address, int bytes);
+  void log(Site site, uint8_t matrix, uint32_t address, int bytes);
   void flush(int warp);
   void arrive();
   void gather();
@@ -129,6 +137,12 @@ class Tracer {
   void stray_access(uintptr_t address, int bytes, AccessKind kind, uintptr_t pc);
   uint32_t shared_offset(uintptr_t address) const;
   void add(const Races::Report& report);
+  struct Variable {
+    Target target;
+    size_t byte;
+  };
+  Variable variable(uint32_t at) const;
+  std::string byte_name(uint32_t at) const;  // "byte 132 of sA"
   std::string who() const;
 
   TraceSession& session_;

@@ -10,11 +10,10 @@ namespace gemm::sim {
 struct WarpRequest {
   uint32_t lanes;        // which take part
   uint8_t bytes;         // of each lane's access: 1, 2, 4, 8 or 16
-  uint8_t target;        // TARGET_SHARED, or 1 + the matrix's index
+  uint8_t matrix;        // 1 + its index; 0: shared memory
   uint32_t address[32];  // of each lane in `lanes`: the offset in shared memory, or the low half of
                          // the address (a warp that spans 4 GiB would be counted wrongly)
 };
-constexpr uint8_t TARGET_SHARED = 0;
 
 // 32-byte sectors of global memory that the request touches: what L1 asks of L2 when it misses.
 int sectors(const WarpRequest& r);

@@ -181,7 +181,7 @@ std::vector<Planted> planted_bugs() {
        "4 bytes at A[0][20], but its rows have 20 columns"},
       {rung("reads_far_away", launch_tiles<READS_FAR_AWAY>), "out of bounds", "past the end of "},
       {rung("edge_not_zeroed", launch_tiles<EDGE_NOT_ZEROED>), "uninitialised read",
-       "that nobody has written"},
+       "of sA, which nobody has written"},
       {rung("divergent_barrier", launch_tiles<DIVERGENT_BARRIER>), "failed",
        "divergent __syncthreads"},
       {rung("unwritten_edge", launch_tiles<UNWRITTEN_EDGE>), "unwritten",
