@@ -67,8 +67,8 @@ def millions(value: float) -> str:
 def table(root: Path = ladder.ROOT) -> str:
     context = json.loads((root / MEASURED).read_text())["context"]
     lines = [
-        f"Millions at M = N = K = {context['size']}: the simulator's count, and where it differs by more "
-        f"than 1 % the count of {context['gpu']} (Nsight Compute {context['ncu']}) in brackets.",
+        f"Millions at M = N = K = {context['size']}: the simulator's count and, in brackets where it "
+        f"differs by more than 1 %, what Nsight Compute counted on one {context['gpu']}.",
         "",
     ]
     rows = []

@@ -103,9 +103,10 @@ def main() -> None:
         capture_output=True, text=True, check=True,
     ).stdout.splitlines()[0]
     gpu, driver = (part.strip() for part in query.split(","))
-    ncu = subprocess.run(["ncu", "--version"], capture_output=True, text=True).stdout.split()[-2:]
+    version = subprocess.run(["ncu", "--version"], capture_output=True, text=True).stdout
+    ncu = re.search(r"Version (\S+)", version)
     result = {
-        "context": {"gpu": gpu, "driver": driver, "ncu": " ".join(ncu), "size": SIZE},
+        "context": {"gpu": gpu, "driver": driver, "ncu": ncu[1] if ncu else "unknown", "size": SIZE},
         "rungs": rungs(args.bench),
         "patterns": patterns(args.patterns),
     }

@@ -99,6 +99,21 @@ TEST(WarpRequest, BanksOf8And16BytesAreServedInPhases) {
   EXPECT_EQ(ideal_wavefronts(request(8, 0xf0000, [](int l) { return l * 8; }), LOAD), 1);
 }
 
+// The rule against what Nsight Compute counted (scripts/hardware_counters.py).
+TEST(WarpRequest, WavefrontsAreThoseOfTheHardware) {
+  std::ifstream file(SOURCE_FOLDER "/plots/results/h200/counters.json");
+  ASSERT_TRUE(file);
+  const nlohmann::json patterns = nlohmann::json::parse(file)["patterns"];
+  ASSERT_GT(patterns.size(), 50u);
+  for (const auto& p : patterns) {
+    const int width = p["width"];
+    const WarpRequest r =
+        request(width, ~0u, [&](int l) { return p["elements"][l].get<int>() * width; });
+    EXPECT_EQ(wavefronts(r, LOAD), p["load_wavefronts"]) << p["pattern"] << " " << width;
+    EXPECT_EQ(wavefronts(r, STORE), p["store_wavefronts"]) << p["pattern"] << " " << width;
+  }
+}
+
 // ---------------------------------------------------------------------------- counters of rungs
 
 constexpr int S = 128;                            // M = N = K
