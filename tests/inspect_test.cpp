@@ -107,7 +107,7 @@ TEST(WarpRequest, WavefrontsAreThoseOfTheHardware) {
   ASSERT_GT(patterns.size(), 50u);
   for (const auto& p : patterns) {
     const int width = p["width"];
-    const WarpRequest r =
+    const sim::WarpRequest r =
         request(width, ~0u, [&](int l) { return p["elements"][l].get<int>() * width; });
     EXPECT_EQ(wavefronts(r, LOAD), p["load_wavefronts"]) << p["pattern"] << " " << width;
     EXPECT_EQ(wavefronts(r, STORE), p["store_wavefronts"]) << p["pattern"] << " " << width;
