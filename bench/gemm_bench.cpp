@@ -125,8 +125,8 @@ void list(Backend backend) {
 }
 
 UsageError cannot_write(const std::string& json) {
-  return UsageError(fmt::format(
-      "cannot write '{}': --json wants a file in an existing, writable folder", json));
+  return UsageError(
+      fmt::format("cannot write '{}': --json wants a file in an existing, writable folder", json));
 }
 
 // Counters and label of one run, under the names that the scripts read.
@@ -208,13 +208,20 @@ int inspect(Options o, const std::string& command) {
     }
     const Rung* traced = find_rung(Backend::sim_traced, job.rung->name, job.rung->dtype);
     Inspection i = inspector->inspect(
-        *traced, o.traced_blocks.value_or(default_traced_blocks(job.problem)));
+        *traced, o.traced_blocks.value_or(default_traced_blocks(job.problem)), o.watched);
+    const int warps = (i.threads_per_block + 31) / 32;
+    if (i.watched && (i.watched->block >= i.blocks || i.watched->warp >= warps))
+      throw UsageError(fmt::format("no warp {} of block {} in {}: it has {} blocks of {} warps",
+                                   i.watched->warp, i.watched->block, job.name(), i.blocks, warps));
     table.add(i);
     wrong |= !i.findings.empty();
     entries.push_back(to_json(i));
     if (jobs.size() <= FEW) few.push_back(std::move(i));
   }
-  for (const Inspection& i : few) print_lines(i);
+  for (const Inspection& i : few) {
+    print_lines(i);
+    print_requests(i);
+  }
   if (!o.json.empty()) {
     nlohmann::ordered_json file;
     file["context"] = {{"command_line", command},

@@ -126,6 +126,22 @@ class Accepted(unittest.TestCase):
                 self.assertEqual(run.returncode, 0, run.stderr)
 
 
+class Inspected(unittest.TestCase):
+    def test_requests_of_a_warp(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "run.json")
+            run = bench(*SMALL, "--inspect", "--kernel", "v2", "--warp", "1:3", "--json", str(file))
+            self.assertEqual(run.returncode, 0, run.stderr)
+            for entry in json.loads(file.read_text())["benchmarks"]:
+                warp = entry["warp"]
+                self.assertEqual((warp["block"], warp["warp"]), (1, 3))
+                for request in warp["requests"]:
+                    self.assertEqual(len(request["offsets"]), 32)
+                    self.assertEqual("wavefront_of_lane" in request, request["space"] == "shared")
+                self.assertIn("load A", run.stdout)
+                self.assertIn("by warp 3 of block 1", run.stdout)
+
+
 class Refused(unittest.TestCase):
     def refused(self, *args: str, names: str) -> None:
         """Exit 2, and one line on stderr that matches `names`: the culprit, and what is allowed."""
@@ -161,6 +177,14 @@ class Refused(unittest.TestCase):
         self.refused(*SMALL, "--l2", "lukewarm", names="cold.*warm")
         self.refused(*SMALL, "--ld-pad", "-1", names="ld-pad")
         self.refused(*SMALL, "--alpha", "much", names="alpha")
+
+    def test_inspected_warps(self) -> None:
+        self.refused(*SMALL, "--warp", "0", names="--inspect")
+        for warp in ("x", "-1", "0:1:2", "1:", ":"):
+            self.refused(*SMALL, "--inspect", f"--warp={warp}", names="BLOCK:W")
+        for warp in ("99:0", "0:99"):
+            known = r"no warp \d+ of block \d+ in .*: it has \d+ blocks of \d+ warps"
+            self.refused(*SMALL, "--inspect", "--kernel", "v2", "--warp", warp, names=known)
 
     def test_flags(self) -> None:
         self.refused("--no-such-flag", names="--no-such-flag")

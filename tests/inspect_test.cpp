@@ -260,6 +260,41 @@ TEST(Counters, NameTheLine) {
   EXPECT_TRUE(through_helper);
 }
 
+// The first requests of one warp, lane by lane: v5's thread tiles make lanes meet in a bank, those of
+// v7 do not.
+TEST(Counters, ShowTheRequestsOfAWarp) {
+  const auto requests = [](const char* id, sim::WarpId warp) {
+    const Rung* rung = find_rung(Backend::sim_traced, id, DType::f32);
+    return Inspector(problem(DType::f32, 256, 256, 32)).inspect(*rung, 0, warp).requests;
+  };
+  const auto find = [](const std::vector<sim::FirstRequest>& all, const std::string& memory,
+                       AccessKind kind) {
+    for (const sim::FirstRequest& r : all)
+      if (r.memory == memory && r.kind == kind) return r;
+    ADD_FAILURE() << memory;
+    return sim::FirstRequest{};
+  };
+  const auto v5 = requests("v5", {0, 0}), v7 = requests("v7", {3, 1});
+  const sim::FirstRequest b5 = find(v5, "sB", READ), b7 = find(v7, "sB", READ),
+                          a7 = find(v7, "sA", READ), c7 = find(v7, "C", WRITE);
+  EXPECT_EQ(b5.passes, 4);
+  EXPECT_EQ(b7.passes, 4);  // 16 bytes a lane
+  EXPECT_EQ(a7.passes, 2);
+  constexpr int64_t ROW = (256 + 16) * 4;  // bytes of C's
+  for (int lane = 0; lane < 32; ++lane) {
+    const int tm = lane / 16, tn = lane % 16;
+    EXPECT_EQ(b5.offset[lane], tn * 32);
+    EXPECT_EQ(b5.wavefront[lane], tn / 4);
+    EXPECT_EQ(b7.offset[lane], tn * 16);
+    EXPECT_EQ(b7.wavefront[lane], lane / 8);
+    EXPECT_EQ(a7.offset[lane], (2 + tm) * 16);  // the second warp's rows
+    EXPECT_EQ(a7.wavefront[lane], tm);
+    EXPECT_EQ(c7.offset[lane], (128 + (2 + tm) * 4) * ROW + 128 * 4 + tn * 16);
+  }
+  EXPECT_TRUE(requests("v5", {4, 0}).empty());  // no such block
+  EXPECT_TRUE(requests("v5", {0, 8}).empty());  // no such warp
+}
+
 std::string json_of(const Rung& rung, const Problem& p, int64_t blocks) {
   return to_json(Inspector(p).inspect(rung, blocks)).dump();
 }

@@ -110,7 +110,7 @@ Options parse_command_line(int argc, const char* const* argv) {
   CLI::App app(
       "Verifies and benchmarks the GEMM ladder: C = alpha * op(A) * op(B) + beta * C, row-major.");
   app.set_help_flag("-h,--help", "Print this help and exit");
-  std::string dtypes, ops = "nn", backend, l2 = "cold", blocks;
+  std::string dtypes, ops = "nn", backend, l2 = "cold", blocks, warp;
   std::vector<std::string> sizes, shapes, files;
   app.add_option("--kernel", o.kernels,
                  "Rungs: v8 | v8,v10 | v1-v8 | v4- | a name | sgemm | hgemm | all")
@@ -139,6 +139,10 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.add_option("--blocks", blocks,
                  "With --inspect, how many blocks to trace: N | all; default: all of a small "
                  "problem, a few of each kind of a large one");
+  app.add_option(
+      "--warp", warp,
+      "With --inspect, also show what one warp asks for: the first request of each source "
+      "line, lane by lane. W | BLOCK:W; the block is 0 by default");
   for (CLI::Option* option :
        app.get_options())  // the last of several wins, except where they add up
     if (option->get_items_expected_max() == 1) option->take_last();
@@ -193,6 +197,16 @@ Options parse_command_line(int argc, const char* const* argv) {
     o.traced_blocks = blocks == "all" ? 0 : parse_extent(blocks).value_or(0);
     if (o.traced_blocks == 0 && blocks != "all")
       throw UsageError(fmt::format("bad --blocks '{}': want a number from 1, or all", blocks));
+  }
+  if (!warp.empty()) {
+    if (!o.inspect) throw UsageError("--warp belongs to --inspect");
+    const std::vector<std::string> parts = split(warp, ':');
+    const auto block = parse_extent(parts.size() == 2 ? parts[0] : "0"),
+               index = parse_extent(parts.back());
+    if (parts.size() > 2 || !block || !index)
+      throw UsageError(
+          fmt::format("bad --warp '{}': want W or BLOCK:W, both from 0, as in 0:3", warp));
+    o.watched = {*block, *index};
   }
   if (l2 != "cold" && l2 != "warm")
     throw UsageError(fmt::format("bad --l2 '{}': choose from cold, warm", l2));

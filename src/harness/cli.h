@@ -8,6 +8,7 @@
 
 #include "harness/problem.h"
 #include "registry.h"
+#include "sim/inspect.h"
 
 namespace gemm {
 
@@ -33,7 +34,8 @@ struct Options {
   bool list = false, verify_only = false, l2_cold = true;
   bool inspect = false;
   std::optional<int64_t> traced_blocks;  // of --inspect; 0: all; empty: by the problem's size
-  std::string json;  // file, or empty
+  std::optional<sim::WarpId> watched;    // of --inspect: whose requests to show
+  std::string json;                      // file, or empty
   std::vector<std::string> benchmark_flags;
   bool help = false;
   std::string help_text;

@@ -157,6 +157,48 @@ void print_lines(const Inspection& i) {
   print_lines(i, false);
 }
 
+namespace {
+
+// Lanes that take no part are null.
+nlohmann::ordered_json to_json(const sim::FirstRequest& r) {
+  nlohmann::ordered_json j{{"line", place(r.line)}};
+  if (r.helper.line != 0) j["helper"] = place(r.helper);
+  j["access"] = verb(r.kind);
+  j["memory"] = r.memory;
+  j["space"] = r.global ? "global" : "shared";
+  j["width"] = r.bytes;
+  j[r.global ? "sectors" : "wavefronts"] = r.passes;
+  j[r.global ? "ideal_sectors" : "ideal_wavefronts"] = r.ideal;
+  for (size_t lane = 0; lane < r.offset.size(); ++lane) {
+    const bool takes_part = (r.lanes >> lane & 1) != 0;
+    j["offsets"].push_back(takes_part ? nlohmann::ordered_json(r.offset[lane]) : nullptr);
+    if (!r.global)
+      j["wavefront_of_lane"].push_back(takes_part ? nlohmann::ordered_json(r.wavefront[lane])
+                                                  : nullptr);
+  }
+  return j;
+}
+
+}  // namespace
+
+void print_requests(const Inspection& i) {
+  if (!i.watched) return;
+  const Problem& p = i.problem;
+  fmt::print("\n{} {} {} {}: the first request of each line by warp {} of block {}\n", i.rung->name,
+             to_string(p.dtype), ops_name(p), shape_name(p), i.watched->warp, i.watched->block);
+  for (const sim::FirstRequest& r : i.requests) {
+    fmt::print("\n  {:<12} {} bytes a lane, {} {} ({})  {}  {}\n",
+               fmt::format("{} {}", verb(r.kind), r.memory), r.bytes, r.passes,
+               r.global ? "sectors" : "wavefronts", r.ideal, place(r.line), source_text(r.line));
+    constexpr size_t ROW = 16;  // lanes
+    for (size_t lane = 0; lane < r.offset.size(); ++lane) {
+      if (lane % ROW == 0) fmt::print("  lanes {:>2}-{:<2} at", lane, lane + ROW - 1);
+      fmt::print(" {:>6}", (r.lanes >> lane & 1) != 0 ? std::to_string(r.offset[lane]) : "-");
+      if (lane % ROW == ROW - 1) fmt::print("\n");
+    }
+  }
+}
+
 nlohmann::ordered_json to_json(const Inspection& i) {
   const Problem& p = i.problem;
   nlohmann::ordered_json j;
@@ -200,6 +242,11 @@ nlohmann::ordered_json to_json(const Inspection& i) {
     line.update(traffic(l.traffic, l.global ? "sectors" : "wavefronts"));
     line["source"] = source_text(l.line);
     j["lines"].push_back(line);
+  }
+  if (i.watched) {
+    j["warp"] = {{"block", i.watched->block}, {"warp", i.watched->warp}};
+    j["warp"]["requests"] = nlohmann::ordered_json::array();
+    for (const sim::FirstRequest& r : i.requests) j["warp"]["requests"].push_back(to_json(r));
   }
   j["findings"] = nlohmann::ordered_json::array();
   for (const sim::Finding& f : i.findings)

@@ -20,6 +20,9 @@ class InspectionTable {
 // The lines that move the most, with their source.
 void print_lines(const Inspection& inspection);
 
+// The first request of each line of the watched warp, lane by lane.
+void print_requests(const Inspection& inspection);
+
 // One entry of the same form as Google Benchmark's, with the lines and findings in it.
 nlohmann::ordered_json to_json(const Inspection& inspection);
 

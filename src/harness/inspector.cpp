@@ -120,12 +120,14 @@ Inspector::Inspector(const Problem& problem)
 
 Inspector::~Inspector() { device_->release(memory_); }
 
-sim::Trace Inspector::trace(const Rung& rung, std::vector<int64_t> blocks) {
+sim::Trace Inspector::trace(const Rung& rung, std::vector<int64_t> blocks,
+                            std::optional<sim::WarpId> watched) {
   const GemmCall call =
       make_call(padded_, memory_ + offset_[0], memory_ + offset_[1], memory_ + offset_[2]);
   const void* const first[] = {call.A, call.B, call.C};
   sim::TraceOptions options;
   options.blocks = std::move(blocks);
+  options.watched = watched;
   for (int i = 0; i < 3; ++i) {
     const MatrixLayout l = layout(padded_, OPERANDS[i]);
     options.matrices.push_back({.name = NAMES[i],
@@ -143,13 +145,23 @@ sim::Trace Inspector::trace(const Rung& rung, std::vector<int64_t> blocks) {
   return sim::trace(options, [&] { rung.launch(call); });
 }
 
-Inspection Inspector::inspect(const Rung& rung, int64_t wanted) {
+Inspection Inspector::inspect(const Rung& rung, int64_t wanted,
+                              std::optional<sim::WarpId> watched) {
   Inspection result;
   result.rung = &rung;
   result.problem = problem_;
   result.skipped = unmet_need(rung, problem_, *device_);
-  if (!result.skipped.empty()) return result;
+  if (result.skipped.empty()) count(result, wanted);
+  if (result.skipped.empty() && watched) {
+    result.watched = watched;
+    result.requests = trace(rung, {watched->block}, watched).requests;
+  }
+  return result;
+}
 
+// Fills in all but the requests.
+void Inspector::count(Inspection& result, int64_t wanted) {
+  const Rung& rung = *result.rung;
   // Some blocks: first one alone, to learn what its tile is.
   const sim::Trace first = trace(rung, wanted == 0 ? Blocks() : Blocks{0});
   result.blocks = first.grid;
@@ -158,13 +170,13 @@ Inspection Inspector::inspect(const Rung& rung, int64_t wanted) {
     result.skipped = problem_.M == 0 || problem_.N == 0
                          ? "nothing to compute"
                          : "no kernel of its own: the library that it calls is not traced";
-    return result;
+    return;
   }
   if (wanted == 0 || first.failed_block >= 0) {
     Sums all;
     all.add(first, 1, 1);
     all.move_to(result);
-    return result;
+    return;
   }
   const auto sample = [&](const std::vector<Kind>& kinds) -> std::optional<Sums> {
     Sums sums;
@@ -179,7 +191,6 @@ Inspection Inspector::inspect(const Rung& rung, int64_t wanted) {
   std::optional<Sums> sums = sample(kinds(problem_, first.written[C], first.grid, wanted));
   if (!sums) sums = sample(unknown_kinds(first.grid, wanted));
   sums->move_to(result);
-  return result;
 }
 
 }  // namespace gemm

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct Inspection {
   // kind, and the sums are scaled.
   std::vector<sim::LineTraffic> lines;
   std::vector<sim::Finding> findings;
+  std::optional<sim::WarpId> watched;       // the warp whose requests these are
+  std::vector<sim::FirstRequest> requests;  // none: the launch has no such warp, or failed
 
   // The sum over lines. `global`: A, B and C together; else shared memory.
   sim::Traffic total(bool global, sim::AccessKind kind) const;
@@ -39,10 +42,13 @@ class Inspector {
   Inspector(const Inspector&) = delete;
 
   // `rung` is of the traced build. Traces about `blocks` blocks, at least one of each kind; 0: all.
-  Inspection inspect(const Rung& rung, int64_t blocks);
+  // Of the watched warp, also its requests.
+  Inspection inspect(const Rung& rung, int64_t blocks, std::optional<sim::WarpId> watched = {});
 
  private:
-  sim::Trace trace(const Rung& rung, std::vector<int64_t> blocks);
+  void count(Inspection& result, int64_t wanted);
+  sim::Trace trace(const Rung& rung, std::vector<int64_t> blocks,
+                   std::optional<sim::WarpId> watched = {});
 
   std::unique_ptr<Device> device_;
   Problem problem_, padded_;

@@ -49,6 +49,21 @@ std::vector<LineTraffic> by_line(const TraceSession& session) {
   return lines;
 }
 
+// Of several instructions on one line, that which the warp came to first.
+std::vector<FirstRequest> requests_by_line(const TraceSession& session) {
+  std::map<std::tuple<SourceLine, SourceLine, AccessKind, bool, std::string>, FirstRequest> firsts;
+  for (const auto& [key, request] : session.requests) {
+    const Place p = place_of(key.pc);
+    FirstRequest named = request;
+    named.line = p.line, named.helper = p.helper, named.kind = key.kind;
+    named.global = !is_shared(key.target), named.memory = session.name(key.target);
+    firsts.try_emplace({p.line, p.helper, named.kind, named.global, named.memory}, named);
+  }
+  std::vector<FirstRequest> requests;
+  for (const auto& [key, request] : firsts) requests.push_back(request);
+  return requests;
+}
+
 // In the order of checks, then of lines: pcs differ from build to build.
 std::vector<Finding> by_check(const Findings& raw) {
   std::map<std::tuple<Check, std::string, std::string>, RawFinding> sorted;
@@ -89,6 +104,7 @@ Trace trace(const TraceOptions& options, const std::function<void()>& run) {
       if (session.writers[i] != nullptr && result.launches > 0)
         session.writers[i]->check(options.matrices[i], options.blocks.empty(), session.findings);
     result.lines = by_line(session);
+    result.requests = requests_by_line(session);
     result.findings = by_check(session.findings);
   } else {
     // Which blocks above the failed one have run is chance, and so is all that was counted.

@@ -2,8 +2,10 @@
 // source lines asked of memory, and what they did wrong. README.md says how to read it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,6 +62,29 @@ struct LineTraffic {
   bool operator==(const LineTraffic&) const = default;
 };
 
+// A warp of a launch.
+struct WarpId {
+  int64_t block = 0;
+  int warp = 0;
+  bool operator==(const WarpId&) const = default;
+};
+
+// The first request that one warp made at a source line, in one direction, to one piece of memory.
+struct FirstRequest {
+  SourceLine line, helper;  // as in LineTraffic
+  AccessKind kind = AccessKind::read;
+  bool global = false;
+  std::string memory;
+  int bytes = 0;       // of each lane's access
+  uint32_t lanes = 0;  // which take part
+  // By lane, for those that do: where the access begins, in bytes from the matrix's element (0, 0),
+  // from the start of the __shared__ variable, or from that of dynamic memory; and, of shared
+  // memory, the wavefront that serves it.
+  std::array<int64_t, 32> offset = {};
+  std::array<uint8_t, 32> wavefront = {};
+  int64_t passes = 0, ideal = 0;  // as in Traffic
+};
+
 // One mistake; `what` is one line that names the source lines, a block and a thread.
 struct Finding {
   std::string check;  // "race", "out of bounds", ...
@@ -75,7 +100,8 @@ struct Written {
 
 struct TraceOptions {
   std::vector<Matrix> matrices;
-  std::vector<int64_t> blocks;  // of each launch, ascending, those in its grid; empty: all
+  std::vector<int64_t> blocks;    // of each launch, ascending, those in its grid; empty: all
+  std::optional<WarpId> watched;  // whose requests are to be shown
 };
 
 struct Trace {
@@ -87,7 +113,8 @@ struct Trace {
   int64_t barriers = 0;       // __syncthreads by one block; the largest over all blocks
   std::vector<LineTraffic> lines;  // in order of lines
   std::vector<Finding> findings;
-  std::vector<Written> written;  // by matrix
+  std::vector<Written> written;        // by matrix
+  std::vector<FirstRequest> requests;  // of the watched warp, in order of lines
 };
 
 // Traces all launches of traced kernels that `run` makes. What they throw (sim::Error) becomes a

@@ -50,6 +50,7 @@ Tracer::~Tracer() {
   for (const SiteInfo& s : sites_)
     for (const auto& [target, traffic] : s.traffic)
       session_.traffic[{s.pc, s.kind, target}] += traffic;
+  session_.requests.insert(session_.requests.end(), requests_.begin(), requests_.end());
   session_.findings.merge(findings_);
   for (size_t i = 0; i < session_.written.size(); ++i) {
     Written& sum = session_.written[i];
@@ -272,12 +273,38 @@ uint64_t hash(const WarpRequest& r) {
   return h * 0x9E3779B97F4A7C15 >> 32;
 }
 
+SharedAccess shared_access_of(AccessKind kind) {
+  return kind == AccessKind::read ? SharedAccess::load : SharedAccess::store;
+}
+
 }  // namespace
+
+void Tracer::keep_first(const TraceSession::Key& key, const WarpRequest& r) {
+  for (const auto& [known, request] : requests_)
+    if (known == key) return;
+  FirstRequest& first = requests_.emplace_back(key, FirstRequest{}).second;
+  first.bytes = r.bytes;
+  first.lanes = r.lanes;
+  first.passes = r.matrix == 0 ? wavefronts(r, shared_access_of(key.kind), first.wavefront.data())
+                               : sectors(r);
+  first.ideal = r.matrix == 0 ? ideal_wavefronts(r, shared_access_of(key.kind)) : ideal_sectors(r);
+  for (uint32_t rest = r.lanes; rest != 0; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    const uint32_t at = r.address[lane];
+    if (r.matrix == 0) {
+      first.offset[lane] = static_cast<int64_t>(variable(at).byte);
+    } else {  // the low halves of two addresses that are less than 2 GiB apart
+      const auto begin = reinterpret_cast<uintptr_t>(session_.options.matrices[r.matrix - 1].first);
+      first.offset[lane] = static_cast<int32_t>(at - static_cast<uint32_t>(begin));
+    }
+  }
+}
 
 // Adds the warp's requests to the totals and forgets them.
 void Tracer::flush(int warp) {
   std::unique_ptr<WarpLog>& log = logs_[warp];
   if (log == nullptr) return;
+  const bool watched = session_.options.watched == WarpId{block_, warp};
   for (const Site site : log->used) {
     SiteLog& s = *log->sites[site];
     SiteInfo& info = sites_[site];
@@ -287,8 +314,10 @@ void Tracer::flush(int warp) {
     for (size_t n = 0; n < s.used; ++n) {
       const WarpRequest& r = s.requests[n];
       const bool shared = r.matrix == 0;
-      Traffic& t =
-          info.traffic[shared ? variable(r.address[std::countr_zero(r.lanes)]).target : r.matrix];
+      const Target target =
+          shared ? variable(r.address[std::countr_zero(r.lanes)]).target : r.matrix;
+      Traffic& t = info.traffic[target];
+      if (watched) keep_first({info.pc, info.kind, target}, r);
       if (may_repeat && shared) {
         size_t slot = hash(r) & mask;
         while (seen_[slot] != 0 && !same(s.requests[seen_[slot] - 1], r)) slot = (slot + 1) & mask;
@@ -300,8 +329,7 @@ void Tracer::flush(int warp) {
       }
       ++t.requests;
       t.bytes += std::popcount(r.lanes) * r.bytes;
-      const SharedAccess access =
-          info.kind == AccessKind::read ? SharedAccess::load : SharedAccess::store;
+      const SharedAccess access = shared_access_of(info.kind);
       t.passes += shared ? wavefronts(r, access) : sectors(r);
       t.ideal += shared ? ideal_wavefronts(r, access) : ideal_sectors(r);
     }

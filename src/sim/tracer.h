@@ -5,6 +5,7 @@
 //   Races         every access to shared memory, and everything that synchronises   (races.h)
 //   GlobalMemory  every access to a matrix                                          (global_memory.h)
 //   the totals    every request of a warp                                           (here)
+//   FirstRequest  the first request of each instruction of one warp, if it is watched  (here)
 //
 // A request is what the lanes of a warp do at one program counter, for the n-th time since they
 // were last together: since a barrier or a collective of the whole warp. So lanes need not run in
@@ -61,6 +62,7 @@ struct TraceSession {
 
   std::mutex mutex;  // of what follows: sums over the Tracers
   std::map<Key, Traffic> traffic;
+  std::vector<std::pair<Key, FirstRequest>> requests;  // of the watched warp, as it made them
   Findings findings;
   std::vector<Written> written;
 
@@ -129,6 +131,7 @@ class Tracer {
   Site new_site(uintptr_t pc, AccessKind kind);
   void log(Site site, uint8_t matrix, uint32_t address, int bytes);
   void flush(int warp);
+  void keep_first(const TraceSession::Key& key, const WarpRequest& r);
   void arrive();
   void gather();
 
@@ -167,6 +170,7 @@ class Tracer {
   std::array<std::unique_ptr<WarpLog>, MAX_THREADS / WARP> logs_;
   std::vector<std::unique_ptr<WarpLog>> spare_logs_;  // the last one used is the one in the cache
   std::vector<uint32_t> seen_;                        // scratch of flush
+  std::vector<std::pair<TraceSession::Key, FirstRequest>> requests_;  // of the watched warp
 
   Races races_;
   GlobalMemory global_;

@@ -48,7 +48,7 @@ int ideal_sectors(const WarpRequest& r) {
   return (distinct(r, r.bytes) * r.bytes + SECTOR - 1) / SECTOR;
 }
 
-int wavefronts(const WarpRequest& r, SharedAccess access) {
+int wavefronts(const WarpRequest& r, SharedAccess access, uint8_t* of_lane) {
   const int phase = lanes_a_phase(r, access), words = std::max(r.bytes / WORD, 1);
   int total = 0;
   for (int first = 0; first < WARP_LANES; first += phase) {
@@ -60,7 +60,10 @@ int wavefronts(const WarpRequest& r, SharedAccess access) {
         const uint32_t word = r.address[lane] / WORD + i;
         uint32_t* const begin = wanted[word % BANKS];
         int& n = count[word % BANKS];
-        if (std::find(begin, begin + n, word) != begin + n) continue;
+        const int pass = static_cast<int>(std::find(begin, begin + n, word) - begin);
+        // Accesses are aligned to their size, so that all words of a lane fall into one pass.
+        if (of_lane != nullptr) of_lane[lane] = static_cast<uint8_t>(total + pass);
+        if (pass < n) continue;
         begin[n++] = word;
         busiest = std::max(busiest, n);
       }

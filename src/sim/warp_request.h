@@ -28,7 +28,9 @@ enum class SharedAccess { load, store };
 // l ^ 2, want the same bytes. Within a phase each pass gives every bank one word, and lanes that want
 // the same word share it; so a phase takes as many passes as the busiest bank has different words.
 // The rule was measured on an H200 with bench/shared_patterns.cu, and a test holds it to the counts.
-int wavefronts(const WarpRequest& r, SharedAccess access);
+// `of_lane[lane]`, unless null, is set to the pass that serves the lane, for those in r.lanes. The
+// order of passes is this function's own; the hardware's is not known.
+int wavefronts(const WarpRequest& r, SharedAccess access, uint8_t* of_lane = nullptr);
 // Without conflicts: one pass for each phase with a lane in it.
 int ideal_wavefronts(const WarpRequest& r, SharedAccess access);
 
