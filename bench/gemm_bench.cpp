@@ -204,9 +204,14 @@ int inspect(Options o, const std::string& command) {
   for (const Job& job : jobs) {
     if (inspector == nullptr || problem != job.problem) {
       inspector.reset();  // before the next one is allocated
-      inspector = std::make_unique<Inspector>(problem = job.problem);
+      try {
+        inspector = std::make_unique<Inspector>(problem = job.problem);
+      } catch (const std::bad_alloc&) {
+        throw UsageError(fmt::format("not enough memory for {}: choose a smaller --size or --shape",
+                                     shape_name(job.problem)));
+      }
     }
-    const Rung* traced = find_rung(Backend::sim_traced, job.rung->name, job.rung->dtype);
+    const Rung* const traced = find_rung(Backend::sim_traced, job.rung->name, job.rung->dtype);
     Inspection i = inspector->inspect(
         *traced, o.traced_blocks.value_or(default_traced_blocks(job.problem)), o.watched);
     const int warps = (i.threads_per_block + 31) / 32;

@@ -192,6 +192,9 @@ Options parse_command_line(int argc, const char* const* argv) {
     throw UsageError(fmt::format("unknown backend '{}': choose from gpu, sim", backend));
   if (o.inspect && backend == "gpu")
     throw UsageError("--inspect runs in the simulator: leave out --backend gpu");
+  if (o.inspect && !o.benchmark_flags.empty())
+    throw UsageError(fmt::format("{} does not go with --inspect, which measures no time",
+                                 o.benchmark_flags.front()));
   if (!blocks.empty()) {
     if (!o.inspect) throw UsageError("--blocks belongs to --inspect");
     o.traced_blocks = blocks == "all" ? 0 : parse_extent(blocks).value_or(0);

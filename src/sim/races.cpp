@@ -8,13 +8,14 @@
 namespace gemm::sim {
 
 void Races::begin_block(int threads, size_t bytes) {
-  if (written_.size() < bytes) {
-    for (auto* stamps : {&written_, &read_[0], &read_[1]}) stamps->resize(bytes);
-    for (auto* sites : {&write_site_, &read_site_[0], &read_site_[1]}) sites->resize(bytes);
-  }
-  if (touched_begin_ < touched_end_)
+  if (bytes_ < bytes) {
+    bytes_ = bytes;
+    for (auto* stamps : {&written_, &read_[0], &read_[1]}) stamps->allocate(bytes);
+    for (auto* sites : {&write_site_, &read_site_[0], &read_site_[1]}) sites->allocate(bytes);
+  } else if (touched_begin_ < touched_end_) {
     for (auto* stamps : {&written_, &read_[0], &read_[1]})
-      std::fill(stamps->begin() + touched_begin_, stamps->begin() + touched_end_, 0);
+      std::fill_n(&(*stamps)[touched_begin_], touched_end_ - touched_begin_, 0);
+  }
   touched_begin_ = static_cast<uint32_t>(bytes);
   touched_end_ = 0;
   threads_ = threads;
@@ -122,9 +123,9 @@ Races::Report Races::check_write(int thread, uint32_t at, int bytes, Site site) 
 }
 
 void Races::set_written(uint32_t at, int bytes, Stamp stamp, Site site) {
-  std::fill_n(written_.begin() + at, bytes, stamp);
-  std::fill_n(write_site_.begin() + at, bytes, site);
-  for (auto& reads : read_) std::fill_n(reads.begin() + at, bytes, 0);
+  std::fill_n(&written_[at], bytes, stamp);
+  std::fill_n(&write_site_[at], bytes, site);
+  for (auto& reads : read_) std::fill_n(&reads[at], bytes, 0);
   if (ever_fine_)
     for (uint32_t byte = at; byte < at + bytes; ++byte) more_readers_.erase(byte);
   touched_begin_ = std::min(touched_begin_, at);

@@ -11,6 +11,9 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
 #include <unordered_map>
 #include <vector>
 
@@ -91,9 +94,25 @@ class Races {
   std::vector<Clock> known_;  // [t][u]: how far thread t knows thread u
   std::unordered_map<const void*, Clock> objects_;
 
+  // An array of zeros that takes memory only where it is used.
+  template <class T>
+  class Zeros {
+   public:
+    void allocate(size_t n) {
+      data_.reset(static_cast<T*>(std::calloc(n, sizeof(T))));
+      if (data_ == nullptr) throw std::bad_alloc();
+    }
+    T& operator[](size_t i) { return data_.get()[i]; }
+    const T& operator[](size_t i) const { return data_.get()[i]; }
+
+   private:
+    std::unique_ptr<T, decltype(&std::free)> data_{nullptr, &std::free};
+  };
+
   // One entry a byte of shared memory. If there is a second reader, there is a first.
-  std::vector<Stamp> written_, read_[2];
-  std::vector<Site> write_site_, read_site_[2];
+  size_t bytes_ = 0;
+  Zeros<Stamp> written_, read_[2];
+  Zeros<Site> write_site_, read_site_[2];
   std::unordered_map<uint32_t, std::vector<Reader>> more_readers_;
   std::unordered_map<uint32_t, Pending> pending_;  // by their first byte
   uint32_t touched_begin_ = 0, touched_end_ = 0;

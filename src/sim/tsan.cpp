@@ -2,6 +2,7 @@
 // local variable. The traced kernels are compiled with that option and linked with these functions
 // instead of its library. Host code that such a file holds calls them too, outside kernels: to no
 // effect.
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -42,6 +43,39 @@ inline __attribute__((always_inline)) void range(const void* p, size_t bytes, Ac
   void __tsan_unaligned_read##BYTES(void* p) { range(p, BYTES, AccessKind::read, CALLER); } \
   void __tsan_unaligned_write##BYTES(void* p) { range(p, BYTES, AccessKind::write, CALLER); }
 
+// Kernels use CUDA's atomics (runtime.h); std::atomic is for host code in the same files.
+#define ATOMICS(BITS)                                                                           \
+  uint##BITS##_t __tsan_atomic##BITS##_load(const volatile void* p, int) {                      \
+    return __atomic_load_n(static_cast<const volatile uint##BITS##_t*>(p), __ATOMIC_SEQ_CST);   \
+  }                                                                                             \
+  void __tsan_atomic##BITS##_store(volatile void* p, uint##BITS##_t x, int) {                   \
+    __atomic_store_n(static_cast<volatile uint##BITS##_t*>(p), x, __ATOMIC_SEQ_CST);            \
+  }                                                                                             \
+  uint##BITS##_t __tsan_atomic##BITS##_exchange(volatile void* p, uint##BITS##_t x, int) {      \
+    return __atomic_exchange_n(static_cast<volatile uint##BITS##_t*>(p), x, __ATOMIC_SEQ_CST);  \
+  }                                                                                             \
+  int __tsan_atomic##BITS##_compare_exchange_strong(volatile void* p, void* expected,           \
+                                                    uint##BITS##_t x, int, int) {               \
+    return __atomic_compare_exchange_n(static_cast<volatile uint##BITS##_t*>(p),                \
+                                       static_cast<uint##BITS##_t*>(expected), x, false,        \
+                                       __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                     \
+  }                                                                                             \
+  int __tsan_atomic##BITS##_compare_exchange_weak(volatile void* p, void* expected,             \
+                                                  uint##BITS##_t x, int success, int failure) { \
+    return __tsan_atomic##BITS##_compare_exchange_strong(p, expected, x, success, failure);     \
+  }                                                                                             \
+  FETCH(BITS, add)                                                                              \
+  FETCH(BITS, sub)                                                                              \
+  FETCH(BITS, and)                                                                              \
+  FETCH(BITS, or)                                                                               \
+  FETCH(BITS, xor)                                                                              \
+  FETCH(BITS, nand)
+
+#define FETCH(BITS, OP)                                                                        \
+  uint##BITS##_t __tsan_atomic##BITS##_fetch_##OP(volatile void* p, uint##BITS##_t x, int) {   \
+    return __atomic_fetch_##OP(static_cast<volatile uint##BITS##_t*>(p), x, __ATOMIC_SEQ_CST); \
+  }
+
 extern "C" {
 
 void __tsan_init() {}
@@ -59,6 +93,13 @@ UNALIGNED(2)
 UNALIGNED(4)
 UNALIGNED(8)
 UNALIGNED(16)
+
+ATOMICS(8)
+ATOMICS(16)
+ATOMICS(32)
+ATOMICS(64)
+void __tsan_atomic_thread_fence(int) { std::atomic_thread_fence(std::memory_order_seq_cst); }
+void __tsan_atomic_signal_fence(int) { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 void __tsan_read_range(void* p, size_t bytes) { range(p, bytes, AccessKind::read, CALLER); }
 void __tsan_write_range(void* p, size_t bytes) { range(p, bytes, AccessKind::write, CALLER); }
