@@ -17,13 +17,14 @@ Writers::Writers(const Matrix& matrix) : cols_(matrix.cols), elements_(matrix.ro
 
 Writers::~Writers() { munmap(element_, std::max<size_t>(elements_ * sizeof(Element), 1)); }
 
-void Writers::add(int64_t row, int64_t col, const Writer& writer) {
+void Writers::add(int64_t row, int64_t col, const Writer& writer, bool atomic) {
   Element& e = element_[row * cols_ + col];
   std::lock_guard lock(locks_[row % LOCKS]);
   if (e.first.block == 0) {
     e.first = writer;
     return;
   }
+  if (atomic) return;
   twice_ = true;
   if (writer.block < e.first.block)
     e.second = std::exchange(e.first, writer);
@@ -73,7 +74,7 @@ GlobalMemory::GlobalMemory(const std::vector<Matrix>& matrices,
 }
 
 void GlobalMemory::record_write(size_t matrix, int64_t row, int64_t byte_col, int bytes,
-                                uintptr_t pc, int64_t block, int thread) {
+                                bool atomic, uintptr_t pc, int64_t block, int thread) {
   const int64_t begin = byte_col / matrices_[matrix].element,
                 end = (byte_col + bytes - 1) / matrices_[matrix].element + 1;
   Written& w = written_[matrix];
@@ -82,8 +83,8 @@ void GlobalMemory::record_write(size_t matrix, int64_t row, int64_t byte_col, in
   w.elements += end - begin;
   if (writers_[matrix] == nullptr) return;
   for (int64_t col = begin; col < end; ++col)
-    writers_[matrix]->add(row, col,
-                          {static_cast<uint32_t>(block + 1), static_cast<uint16_t>(thread), pc});
+    writers_[matrix]->add(
+        row, col, {static_cast<uint32_t>(block + 1), static_cast<uint16_t>(thread), pc}, atomic);
 }
 
 // `offset`: in bytes from element (0, 0).

@@ -31,7 +31,8 @@ class Writers {
   ~Writers();
   Writers(const Writers&) = delete;
 
-  void add(int64_t row, int64_t col, const Writer& writer);
+  // `atomic`: the element may be written before and after.
+  void add(int64_t row, int64_t col, const Writer& writer, bool atomic);
   // Adds what is wrong with the matrix to `findings`; `complete`: all blocks ran.
   void check(const Matrix& matrix, bool complete, Findings& findings) const;
 
@@ -80,8 +81,8 @@ class GlobalMemory {
     int64_t row_bytes, used_bytes;
   };
 
-  void record_write(size_t matrix, int64_t row, int64_t byte_col, int bytes, uintptr_t pc,
-                    int64_t block, int thread);
+  void record_write(size_t matrix, int64_t row, int64_t byte_col, int bytes, bool atomic,
+                    uintptr_t pc, int64_t block, int thread);
   std::string outside(size_t matrix, int64_t offset, int bytes) const;
 
   const std::vector<Matrix>& matrices_;
@@ -111,7 +112,8 @@ void GlobalMemory::access(uint8_t matrix, uintptr_t address, int bytes, AccessKi
                          col / m.element,
                          m.writable ? "whose old values must not be used" : "which is an input");
     });
-  if (kind != AccessKind::read) record_write(i, row, col, bytes, pc, block, thread);
+  if (kind != AccessKind::read)
+    record_write(i, row, col, bytes, kind == AccessKind::atomic, pc, block, thread);
 }
 
 }  // namespace gemm::sim

@@ -201,6 +201,8 @@ GEMM_SIM_INLINE void Tracer::add(const Races::Report& r) {
     return;
   const uintptr_t pc = sites_[r.site].pc,
                   other = r.kind == Report::uninitialised ? 0 : sites_[r.other].pc;
+  const auto atomic = [&](Site s) { return sites_[s].kind == AccessKind::atomic; };
+  if (r.kind == Report::race && atomic(r.site) && atomic(r.other)) return;
   const auto does = [](bool write) { return write ? "writes" : "reads"; };
   switch (r.kind) {
     case Report::race:

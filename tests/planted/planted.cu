@@ -104,14 +104,20 @@ __global__ void gemm_async(GemmArgs<float> p) {
 }
 
 // A warp computes one element of C: partial sums go through shared memory.
-enum Partial { ORDERED, NO_SYNCWARP, ONE_PLACE };
+enum Partial { ORDERED, NO_SYNCWARP, ONE_PLACE, ATOMIC };
 template <int BUG>
 __global__ void gemm_partial_sums(GemmArgs<float> p) {
   const int m = blockIdx.x / p.N, n = blockIdx.x % p.N, lane = threadIdx.x;
   __shared__ float sums[32];
   float acc = 0;
   for (int k = lane; k < p.K; k += 32) acc += p.A[m * p.lda + k] * p.B[k * p.ldb + n];
-  sums[BUG == ONE_PLACE ? 0 : lane] = acc;  // [missing_syncwarp] [all_write_one_place]
+  if (BUG == ATOMIC) {
+    sums[lane] = 0;
+    __syncwarp();
+    atomicAdd(&sums[1], lane == 0 ? 0 : acc);
+  } else {
+    sums[BUG == ONE_PLACE ? 0 : lane] = acc;  // [missing_syncwarp] [all_write_one_place]
+  }
   if (BUG != NO_SYNCWARP) __syncwarp();
   if (lane != 0) return;
   if (BUG == ONE_PLACE)
@@ -165,7 +171,8 @@ namespace gemm {
 
 std::vector<Rung> planted_twins() {
   return {rung("tiles", launch_tiles<NONE>), rung("two_buffers", launch_two_buffers<true>),
-          rung("async", launch_async<RIGHT>), rung("partial_sums", launch_partial_sums<ORDERED>)};
+          rung("async", launch_async<RIGHT>), rung("partial_sums", launch_partial_sums<ORDERED>),
+          rung("atomic_sums", launch_partial_sums<ATOMIC>)};
 }
 
 std::vector<Planted> planted_bugs() {
