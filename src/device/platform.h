@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #ifdef __CUDACC__
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #define GEMM_ON_GPU 1
@@ -37,9 +38,11 @@ GEMM_BUILD_NAMESPACE_BEGIN
 
 #if GEMM_ON_GPU
 using half = __half;
+using bf16 = __nv_bfloat16;
 using Stream = cudaStream_t;
 #else
 using half = sim::half;
+using bf16 = sim::bf16;
 using Stream = sim::Stream;
 #endif
 

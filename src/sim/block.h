@@ -1,20 +1,43 @@
-// All state of the block that an OS thread runs; each worker has one and runs blocks in it, one
-// after the other.
+// All state of a block that runs. Each worker has a few, a cluster's, and runs blocks in them, one
+// cluster after the other.
 #pragma once
 
 #include "sim/async_copy.h"
+#include "sim/async_proxy.h"
+#include "sim/bulk_copy.h"
 #include "sim/collectives.h"
 #include "sim/diagnosis.h"
+#include "sim/mbarrier.h"
 #include "sim/scheduler.h"
 #include "sim/shared_memory.h"
+#include "sim/thread_barriers.h"
+#include "sim/wgmma.h"
 
 namespace gemm::sim {
 
+class Cluster;
+
 struct Block {
+  Cluster* cluster = nullptr;
+  int rank = 0;              // in the cluster
+  int64_t index = 0;         // in the grid
+  Tracer* tracer = nullptr;  // null where nothing is traced
+
   Scheduler scheduler;
   Collectives collectives;
   AsyncCopies copies;
   SharedMemory shared;
+  Mbarriers mbarriers;
+  NamedBarriers named_barriers;
+  AsyncProxy proxy;
+  BulkStores stores;
+  Wgmma wgmma;
+
+  // The address in this block's shared memory that is the same place as p in the caller's. Throws
+  // when p is not shared memory; other blocks have only dynamic one.
+  void* same_place(const Caller& caller, const void* p) const;
+  // "dynamic shared memory + 128", or else the address.
+  std::string place_of(const void* p) const;
 };
 
 // The block that calls `what`.

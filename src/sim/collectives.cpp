@@ -6,6 +6,7 @@
 #include "device/platform.h"
 #include "sim/block.h"
 #include "sim/diagnosis.h"
+#include "sim/hopper.h"
 #include "sim/tracer.h"
 
 namespace gemm::sim {
@@ -187,6 +188,45 @@ constexpr Collectives::Op LDMATRIX[3][2] = {{{"ldmatrix.x1", complete_ldmatrix<1
                                             {{"ldmatrix.x4", complete_ldmatrix<4, false>},
                                              {"ldmatrix.x4.trans", complete_ldmatrix<4, true>}}};
 
+// ------------------------------------------------------------------------------------- stmatrix
+
+struct StmatrixOperands {
+  const uint32_t* r;
+  char* row;
+};
+
+template <int COUNT, bool TRANSPOSED>
+void complete_stmatrix(const Arrivals& lanes, uint32_t) {
+  for (int l = 0; l < 8 * COUNT; ++l) {
+    const char* row = operands<StmatrixOperands>(lanes, l).row;
+    if (reinterpret_cast<uintptr_t>(row) % 16 != 0)
+      fail("{}: row address {} is not 16-byte aligned", name_of(lanes, l),
+           static_cast<const void*>(row));
+    if (!this_thread.block->shared.contains(row, 16))
+      fail("{}: the row is not in shared memory", name_of(lanes, l));
+  }
+  for (int l = 0; l < WARP; ++l)
+    for (int i = 0; i < COUNT; ++i) {
+      const uint32_t word = operands<StmatrixOperands>(lanes, l).r[i];
+      const auto row = [&](int n) { return operands<StmatrixOperands>(lanes, 8 * i + n).row; };
+      if constexpr (TRANSPOSED) {
+        for (int e = 0; e < 2; ++e) {
+          const auto element = static_cast<uint16_t>(word >> e * 16);
+          std::memcpy(row(l % 4 * 2 + e) + l / 4 * 2, &element, 2);
+        }
+      } else {
+        std::memcpy(row(l / 4) + l % 4 * 4, &word, 4);
+      }
+    }
+}
+
+constexpr Collectives::Op STMATRIX[3][2] = {{{"stmatrix.x1", complete_stmatrix<1, false>},
+                                             {"stmatrix.x1.trans", complete_stmatrix<1, true>}},
+                                            {{"stmatrix.x2", complete_stmatrix<2, false>},
+                                             {"stmatrix.x2.trans", complete_stmatrix<2, true>}},
+                                            {{"stmatrix.x4", complete_stmatrix<4, false>},
+                                             {"stmatrix.x4.trans", complete_stmatrix<4, true>}}};
+
 // ------------------------------------------------------------------------------------------ mma
 
 struct MmaOperands {
@@ -285,6 +325,11 @@ constexpr uint32_t FULL_WARP = 0xffffffff;
 
 // ------------------------------------------------------------------------------------------------
 
+void join_collective(const Collectives::Op& op, uint32_t mask, std::source_location where,
+                     void* operands) {
+  join(op, mask, where, operands);
+}
+
 void runtime::sync_warp(uint32_t mask, std::source_location where) {
   join(SYNC_WARP, mask, where, nullptr);
 }
@@ -314,6 +359,16 @@ void runtime::ldmatrix(uint32_t* r, int count, const void* row, bool transposed,
     this_thread.tracer->access(reinterpret_cast<uintptr_t>(row), 16, AccessKind::read,
                                GEMM_SIM_CALLER);
   join(LDMATRIX[count / 2][transposed], FULL_WARP, where, &o);
+}
+
+void runtime::stmatrix(const uint32_t* r, int count, void* row, bool transposed,
+                       std::source_location where) {
+  StmatrixOperands o{r, static_cast<char*>(row)};
+  const int lane = current_block("stmatrix").scheduler.lane();
+  if (this_thread.tracer != nullptr && lane < 8 * count)
+    this_thread.tracer->access(reinterpret_cast<uintptr_t>(row), 16, AccessKind::write,
+                               GEMM_SIM_CALLER);
+  join(STMATRIX[count / 2][transposed], FULL_WARP, where, &o);
 }
 
 void runtime::mma_f16(float* d, const uint32_t* a, const uint32_t* b, std::source_location where) {

@@ -47,4 +47,8 @@ class Collectives {
   Warp warps_[MAX_THREADS / WARP];
 };
 
+// The running thread takes part in `op`: Collectives::join of its block.
+void join_collective(const Collectives::Op& op, uint32_t mask, std::source_location where,
+                     void* operands);
+
 }  // namespace gemm::sim

@@ -9,7 +9,9 @@
 #include <source_location>
 #include <type_traits>
 
+#include "sim/bf16.h"
 #include "sim/half.h"
+#include "sim/hopper.h"
 #include "sim/runtime.h"
 #include "sim/vector_types.h"
 

@@ -5,11 +5,11 @@
 #include <limits>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <thread>
 #include <vector>
 
 #include "sim/block.h"
+#include "sim/cluster.h"
 #include "sim/diagnosis.h"
 #include "sim/runtime.h"
 #include "sim/simulator.h"
@@ -25,14 +25,17 @@ struct Job {
   void (*body)(void*) = nullptr;
   void* context = nullptr;
   LaunchConfig config = {};
+  AsyncSchedule schedule = AsyncSchedule::lazy_copies;
   TraceSession* session = nullptr;             // null: not traced
-  const std::vector<int64_t>* some = nullptr;  // the blocks to run; null: all
+  const std::vector<int64_t>* some = nullptr;  // the clusters to run; null: all
 
-  // The i-th block to run, of how many there are.
-  int64_t blocks() const { return some ? static_cast<int64_t>(some->size()) : config.grid; }
-  int64_t block(int64_t i) const { return some ? (*some)[i] : i; }
+  // The i-th cluster to run, of how many there are.
+  int64_t clusters() const {
+    return some ? static_cast<int64_t>(some->size()) : config.grid / config.cluster;
+  }
+  int64_t cluster(int64_t i) const { return some ? (*some)[i] : i; }
 
-  std::atomic<int64_t> next = 0;                 // block to run
+  std::atomic<int64_t> next = 0;                 // cluster to run
   std::atomic<int64_t> failed_block = NO_BLOCK;  // the lowest so far; those above it need not run
   std::mutex mutex;                              // of what follows
   std::string failure;                           // of failed_block
@@ -55,59 +58,48 @@ void check(const LaunchConfig& config) {
          config.cluster, config.grid);
 }
 
-// What the threads of a traced block run.
-void run_traced(void* job) {
-  static_cast<const Job*>(job)->body(static_cast<const Job*>(job)->context);
-  this_thread.tracer->exit_thread();
-}
-
-// Runs blocks of the job until there are none left.
-void work(Job& job, Block& block) {
+// Runs clusters of the job until there are none left.
+void work(Job& job, Cluster& cluster) {
   LaunchStats stats;
-  const dim3 shape = job.config.block;
-  std::optional<Tracer> tracer;
-  if (job.session != nullptr) tracer.emplace(*job.session, block.scheduler, block.shared);
-  this_thread.block = &block;
-  this_thread.block_dim = shape;
-  this_thread.grid_dim = {static_cast<unsigned>(job.config.grid), 1, 1};
-  for (;;) {
-    const int64_t next = job.next.fetch_add(1, std::memory_order_relaxed);
-    if (next >= job.blocks()) break;
-    const int64_t index = job.block(next);
-    // Blocks are handed out in order: all below a failed one are done or running, and finish.
-    if (index > job.failed_block) break;
-    this_thread.block_idx = {static_cast<unsigned>(index), 0, 0};
-    std::string failure;
-    try {
-      block.collectives.reset();
-      block.copies.reset();
-      block.shared.poison(job.config.smem);
-      if (tracer) {
-        tracer->begin_block(index, static_cast<int>(shape.x * shape.y * shape.z));
-        this_thread.tracer = &*tracer;
-        block.scheduler.run(run_traced, &job, shape);
-        tracer->end_block();
-      } else {
-        block.scheduler.run(job.body, job.context, shape);
-      }
-    } catch (const std::exception& e) {
-      failure = fmt::format("block {}: {}", index, e.what());
-    }
-    this_thread.tracer = nullptr;
-    if (!failure.empty()) {
-      std::lock_guard lock(job.mutex);
-      if (index < job.failed_block) {
-        job.failed_block = index;
-        job.failure = std::move(failure);
-      }
-      break;
-    }
+  const LaunchConfig& config = job.config;
+  const int threads = static_cast<int>(config.block.x * config.block.y * config.block.z);
+  const Cluster::Work work{job.body,    job.context,    config.block,
+                           config.smem, config.cluster, job.schedule};
+  std::vector<std::unique_ptr<Tracer>> tracers(config.cluster);
+  const auto begin = [&](Block& block) {
+    if (job.session == nullptr) return;
+    std::unique_ptr<Tracer>& tracer = tracers[block.rank];
+    if (tracer == nullptr)
+      tracer = std::make_unique<Tracer>(*job.session, block.scheduler, block.shared);
+    tracer->begin_block(block.index, threads);
+    block.tracer = tracer.get();
+  };
+  const auto end = [&](Block& block) {
+    if (block.tracer != nullptr) block.tracer->end_block();
     stats.barriers = std::max(stats.barriers, block.scheduler.barriers());
     stats.collectives += block.collectives.count;
     stats.copies += block.copies.count;
     stats.copy_bytes += block.copies.bytes;
+  };
+  this_thread.block_dim = config.block;
+  this_thread.grid_dim = {static_cast<unsigned>(config.grid), 1, 1};
+  for (;;) {
+    const int64_t next = job.next.fetch_add(1, std::memory_order_relaxed);
+    if (next >= job.clusters()) break;
+    const int64_t first = job.cluster(next) * config.cluster;
+    // Clusters are handed out in order: all below a failed one are done or running, and finish.
+    if (first > job.failed_block) break;
+    try {
+      cluster.run(work, first, begin, end);
+    } catch (const Cluster::Failure& e) {
+      std::lock_guard lock(job.mutex);
+      if (e.block < job.failed_block) {
+        job.failed_block = e.block;
+        job.failure = e.what();
+      }
+      break;
+    }
   }
-  this_thread.block = nullptr;
   std::lock_guard lock(job.mutex);
   job.stats.barriers = std::max(job.stats.barriers, stats.barriers);
   job.stats.collectives += stats.collectives;
@@ -133,7 +125,7 @@ class Pool {
 
  private:
   void serve(std::stop_token stop, int id) {
-    const auto block = std::make_unique<Block>();
+    Cluster cluster;
     int64_t seen = 0;
     std::unique_lock lock(mutex_);
     while (start_.wait(lock, stop, [&] { return generation_ != seen; })) {
@@ -141,7 +133,7 @@ class Pool {
       if (id >= wanted_) continue;
       Job& job = *job_;
       lock.unlock();
-      work(job, *block);
+      work(job, cluster);
       lock.lock();
       if (--busy_ == 0) done_.notify_one();
     }
@@ -158,6 +150,7 @@ class Pool {
 
 std::mutex launch_mutex;  // one launch at a time; of what follows
 int os_threads = 0;
+AsyncSchedule async_schedule = AsyncSchedule::lazy_copies;
 TraceSession* session = nullptr;
 LaunchStats stats_of_last_launch;
 
@@ -174,6 +167,11 @@ void set_threads(int n) {
   os_threads = n;
 }
 
+void set_async_schedule(AsyncSchedule schedule) {
+  std::lock_guard lock(launch_mutex);
+  async_schedule = schedule;
+}
+
 void set_session(TraceSession* s) {
   std::lock_guard lock(launch_mutex);
   session = s;
@@ -188,19 +186,21 @@ void runtime::launch(void (*body)(void*), void* context, const LaunchConfig& con
   job.body = body;
   job.context = context;
   job.config = config;
+  job.schedule = async_schedule;
   std::vector<int64_t> some;
   if (session != nullptr) {
     job.session = session;
-    std::copy_if(session->options.blocks.begin(), session->options.blocks.end(),
-                 std::back_inserter(some), [&](int64_t b) { return b < config.grid; });
+    for (const int64_t b : session->options.blocks)  // ascending
+      if (b < config.grid && (some.empty() || some.back() != b / config.cluster))
+        some.push_back(b / config.cluster);
     if (!session->options.blocks.empty()) job.some = &some;
   }
   const int threads =
       os_threads != 0 ? os_threads : std::max(1u, std::thread::hardware_concurrency());
-  pool.run(job, static_cast<int>(std::min<int64_t>(threads, job.blocks())));
+  pool.run(job, static_cast<int>(std::min<int64_t>(threads, job.clusters())));
   job.stats.blocks = config.grid;
   job.stats.threads_per_block = static_cast<int>(config.block.x * config.block.y * config.block.z);
-  if (session != nullptr) session->launched(job.stats, job.blocks());
+  if (session != nullptr) session->launched(job.stats, job.clusters() * config.cluster);
   if (job.failed_block != NO_BLOCK) {
     if (session != nullptr) session->result.failed_block = job.failed_block;
     throw Error(job.failure);

@@ -24,8 +24,8 @@ struct KeepStack {
 }  // namespace
 
 Scheduler::Stacks::Stacks() {
-  void* p = mmap(nullptr, SIZE, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* p = mmap(nullptr, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                 -1, 0);
   if (p == MAP_FAILED) throw std::bad_alloc();
   base_ = static_cast<char*>(p);
   // All threads of a kernel have the same frame and thread 0 runs first, so the guard under its
@@ -56,7 +56,7 @@ void Scheduler::create_fiber(int thread) {
       });
 }
 
-void Scheduler::run(void (*body)(void*), void* context, dim3 shape) {
+void Scheduler::start(void (*body)(void*), void* context, dim3 shape) {
   body_ = body;
   context_ = context;
   threads_ = shape.x * shape.y * shape.z;
@@ -76,13 +76,38 @@ void Scheduler::run(void (*body)(void*), void* context, dim3 shape) {
   std::fill_n(ready_, MAX_THREADS / WARP, 0);
   ready_warps_ = 0;
   for (int w = 0; w * WARP < threads_; ++w) set_ready(w, lanes_of(w));
+}
 
+void Scheduler::resume() {
   switch_to(take_next(0));
   if (failure_.empty()) return;
+  const std::string failure = failure_;
+  abandon();
+  throw Error(failure);
+}
+
+void Scheduler::abandon() {
   abandoned_ = true;
+  if (failure_.empty()) failure_ = "abandoned";
   for (int t = 0; t < threads_; ++t)
     if (state_[t] == State::started) switch_to(t);
-  throw Error(failure_);
+  exited_ = threads_;
+  ready_warps_ = 0;
+}
+
+void Scheduler::yield_to(int thread) {
+  const int self = running_;
+  set_ready(warp(), 1u << lane());
+  const int next = take_next(thread / WARP);
+  if (next == self) return;
+  switch_to(next);
+  if (abandoned_) throw Abandoned();
+}
+
+void Scheduler::yield_block() {
+  set_ready(warp(), 1u << lane());
+  switch_to(MAIN);
+  if (abandoned_) throw Abandoned();
 }
 
 void Scheduler::run_thread(int thread) {
@@ -109,7 +134,7 @@ void Scheduler::exit_thread(int thread) {
     next = take_next(warp());
     if (next == NONE) {
       next = MAIN;
-      if (exited_ < threads_) failure_ = why_stuck();
+      if (exited_ < threads_ && first_starved() == NONE) failure_ = why_stuck();
     }
   }
   switch_to(next);
@@ -145,7 +170,29 @@ std::string Scheduler::name(int thread) const {
   return fmt::format("thread {}{} (warp {}, lane {})", thread, index, thread / WARP, thread % WARP);
 }
 
-void Scheduler::fail_stuck() const { throw Error(why_stuck()); }
+// Nobody can run: whom to switch to. Throws where nothing from outside can help.
+int Scheduler::when_stuck() const {
+  if (first_starved() == NONE) throw Error(why_stuck());
+  return MAIN;
+}
+
+int Scheduler::first_starved() const {
+  for (int t = 0; t < threads_; ++t)
+    if (state_[t] == State::started && waits_[t]->missing != nullptr) return t;
+  return NONE;
+}
+
+std::string Scheduler::why_starved() const {
+  const int first = first_starved();
+  if (first == NONE) return "";
+  const Wait& wait = *waits_[first];
+  int others = -1;
+  for (int t = 0; t < threads_; ++t)
+    others += state_[t] == State::started && same_place(waits_[t]->where, wait.where);
+  return fmt::format("deadlock: {}{} at {} ({}) {}", name(first),
+                     others == 0 ? " waits" : fmt::format(" and {} more wait", others), wait.what,
+                     place(wait.where), wait.missing(wait.object));
+}
 void Scheduler::fail_divergent() const { throw Error(divergence()); }
 
 // Called when no thread can run and not all have exited.

@@ -18,18 +18,27 @@ namespace gemm::sim {
 
 constexpr int MAX_THREADS = 1024, WARP = 32;
 
-// What a thread waits for, for diagnoses: `lanes` of its own warp, or, when 0, the whole block.
+// What a thread waits for, for diagnoses: `lanes` of its own warp; or, with `missing`, what that
+// tells of `object`, which may yet come from outside of the block; or else the whole block.
 struct Wait {
   const char* what;
   std::source_location where;
   uint32_t lanes = 0;
+  std::string (*missing)(const void* object) = nullptr;
+  const void* object = nullptr;
 };
 
 class Scheduler {
  public:
-  // Runs body(context) once as each of n threads. Throws Error, all threads unwound, when one
-  // throws or when those that are left can never go on.
-  void run(void (*body)(void*), void* context, dim3 shape);
+  // A new block, whose threads are to run body(context) once each.
+  void start(void (*body)(void*), void* context, dim3 shape);
+  // Runs them until all have exited or wait for something from outside. Throws Error, all threads
+  // unwound, when one throws or when those that are left can never go on.
+  void resume();
+  bool can_run() const { return ready_warps_ != 0; }
+  bool finished() const { return exited_ == threads_; }
+  // Unwinds all threads.
+  void abandon();
 
   // The running thread.
   int thread() const { return running_; }
@@ -40,6 +49,12 @@ class Scheduler {
   void suspend(const Wait& wait);
   // Lets these lanes of the running thread's warp go on, and then the lowest lane goes first.
   void release(uint32_t lanes);
+  // Lets a thread that waits for something from outside go on. From anywhere.
+  void wake(int thread) { set_ready(thread / WARP, 1u << thread % WARP); }
+  // Lets `thread`, just woken, run before the running one.
+  void yield_to(int thread);
+  // Lets the other blocks of the cluster run before the running thread.
+  void yield_block();
   // __syncthreads
   void barrier(std::source_location where);
 
@@ -50,6 +65,12 @@ class Scheduler {
   }
   const void* stacks() const { return stacks_.begin(); }
   static size_t stacks_size() { return Stacks::SIZE; }
+  int threads() const { return threads_; }
+  int alive() const { return threads_ - exited_; }
+  bool exited(int thread) const { return state_[thread] == State::exited; }
+  // "deadlock: thread 5 ... waits for ...": when nothing comes from outside any more. Empty where no
+  // thread waits for that.
+  std::string why_starved() const;
   std::string name(int thread) const;             // "thread 37 (warp 1, lane 5)"
   int64_t barriers() const { return barriers_; }  // completed in the last run
 
@@ -84,7 +105,8 @@ class Scheduler {
     ready_[warp] |= lanes;
     ready_warps_ |= 1u << warp;
   }
-  [[noreturn]] void fail_stuck() const;
+  int when_stuck() const;
+  int first_starved() const;
   [[noreturn]] void fail_divergent() const;
   std::string why_stuck() const;
   std::string divergence() const;
@@ -140,8 +162,7 @@ GEMM_SIM_INLINE void Scheduler::suspend(const Wait& wait) {
   const int self = running_;
   waits_[self] = &wait;
   const int next = take_next(warp());
-  if (next == NONE) fail_stuck();
-  switch_to(next);
+  switch_to(next != NONE ? next : when_stuck());
   if (abandoned_) throw Abandoned();
   waits_[self] = nullptr;
 }

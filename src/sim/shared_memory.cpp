@@ -57,12 +57,29 @@ void SharedMemory::poison(size_t dynamic_bytes) {
   std::memset(keep_end, 0xff, static_end_ - keep_end);
 }
 
+namespace {
+
+bool within(const void* p, size_t bytes, const char* begin, const char* end) {
+  const char* first = static_cast<const char*>(p);
+  return first >= begin && first + bytes <= end;
+}
+
+}  // namespace
+
 bool SharedMemory::contains(const void* p, size_t bytes) const {
-  const char* begin = static_cast<const char*>(p);
-  const auto within = [&](const char* b, const char* e) {
-    return begin >= b && begin + bytes <= e;
-  };
-  return within(static_begin_, static_end_) || within(dynamic_, dynamic_ + dynamic_bytes_);
+  return within(p, bytes, static_begin_, static_end_) || in_dynamic(p, bytes);
+}
+
+bool SharedMemory::in_dynamic(const void* p, size_t bytes) const {
+  return within(p, bytes, dynamic_, dynamic_ + dynamic_bytes_);
+}
+
+bool SharedMemory::statics_untouched() const {
+  for (const char* c = static_begin_; c < static_end_; ++c)
+    if (*c != '\xff' && !within(c, 1, reinterpret_cast<char*>(&this_thread),
+                                reinterpret_cast<char*>(&this_thread + 1)))
+      return false;
+  return true;
 }
 
 // ------------------------------------------------------------------------------------------------

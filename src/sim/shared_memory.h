@@ -23,8 +23,12 @@ class SharedMemory {
 
   // Sets the size of the dynamic part and fills everything.
   void poison(size_t dynamic_bytes);
-  // Whether all of these bytes are shared memory.
+  // Whether all of these bytes are shared memory; the block's dynamic part of it.
   bool contains(const void* p, size_t bytes) const;
+  bool in_dynamic(const void* p, size_t bytes) const;
+  size_t dynamic_offset(const void* p) const { return static_cast<const char*>(p) - dynamic_; }
+  // Whether nobody has written a __shared__ variable since they were filled.
+  bool statics_untouched() const;
   const void* statics() const { return static_begin_; }
   size_t static_size() const { return static_end_ - static_begin_; }
   size_t tls_offset() const { return tls_offset_; }  // of statics() in the OS thread's TLS block

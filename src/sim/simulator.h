@@ -24,6 +24,15 @@ struct LaunchStats {
   int64_t copy_bytes = 0;   // bytes that these read (zero fill not counted)
 };
 
+// When TMA's copies and wgmma happen, each between the earliest and the latest moment that the
+// program allows. A pipeline should be run under both:
+//   lazy_copies   copies as late as possible, wgmma at once: finds a missing wait for a full buffer
+//   eager_copies  copies at once, wgmma as late as possible: finds a buffer released too early
+enum class AsyncSchedule { lazy_copies, eager_copies };
+
+// Of later launches; lazy_copies is the default.
+void set_async_schedule(AsyncSchedule schedule);
+
 // The last launch that succeeded, on any host thread.
 LaunchStats last_launch();
 

@@ -1,0 +1,154 @@
+// wgmma: 64 x N tiles of a product by a whole warpgroup (four warps, the first a multiple of 4),
+// asynchronously, operands in shared memory (PTX ISA, "Asynchronous warpgroup level matrix
+// instructions"; sm_90a only). The order of calls, by all threads of the warpgroup:
+//   wgmma_fence(); wgmma<...>(acc, ...) any number of times; wgmma_commit(); wgmma_wait<0>(acc);
+// Between the first wgmma into an accumulator and its wait, nobody may touch it, nor write the
+// operands.
+#pragma once
+
+#include "device/ptx.cuh"
+#include "device/swizzle.cuh"
+#include "device/wgmma_operands.h"
+
+GEMM_BUILD_NAMESPACE_BEGIN
+
+// Which index of an operand runs along the bytes of a row in shared memory. A is M x K and B is N x
+// K here, so a row-major A and a column-major B are K-major; a row-major B (K x N) is MN-major.
+enum class Major { K, MN };
+
+// wgmma.fence: what the warpgroup did to its registers before comes before what wgmma does to them.
+// Before the first wgmma, and before the next into accumulators that were touched after a wait.
+GEMM_DEVICE void wgmma_fence(GEMM_ONLY_CALLER_ARG) {
+#if GEMM_ON_GPU
+  GEMM_SM90A_ASM("wgmma.fence.sync.aligned;" ::: "memory");
+#else
+  sim::runtime::wgmma_fence(where);
+#endif
+}
+
+// wgmma.commit_group: closes the warpgroup's current group.
+GEMM_DEVICE void wgmma_commit(GEMM_ONLY_CALLER_ARG) {
+#if GEMM_ON_GPU
+  GEMM_SM90A_ASM("wgmma.commit_group.sync.aligned;" ::: "memory");
+#else
+  sim::runtime::wgmma_commit(where);
+#endif
+}
+
+// Keeps the compiler, which does not know that wgmma writes late, from moving a use of these
+// registers across this point.
+template <int COUNT>
+GEMM_DEVICE void hold_registers(float (&d)[COUNT]) {
+#if GEMM_ON_GPU
+#pragma unroll
+  for (int i = 0; i < COUNT; ++i) asm volatile("" : "+f"(d[i])::"memory");
+#else
+  static_cast<void>(d);
+#endif
+}
+
+// wgmma.wait_group: returns when at most PENDING groups are in flight. Accumulators that are used
+// after it want hold_registers; the second form includes it.
+template <int PENDING>
+GEMM_DEVICE void wgmma_wait(GEMM_ONLY_CALLER_ARG) {
+#if GEMM_ON_GPU
+  GEMM_SM90A_ASM("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+#else
+  sim::runtime::wgmma_wait(PENDING, where);
+#endif
+}
+template <int PENDING, int COUNT>
+GEMM_DEVICE void wgmma_wait(float (&d)[COUNT] GEMM_CALLER_ARG) {
+#if GEMM_ON_GPU
+  wgmma_wait<PENDING>();
+#else
+  wgmma_wait<PENDING>(where);
+#endif
+  hold_registers(d);
+}
+
+// The matrix descriptor of an operand (PTX ISA, "Matrix descriptor"; CuTe's canonical layouts say
+// the same). In shared memory an operand is made of panels, one swizzle span wide (16 bytes without
+// a swizzle): rows of one span, row after row, swizzled by MODE, as a TMA load with a box of one
+// span leaves them. Rows run along MN and panels along K when K-major, else the other way round.
+// `panel_bytes` is from one panel to the next; no matter where an operand has only one (K-major: a
+// K step is 32 bytes). In units of 16 bytes, the descriptor's fields are:
+//   bits 0-13   address: of the operand's first row. With a swizzle a panel starts at a multiple of
+//               8 spans; a K step further lies k_step_bytes behind.
+//   bits 16-29  leading dimension byte offset: to the next panel. Swizzled K-major: unused, 1.
+//   bits 32-45  stride dimension byte offset: to the next 8 rows of a panel.
+//               Without a swizzle MN-major exchanges the two.
+//   bits 62-63  0 no swizzle, 1 b128, 2 b64, 3 b32
+template <Major MAJOR, Swizzle MODE>
+GEMM_DEVICE uint64_t wgmma_descriptor(const void* tile, uint32_t panel_bytes GEMM_CALLER_ARG) {
+  constexpr uint32_t EIGHT_ROWS = 8 * static_cast<uint32_t>(MODE);
+  constexpr bool PLAIN = MODE == Swizzle::none;
+  constexpr uint64_t CODE = PLAIN ? 0 : MODE == Swizzle::b128 ? 1 : MODE == Swizzle::b64 ? 2 : 3;
+  uint32_t leading = panel_bytes, stride = EIGHT_ROWS;
+  if constexpr (PLAIN && MAJOR == Major::MN) leading = EIGHT_ROWS, stride = panel_bytes;
+  if constexpr (!PLAIN && MAJOR == Major::K) leading = 1 << 4;
+#if GEMM_ON_GPU
+  const uint32_t address = shared_address(tile);
+#else
+  const uint32_t address = sim::runtime::tile_address(tile GEMM_CALLER_PASS);
+#endif
+  const auto field = [](uint32_t bytes) { return uint64_t{(bytes & 0x3FFFF) >> 4}; };
+  return field(address) | field(leading) << 16 | field(stride) << 32 | CODE << 62;
+}
+
+// From one K step of wgmma to the next, in bytes: within a panel when K-major and swizzled. Add it
+// to a descriptor as descriptor + (bytes >> 4).
+template <Major MAJOR, Swizzle MODE>
+constexpr GEMM_DEVICE uint32_t k_step_bytes(uint32_t panel_bytes) {
+  if (MAJOR == Major::MN) return 16 * static_cast<uint32_t>(MODE);  // 16 rows; there is no MN tf32
+  return MODE == Swizzle::none ? 2 * panel_bytes : 32;
+}
+
+// wgmma.mma_async m64nNk16 (T = half, bf16) or m64nNk8 (T = float: tf32, of which the lower 13 bits
+// are ignored), N = 8, 16 ... 256: d = A * B + (accumulate ? d : 0), A and B by their descriptors.
+// With warp w of the warpgroup, g = lane / 4, t = lane % 4, for each j < N / 8:
+//   d[4j .. 4j + 3] = D(16w + g, 8j + 2t), D(.., 8j + 2t + 1), D(16w + g + 8, 8j + 2t), D(.., + 1)
+template <class T, int N, Major A_MAJOR = Major::K, Major B_MAJOR = Major::K>
+GEMM_DEVICE void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulate GEMM_CALLER_ARG) {
+  static_assert(N % 8 == 0 && N >= 8 && N <= 256, "wgmma: N is a multiple of 8 up to 256");
+  constexpr bool TF32 = std::is_same_v<T, float>, BF16 = std::is_same_v<T, bf16>;
+  static_assert(TF32 || BF16 || std::is_same_v<T, half>, "wgmma: half, bf16 or float (tf32)");
+  static_assert(!TF32 || (A_MAJOR == Major::K && B_MAJOR == Major::K), "tf32 is K-major only");
+#if GEMM_ON_GPU
+#define GEMM_WGMMA(TYPES, N_, A_, B_, P_, MAJORS, ...)                         \
+  GEMM_SM90A_ASM(                                                              \
+      "{\n"                                                                    \
+      ".reg .pred p;\n"                                                        \
+      "setp.ne.b32 p, %" #P_                                                   \
+      ", 0;\n"                                                                 \
+      "wgmma.mma_async.sync.aligned.m64n" #N_ TYPES " {" GEMM_WGMMA_NAMES_##N_ \
+      "}, %" #A_ ", %" #B_ ", p, 1, 1" MAJORS                                  \
+      ";\n"                                                                    \
+      "}"                                                                      \
+      : GEMM_WGMMA_D_##N_                                                      \
+      : "l"(a), "l"(b), "r"(int(accumulate)), ##__VA_ARGS__)
+#define GEMM_WGMMA_SHAPE(N_, A_, B_, P_, TA_, TB_)                                         \
+  if constexpr (N == N_) {                                                                 \
+    if constexpr (TF32)                                                                    \
+      GEMM_WGMMA("k8.f32.tf32.tf32", N_, A_, B_, P_, "");                                  \
+    else if constexpr (BF16)                                                               \
+      GEMM_WGMMA("k16.f32.bf16.bf16", N_, A_, B_, P_, ", %" #TA_ ", %" #TB_, "n"(A_IS_MN), \
+                 "n"(B_IS_MN));                                                            \
+    else                                                                                   \
+      GEMM_WGMMA("k16.f32.f16.f16", N_, A_, B_, P_, ", %" #TA_ ", %" #TB_, "n"(A_IS_MN),   \
+                 "n"(B_IS_MN));                                                            \
+  }
+  [[maybe_unused]] constexpr int A_IS_MN = A_MAJOR == Major::MN, B_IS_MN = B_MAJOR == Major::MN;
+  GEMM_WGMMA_SHAPES(GEMM_WGMMA_SHAPE)
+#undef GEMM_WGMMA_SHAPE
+#undef GEMM_WGMMA
+#else
+  constexpr auto TYPE = TF32   ? sim::WgmmaType::tf32
+                        : BF16 ? sim::WgmmaType::bf16
+                               : sim::WgmmaType::f16;
+  sim::runtime::wgmma({TYPE, N, A_MAJOR == Major::MN, B_MAJOR == Major::MN, a, b, accumulate},
+                      d GEMM_CALLER_PASS);
+#endif
+}
+
+GEMM_BUILD_NAMESPACE_END

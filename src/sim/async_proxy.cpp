@@ -1,0 +1,50 @@
+#include "sim/async_proxy.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "sim/block.h"
+#include "sim/hopper.h"
+
+namespace gemm::sim {
+
+// As the block found it.
+void AsyncProxy::begin(const SharedMemory& shared) {
+  if (seen_.size() != shared.dynamic_size()) seen_.assign(shared.dynamic_size(), '\xff');
+}
+
+void AsyncProxy::fence(const SharedMemory& shared, std::source_location where) {
+  begin(shared);
+  std::memcpy(seen_.data(), shared.dynamic(), seen_.size());
+  last_fence_ = where;
+}
+
+void AsyncProxy::wrote(const SharedMemory& shared, const void* p, size_t bytes) {
+  begin(shared);
+  std::memcpy(seen_.data() + shared.dynamic_offset(p), p, bytes);
+}
+
+void AsyncProxy::check_read(const Caller& caller, const SharedMemory& shared, const void* p,
+                            size_t bytes) {
+  begin(shared);
+  const size_t offset = shared.dynamic_offset(p);
+  if (std::memcmp(seen_.data() + offset, p, bytes) == 0) return;
+  const char* now = static_cast<const char*>(p);
+  const size_t first = std::mismatch(now, now + bytes, seen_.data() + offset).first - now;
+  caller.fail(
+      "reads dynamic shared memory + {} by the async proxy, but a thread has written it since {}: "
+      "fence.proxy.async is missing",
+      offset + first,
+      last_fence_ ? fmt::format("the last fence.proxy.async ({})", place(*last_fence_))
+                  : "the block began, and nobody has called fence.proxy.async");
+}
+
+// ------------------------------------------------------------------------------------------------
+
+void runtime::fence_proxy_async(Where where) {
+  Block& block = current_block("fence.proxy.async");
+  block.proxy.fence(block.shared, where);
+  block.mbarriers.fence();  // it makes their initialisation visible as well
+}
+
+}  // namespace gemm::sim

@@ -1,0 +1,38 @@
+// The rule for fence.proxy.async: TMA and wgmma read shared memory by the async proxy, which need
+// not see what ordinary ("generic") stores wrote before the last such fence. The plain build does
+// not see stores, so this keeps dynamic shared memory as the async proxy may see it: as it was at
+// the last fence, with what TMA has written since. Where that differs from what is there, a fence is
+// missing. (A store of the value that was there before goes unnoticed, and the fence of one thread
+// counts for all: it may stand behind the barrier, too.)
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <source_location>
+#include <vector>
+
+#include "sim/caller.h"
+#include "sim/shared_memory.h"
+
+namespace gemm::sim {
+
+class AsyncProxy {
+ public:
+  void reset() {
+    seen_.clear();
+    last_fence_.reset();
+  }
+  void fence(const SharedMemory& shared, std::source_location where);
+  // TMA has written dynamic shared memory.
+  void wrote(const SharedMemory& shared, const void* p, size_t bytes);
+  // Throws when the proxy may see something else there than there is.
+  void check_read(const Caller& caller, const SharedMemory& shared, const void* p, size_t bytes);
+
+ private:
+  void begin(const SharedMemory& shared);
+
+  std::vector<char> seen_;  // empty: nothing was fenced or copied yet
+  std::optional<std::source_location> last_fence_;
+};
+
+}  // namespace gemm::sim

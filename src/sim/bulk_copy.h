@@ -1,0 +1,91 @@
+// cp.async.bulk: TMA's copies between global and shared memory. With the lazy schedule a load lands
+// when no thread can go on without it, and a store reads at the wait for it; with the eager one both
+// happen at once. Whatever the schedule, a load is in flight until it has landed, and a store until
+// its wait: to touch their memory before then is an error that is found when other copies or wgmma
+// do it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/caller.h"
+#include "sim/tensor_map.h"
+
+namespace gemm::sim {
+
+// A box of a matrix and where it lies in shared memory. The map is a copy: kernel parameters lie on
+// the stack of a thread, which may end before the copy is made.
+struct BulkCopy {
+  Caller caller;
+  TensorMap map;
+  int64_t row, col;
+
+  size_t row_bytes() const { return size_t(map.box_cols) * map.element; }
+  size_t bytes() const { return map.box_rows * row_bytes(); }
+  void load(char* shared) const;
+  void store(const char* shared) const;
+
+ private:
+  // Calls f(global, within the box's row, bytes) for the part of box row r inside the matrix.
+  template <class F>
+  void inside(int r, F&& f) const;
+};
+
+// Of a cluster.
+class BulkLoads {
+ public:
+  struct Target {
+    Block* block;
+    char* shared;
+    uint64_t* barrier;
+  };
+  struct Load {
+    BulkCopy copy;
+    std::vector<Target> targets;
+  };
+
+  void reset() { in_flight_.clear(); }
+  void issue(Load load, bool at_once);
+  // The oldest lands; false when there is none.
+  bool land_next();
+  // Throws when a load in flight writes any of these bytes of `block`.
+  void check_landed(const Caller& caller, const Block& block, const void* p, size_t bytes) const;
+  // Throws when one writes to `block`, which has ended.
+  void check_end(const Block& block) const;
+
+ private:
+  static void land(const Load& load);
+  std::deque<Load> in_flight_;
+};
+
+// Of a block: every thread has its own groups.
+class BulkStores {
+ public:
+  void reset() { queues_.clear(); }
+  void issue(const BulkCopy& copy, const char* shared, bool at_once);
+  void commit(int thread);
+  // Returns when at most `pending` groups of the thread have not read their memory.
+  void wait(int thread, int pending);
+  // Throws when a store that may not have read its memory yet reads any of these bytes.
+  void check_read(const Caller& caller, const void* p, size_t bytes) const;
+  // Throws when the thread, which ends, has such a store.
+  void check_end(int thread) const;
+
+ private:
+  struct Store {
+    BulkCopy copy;
+    const char* shared;
+    bool done;
+  };
+  struct Queue {
+    std::deque<Store> stores;   // oldest first
+    std::deque<size_t> groups;  // how many stores each has
+    size_t open = 0;            // in the group that is not committed
+  };
+  std::unordered_map<int, Queue> queues_;  // by thread
+};
+
+}  // namespace gemm::sim

@@ -1,0 +1,155 @@
+#include "sim/cluster.h"
+
+#include "sim/hopper.h"
+#include "sim/tracer.h"
+
+namespace gemm::sim {
+
+std::string Caller::thread_name() const { return block->scheduler.name(thread); }
+std::string Caller::name() const { return fmt::format("{}: {}", thread_name(), line()); }
+
+Caller caller(const char* what, std::source_location where) {
+  const Block& block = current_block(what);
+  return {&block, block.scheduler.thread(), what, where};
+}
+
+std::string Block::place_of(const void* p) const {
+  return shared.in_dynamic(p, 1)
+             ? fmt::format("dynamic shared memory + {}", shared.dynamic_offset(p))
+             : fmt::format("memory at {}", p);
+}
+
+void* Block::same_place(const Caller& caller, const void* p) const {
+  const SharedMemory& theirs = caller.block->shared;
+  if (theirs.in_dynamic(p, 1))
+    return static_cast<char*>(shared.dynamic()) + theirs.dynamic_offset(p);
+  if (caller.block != this || !shared.contains(p, 1))
+    caller.fail("{} is not in {}shared memory", p, caller.block != this ? "dynamic " : "");
+  return const_cast<void*>(p);
+}
+
+// ------------------------------------------------------------------------------------------------
+
+namespace {
+
+// What every thread runs.
+void run_thread(void* p) {
+  const auto& work = *static_cast<const Cluster::Work*>(p);
+  work.body(work.context);
+  const Block& block = *this_thread.block;
+  block.stores.check_end(block.scheduler.thread());
+  block.wgmma.check_end(block.scheduler.warp());
+  if (this_thread.tracer != nullptr) this_thread.tracer->exit_thread();
+}
+
+}  // namespace
+
+void Cluster::start(const Work& work, int64_t first) {
+  size_ = work.size;
+  schedule_ = work.schedule;
+  while (static_cast<int>(blocks_.size()) < size_) blocks_.push_back(std::make_unique<Block>());
+  std::vector<Scheduler*> schedulers;
+  for (int rank = 0; rank < size_; ++rank) {
+    Block& b = *blocks_[rank];
+    b.cluster = this;
+    b.rank = rank;
+    b.index = first + rank;
+    b.tracer = nullptr;
+    b.collectives.reset();
+    b.copies.reset();
+    b.shared.poison(work.smem);
+    b.mbarriers.reset();
+    b.named_barriers.reset();
+    b.proxy.reset();
+    b.stores.reset();
+    b.wgmma.reset();
+    b.scheduler.start(run_thread, const_cast<Work*>(&work), work.shape);
+    schedulers.push_back(&b.scheduler);
+  }
+  loads_.reset();
+  barrier_.reset(std::move(schedulers));
+}
+
+void Cluster::run(const Work& work, int64_t first, const std::function<void(Block&)>& begin,
+                  const std::function<void(Block&)>& end) {
+  start(work, first);
+  int unfinished = size_;
+  const auto step = [&](Block& b) {
+    this_thread.block = &b;
+    this_thread.block_idx = {static_cast<unsigned>(b.index), 0, 0};
+    this_thread.tracer = b.tracer;
+    b.scheduler.resume();
+    if (size_ > 1 && !b.shared.statics_untouched())
+      fail("a __shared__ variable in a cluster of {} blocks; allowed there: dynamic_shared()",
+           size_);
+    if (!b.scheduler.finished()) return;
+    --unfinished;
+    loads_.check_end(b);
+    b.wgmma.check_warpgroups((b.scheduler.threads() + WARP - 1) / WARP);
+    end(b);
+  };
+  int64_t running = first;
+  try {
+    for (int rank = 0; rank < size_; ++rank) {
+      running = first + rank;
+      begin(*blocks_[rank]);
+    }
+    while (unfinished > 0) {
+      bool any = false;
+      for (int rank = 0; rank < size_; ++rank) {
+        Block& b = *blocks_[rank];
+        if (!b.scheduler.can_run()) continue;
+        running = b.index;
+        step(b);
+        any = true;
+      }
+      if (!any && unfinished > 0 && !barrier_.complete() && !loads_.land_next()) fail_deadlock();
+    }
+  } catch (const std::exception& e) {
+    const auto* failure = dynamic_cast<const Failure*>(&e);
+    const int64_t index = failure != nullptr ? failure->block : running;
+    const std::string what = e.what();
+    for (int rank = 0; rank < size_; ++rank) {
+      this_thread.block = blocks_[rank].get();
+      blocks_[rank]->scheduler.abandon();
+    }
+    this_thread.block = nullptr;
+    this_thread.tracer = nullptr;
+    throw Failure(index, fmt::format("block {}: {}", index, what));
+  }
+  this_thread.block = nullptr;
+  this_thread.tracer = nullptr;
+}
+
+void Cluster::fail_deadlock() {
+  for (int rank = 0; rank < size_; ++rank) {
+    const Block& b = *blocks_[rank];
+    if (const std::string why = b.scheduler.why_starved(); !why.empty())
+      throw Failure(b.index, why);
+  }
+  fail("deadlock");
+}
+
+Block& Cluster::peer(const Caller& caller, uint32_t rank) {
+  if (rank >= static_cast<uint32_t>(size_)) caller.fail("block {} of a cluster of {}", rank, size_);
+  Block& block = *blocks_[rank];
+  if (block.scheduler.finished())
+    caller.fail("block {} of the cluster has ended: a cluster barrier is missing before its end",
+                rank);
+  return block;
+}
+
+// ------------------------------------------------------------------------------------------------
+
+int runtime::lane() { return current_block("elect.sync").scheduler.lane(); }
+
+uint32_t runtime::cluster_rank() { return current_block("%cluster_ctarank").rank; }
+
+uint32_t runtime::cluster_size() { return current_block("%cluster_nctarank").cluster->size(); }
+
+void* runtime::map_shared(const void* p, uint32_t rank, Where where) {
+  const Caller c = caller("mapa", where);
+  return this_thread.block->cluster->peer(c, rank).same_place(c, p);
+}
+
+}  // namespace gemm::sim

@@ -1,0 +1,117 @@
+#include "sim/thread_barriers.h"
+
+#include "sim/cluster.h"
+#include "sim/hopper.h"
+#include "sim/tracer.h"
+
+namespace gemm::sim {
+
+namespace {
+
+std::string missing_at_named(const void* object) {
+  const auto& b = *static_cast<const NamedBarriers::Barrier*>(object);
+  return fmt::format("for named barrier {}, to which {} of {} threads have come", b.id, b.arrived,
+                     b.threads);
+}
+
+std::string missing_at_cluster(const void* object) {
+  return fmt::format("for the cluster's barrier, to which {} threads have not come",
+                     static_cast<const ClusterBarrier*>(object)->missing());
+}
+
+}  // namespace
+
+void NamedBarriers::arrive(const Caller& caller, Scheduler& scheduler, int id, int threads,
+                           bool waits) {
+  if (id < 1 || id >= COUNT)
+    caller.fail("barrier {}; allowed: 1 to {} (0 is __syncthreads)", id, COUNT - 1);
+  if (threads < WARP || threads > MAX_THREADS || threads % WARP != 0)
+    caller.fail("barrier {} of {} threads; allowed: multiples of {} up to {}", id, threads, WARP,
+                MAX_THREADS);
+  Barrier& b = barriers_[id];
+  if (b.arrived != 0 && b.threads != threads)
+    caller.fail("barrier {} of {} threads, at which {} have come for one of {}", id, threads,
+                b.arrived, b.threads);
+  if (this_thread.tracer != nullptr) this_thread.tracer->sync_release(&b);
+  b.id = id;
+  b.threads = threads;
+  if (++b.arrived == threads) {
+    b.arrived = 0;
+    for (const int thread : b.waiters) scheduler.wake(thread);
+    b.waiters.clear();
+  } else if (waits) {
+    b.waiters.push_back(caller.thread);
+    scheduler.suspend({caller.what, caller.where, 0, missing_at_named, &b});
+  }
+  if (waits && this_thread.tracer != nullptr) this_thread.tracer->sync_acquire(&b);
+}
+
+void ClusterBarrier::reset(std::vector<Scheduler*> schedulers) {
+  schedulers_ = std::move(schedulers);
+  states_.resize(schedulers_.size());
+  for (size_t r = 0; r < states_.size(); ++r)
+    states_[r].assign(schedulers_[r]->threads(), State::outside);
+  arrived_ = 0;
+  waiters_.clear();
+}
+
+void ClusterBarrier::arrive(const Caller& caller, int rank) {
+  State& state = states_[rank][caller.thread];
+  if (state != State::outside) caller.fail("a second arrival without a wait in between");
+  state = State::arrived;
+  ++arrived_;
+  if (this_thread.tracer != nullptr) this_thread.tracer->sync_release(this);
+  complete();
+}
+
+void ClusterBarrier::wait(const Caller& caller, int rank) {
+  State& state = states_[rank][caller.thread];
+  if (state == State::outside) caller.fail("a wait without an arrival");
+  if (state == State::arrived) {
+    waiters_.push_back({rank, caller.thread});
+    schedulers_[rank]->suspend({caller.what, caller.where, 0, missing_at_cluster, this});
+  }
+  state = State::outside;
+  if (this_thread.tracer != nullptr) this_thread.tracer->sync_acquire(this);
+}
+
+int ClusterBarrier::missing() const {
+  int count = 0;
+  for (size_t r = 0; r < states_.size(); ++r)
+    for (size_t t = 0; t < states_[r].size(); ++t)
+      count += states_[r][t] != State::arrived && !schedulers_[r]->exited(static_cast<int>(t));
+  return count;
+}
+
+bool ClusterBarrier::complete() {
+  int alive = 0;
+  for (const Scheduler* s : schedulers_) alive += s->alive();
+  if (arrived_ == 0 || arrived_ < alive || missing() != 0) return false;
+  for (auto& block : states_)
+    for (State& state : block)
+      if (state == State::arrived) state = State::passed;
+  arrived_ = 0;
+  for (const Waiter& w : waiters_) schedulers_[w.rank]->wake(w.thread);
+  waiters_.clear();
+  return true;
+}
+
+// ------------------------------------------------------------------------------------------------
+
+void runtime::named_barrier(int id, int threads, bool waits, Where where) {
+  const Caller c = caller(waits ? "bar.sync" : "bar.arrive", where);
+  Block& block = *this_thread.block;
+  block.named_barriers.arrive(c, block.scheduler, id, threads, waits);
+}
+
+void runtime::cluster_arrive(Where where) {
+  const Caller c = caller("barrier.cluster.arrive", where);
+  this_thread.block->cluster->barrier().arrive(c, this_thread.block->rank);
+}
+
+void runtime::cluster_wait(Where where) {
+  const Caller c = caller("barrier.cluster.wait", where);
+  this_thread.block->cluster->barrier().wait(c, this_thread.block->rank);
+}
+
+}  // namespace gemm::sim

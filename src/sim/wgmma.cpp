@@ -1,0 +1,316 @@
+#include "sim/wgmma.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "device/platform.h"
+#include "sim/cluster.h"
+#include "sim/tracer.h"
+
+namespace gemm::sim {
+
+namespace {
+
+constexpr size_t CHUNK = 16;
+constexpr int K_BYTES = 32;                       // of every operand: 16 halves or 8 floats
+constexpr uint32_t IN_FLIGHT = 0x7fc0f117;        // a NaN
+constexpr int WARPS = 4, ROWS = 16, MAX_N = 256;  // of a warpgroup; of a warp's part
+
+int k_of(WgmmaType type) { return type == WgmmaType::tf32 ? 8 : 16; }
+
+}  // namespace
+
+// CuTe's canonical layouts, mma_traits_sm90_gmma.hpp; see wgmma_descriptor in device/wgmma.cuh.
+WgmmaOperand::WgmmaOperand(const Caller& caller, const char* shared, size_t shared_bytes,
+                           uint64_t descriptor, bool mn_major, int first_row, int rows)
+    : mn_major(mn_major) {
+  const auto field = [&](int bit) { return (descriptor >> bit & 0x3fff) << 4; };
+  const size_t start = field(0), leading = field(16), stride = field(32);
+  const size_t span = std::array{16, 128, 64, 32}[descriptor >> 62];
+  if ((descriptor >> 49 & 7) != 0) caller.fail("a descriptor with a base offset; allowed: 0");
+  const auto add = [&](size_t offset) {
+    offset ^= offset >> 3 & (span - 16);
+    if (offset + CHUNK > shared_bytes)
+      caller.fail("reads dynamic shared memory + {}, of which there are {} bytes", offset,
+                  shared_bytes);
+    chunks.push_back(shared + offset);
+  };
+  if (!mn_major) {
+    chunks.reserve(rows * 2);
+    for (int r = first_row; r < first_row + rows; ++r)
+      for (size_t c = 0; c < K_BYTES / CHUNK; ++c)
+        add(start + r % 8 * span + r / 8 * stride + c * (span == 16 ? leading : CHUNK));
+  } else {
+    chunks.reserve(rows * 2);
+    const size_t across = span / CHUNK;  // chunks of a panel's row
+    for (size_t k = 0; k < 16; ++k)
+      for (size_t j = first_row / 8; j < size_t(first_row + rows) / 8; ++j)
+        add(span == 16 ? start + j * stride + k % 8 * span + k / 8 * leading
+                       : start + j % across * CHUNK + j / across * leading + k % 8 * span +
+                             k / 8 * stride);
+  }
+  const auto [least, greatest] = std::minmax_element(chunks.begin(), chunks.end());
+  begin = *least;
+  end = *greatest + CHUNK;
+}
+
+// The fragment's layout is in device/wgmma.cuh: value e of lane (g, t) lies here.
+namespace {
+size_t index_of(int lane, int e, int n) {
+  return (lane / 4 + e / 2 % 2 * 8) * n + e / 4 * 8 + lane % 4 * 2 + e % 2;
+}
+}  // namespace
+
+void Wgmma::Accumulators::save() {
+  value.resize(ROWS * n);
+  for (int lane = 0; lane < WARP; ++lane)
+    for (int e = 0; e < n / 2; ++e) value[index_of(lane, e, n)] = d[lane][e];
+}
+
+void Wgmma::Accumulators::restore() const {
+  for (int lane = 0; lane < WARP; ++lane)
+    for (int e = 0; e < n / 2; ++e) d[lane][e] = value[index_of(lane, e, n)];
+}
+
+void Wgmma::Accumulators::hide() const {
+  for (float* registers : d) std::fill_n(registers, n / 2, std::bit_cast<float>(IN_FLIGHT));
+}
+
+bool Wgmma::Accumulators::hidden() const {
+  return std::all_of(d, d + WARP, [&](const float* registers) {
+    return std::all_of(registers, registers + n / 2,
+                       [](float x) { return std::bit_cast<uint32_t>(x) == IN_FLIGHT; });
+  });
+}
+
+void Wgmma::issue(const Caller& caller, const WgmmaCall& call, float* const (&d)[WARP],
+                  bool at_once) {
+  Block& block = *this_thread.block;
+  const int w = caller.thread / WARP;
+  Warp& warp = warps_[w];
+  const char* shared = static_cast<const char*>(block.shared.dynamic());
+  const size_t shared_bytes = block.shared.dynamic_size();
+  Job job{
+      caller,
+      call,
+      WgmmaOperand(caller, shared, shared_bytes, call.a, call.a_mn_major, w % WARPS * ROWS, ROWS),
+      WgmmaOperand(caller, shared, shared_bytes, call.b, call.b_mn_major, 0, call.n),
+      nullptr,
+      false};
+  for (const WgmmaOperand* o : {&job.a, &job.b})
+    for (const char* chunk : o->chunks) {
+      block.cluster->loads().check_landed(caller, block, chunk, CHUNK);
+      block.proxy.check_read(caller, block.shared, chunk, CHUNK);
+    }
+
+  auto& into = warp.owned[d[0]];
+  if (into == nullptr) {
+    const auto last = warp.retired.find(d[0]);
+    if (warp.fences == 0 || (last != warp.retired.end() && last->second == warp.fences))
+      caller.fail("wgmma.fence is missing: none since {}",
+                  warp.fences == 0 ? "the kernel began"
+                                   : "the wait that ended the last wgmma into these accumulators");
+    into = std::make_shared<Accumulators>();
+    std::copy_n(d, WARP, into->d);
+    into->n = call.n;
+    into->save();
+    into->hide();
+  } else if (into->n != call.n) {
+    caller.fail("its accumulators are those of a wgmma of another shape in flight");
+  } else if (!into->hidden()) {
+    caller.fail("its accumulators were written while an earlier wgmma was in flight");
+  }
+  ++into->in_flight;
+  job.into = into;
+  if (at_once) {
+    multiply(job);
+    job.done = true;
+  }
+  warp.jobs.push_back(std::move(job));
+  ++warp.open;
+  ++warp.issued;
+}
+
+void Wgmma::commit(int warp) {
+  Warp& w = warps_[warp];
+  w.groups.push_back(w.open);
+  w.open = 0;
+}
+
+void Wgmma::wait(const Caller& caller, int pending) {
+  Warp& w = warps_[caller.thread / WARP];
+  for (; w.groups.size() > static_cast<size_t>(pending); w.groups.pop_front())
+    for (size_t i = 0; i < w.groups.front(); ++i) retire(caller, w);
+}
+
+void Wgmma::retire(const Caller& caller, Warp& warp) {
+  Job job = std::move(warp.jobs.front());
+  warp.jobs.pop_front();
+  if (!job.done) multiply(job);
+  Accumulators& into = *job.into;
+  if (--into.in_flight != 0) return;
+  if (!into.hidden())
+    caller.fail("the accumulators of {} were written before this wait", job.caller.line());
+  into.restore();
+  warp.retired[into.d[0]] = warp.fences;
+  warp.owned.erase(into.d[0]);
+}
+
+void Wgmma::check_read(const Caller& caller, const void* p, size_t bytes) const {
+  const char *first = static_cast<const char*>(p), *last = first + bytes;
+  for (const auto& [index, warp] : warps_)
+    for (const Job& job : warp.jobs)
+      for (const WgmmaOperand* o : {&job.a, &job.b}) {
+        if (o->begin >= last || first >= o->end) continue;
+        if (std::none_of(o->chunks.begin(), o->chunks.end(),
+                         [&](const char* c) { return c < last && first < c + CHUNK; }))
+          continue;
+        caller.fail(
+            "overwrites {}, which {} of warp {} may still be reading: its wait has not "
+            "returned",
+            caller.block->place_of(p), job.caller.line(), index);
+      }
+}
+
+void Wgmma::check_end(int warp) const {
+  const auto it = warps_.find(warp);
+  if (it != warps_.end() && !it->second.jobs.empty())
+    it->second.jobs.front().caller.fail("the thread ends before a wait for this wgmma");
+}
+
+void Wgmma::check_warpgroups(int warps) const {
+  const auto issued = [&](int warp) {
+    const auto it = warps_.find(warp);
+    return it == warps_.end() ? 0 : it->second.issued;
+  };
+  for (int w = 0; w < warps; ++w)
+    if (issued(w) != issued(w / WARPS * WARPS))
+      fail("a warpgroup disagrees: warp {} has issued {} wgmma, but warp {} {}", w, issued(w),
+           w / WARPS * WARPS, issued(w / WARPS * WARPS));
+}
+
+// ------------------------------------------------------------------------------------ arithmetic
+
+namespace {
+
+typedef float Row __attribute__((vector_size(32)));  // 8 columns
+
+// A chunk's values as floats: 8, or 4 of tf32. wgmma does not look at the bits that tf32 lacks.
+void widen(float* to, const char* chunk, WgmmaType type) {
+  if (type == WgmmaType::tf32) {
+    uint32_t bits[4];
+    std::memcpy(bits, chunk, sizeof bits);
+    for (int e = 0; e < 4; ++e) to[e] = std::bit_cast<float>(bits[e] & ~0x1fffu);
+    return;
+  }
+  uint16_t bits[8];
+  std::memcpy(bits, chunk, sizeof bits);
+  for (int e = 0; e < 8; ++e)
+    to[e] = type == WgmmaType::bf16 ? std::bit_cast<float>(uint32_t{bits[e]} << 16)
+                                    : static_cast<float>(std::bit_cast<half>(bits[e]));
+}
+
+// To [k][row], `width` rows apart.
+void decode(float* to, int width, const WgmmaOperand& o, WgmmaType type) {
+  const int per_chunk = type == WgmmaType::tf32 ? 4 : 8;
+  float values[8];
+  for (size_t i = 0; i < o.chunks.size(); ++i) {
+    widen(values, o.chunks[i], type);
+    if (o.mn_major) {
+      const size_t across = o.chunks.size() / 16;
+      std::memcpy(to + i / across * width + i % across * 8, values, sizeof values);
+    } else {
+      for (int e = 0; e < per_chunk; ++e) to[(i % 2 * per_chunk + e) * width + i / 2] = values[e];
+    }
+  }
+}
+
+}  // namespace
+
+// In the order of k. Products of f16, bf16 and tf32 values are exact in float.
+void Wgmma::multiply(const Job& job) {
+  const int n = job.call.n, k_count = k_of(job.call.type);
+  alignas(32) float a[16][ROWS], b[16][MAX_N];  // by k
+  decode(a[0], ROWS, job.a, job.call.type);
+  decode(b[0], MAX_N, job.b, job.call.type);
+  float* const value = job.into->value.data();
+  if (!job.call.accumulate) std::fill_n(value, ROWS * n, 0.0f);
+  for (int column = 0; column < n; column += 8)
+    for (int first = 0; first < ROWS; first += 8) {  // 8 rows fit in the registers
+      Row sum[8];
+      for (int r = 0; r < 8; ++r)
+        std::memcpy(&sum[r], value + (first + r) * n + column, sizeof(Row));
+      for (int k = 0; k < k_count; ++k) {
+        Row row;
+        std::memcpy(&row, &b[k][column], sizeof(Row));
+        for (int r = 0; r < 8; ++r) sum[r] += a[k][first + r] * row;
+      }
+      for (int r = 0; r < 8; ++r)
+        std::memcpy(value + (first + r) * n + column, &sum[r], sizeof(Row));
+    }
+}
+
+// ------------------------------------------------------------------------------------------------
+
+namespace {
+
+struct WgmmaOperands {
+  const WgmmaCall* call;
+  float* d;
+};
+
+constexpr uint32_t FULL_WARP = 0xffffffff;
+
+const Collectives::Op WGMMA{
+    "wgmma.mma_async", [](const Collectives::Arrival (&lanes)[WARP], uint32_t) {
+      float* d[WARP];
+      const auto& call = *static_cast<WgmmaOperands*>(lanes[0].operands)->call;
+      for (int l = 0; l < WARP; ++l) {
+        const auto& o = *static_cast<WgmmaOperands*>(lanes[l].operands);
+        d[l] = o.d;
+        if (o.call->a != call.a || o.call->b != call.b || o.call->accumulate != call.accumulate)
+          caller("wgmma.mma_async", lanes[l].where).fail("the lanes of a warp disagree");
+      }
+      Block& block = *this_thread.block;
+      block.wgmma.issue(caller("wgmma.mma_async", lanes[0].where), call, d,
+                        block.cluster->schedule() == AsyncSchedule::lazy_copies);
+    }};
+
+const Collectives::Op WGMMA_WAIT{
+    "wgmma.wait_group", [](const Collectives::Arrival (&lanes)[WARP], uint32_t) {
+      this_thread.block->wgmma.wait(caller("wgmma.wait_group", lanes[0].where),
+                                    *static_cast<int*>(lanes[0].operands));
+    }};
+
+}  // namespace
+
+uint32_t runtime::tile_address(const void* p, Where where) {
+  const Caller c = caller("a wgmma descriptor", where);
+  const SharedMemory& shared = c.block->shared;
+  if (!shared.in_dynamic(p, CHUNK)) c.fail("{} is not in dynamic shared memory", p);
+  if (reinterpret_cast<uintptr_t>(p) % CHUNK != 0) c.fail("{} is not 16-byte aligned", p);
+  return static_cast<uint32_t>(shared.dynamic_offset(p));
+}
+
+// Fence and commit are the warp's: its first lane's count.
+void runtime::wgmma_fence(Where) {
+  Block& block = current_block("wgmma.fence");
+  if (block.scheduler.lane() == 0) block.wgmma.fence(block.scheduler.warp());
+}
+
+void runtime::wgmma_commit(Where) {
+  Block& block = current_block("wgmma.commit_group");
+  if (block.scheduler.lane() == 0) block.wgmma.commit(block.scheduler.warp());
+}
+
+void runtime::wgmma(const WgmmaCall& call, float* d, Where where) {
+  WgmmaOperands o{&call, d};
+  join_collective(WGMMA, FULL_WARP, where, &o);
+}
+
+void runtime::wgmma_wait(int pending, Where where) {
+  join_collective(WGMMA_WAIT, FULL_WARP, where, &pending);
+}
+
+}  // namespace gemm::sim

@@ -1,0 +1,85 @@
+// wgmma, warp by warp: each computes its 16 rows of the tile. The accumulators are the kernel's
+// arrays; from the first wgmma into them until the wait that covers the last one they hold a
+// pattern, so that a kernel that reads them too early gets NaN and one that writes them is found
+// out. With the eager schedule of copies the operands are read at the wait, with the lazy one at
+// once: whichever of the two is late finds a wait or a release in the wrong place.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/caller.h"
+#include "sim/collectives.h"
+#include "sim/hopper.h"
+#include "sim/scheduler.h"
+
+namespace gemm::sim {
+
+// An operand as its descriptor says: `rows` (along M or N) x K.
+struct WgmmaOperand {
+  WgmmaOperand(const Caller& caller, const char* shared, size_t shared_bytes, uint64_t descriptor,
+               bool mn_major, int first_row, int rows);
+
+  // Calls f(chunk, i) for each of its 16-byte chunks; f tells whether to go on.
+  template <class F>
+  bool each_chunk(F&& f) const;
+
+  bool mn_major;
+  std::vector<const char*> chunks;  // K-major: [row][2]; MN-major: [k][row / 8]
+  const char *begin, *end;          // around all
+};
+
+class Wgmma {
+ public:
+  void reset() { warps_.clear(); }
+  void fence(int warp) { ++warps_[warp].fences; }
+  void issue(const Caller& caller, const WgmmaCall& call, float* const (&d)[WARP], bool at_once);
+  void commit(int warp);
+  void wait(const Caller& caller, int pending);
+  // Throws when a wgmma without a wait reads any of these bytes.
+  void check_read(const Caller& caller, const void* p, size_t bytes) const;
+  // Throws when this warp, whose first thread ends, has wgmma in flight.
+  void check_end(int warp) const;
+  // Throws when the warps of a warpgroup have not issued the same number; at the block's end.
+  void check_warpgroups(int warps) const;
+
+ private:
+  // The registers of a warp that hold 16 x n values, while wgmma own them.
+  struct Accumulators {
+    float* d[WARP];
+    int n = 0;
+    int in_flight = 0;         // wgmma into them
+    std::vector<float> value;  // [16][n]
+    void save();
+    void restore() const;
+    void hide() const;
+    bool hidden() const;
+  };
+  struct Job {
+    Caller caller;
+    WgmmaCall call;
+    WgmmaOperand a, b;
+    std::shared_ptr<Accumulators> into;
+    bool done;
+  };
+  struct Warp {
+    std::deque<Job> jobs;       // oldest first
+    std::deque<size_t> groups;  // how many jobs each has
+    size_t open = 0;            // in the group that is not committed
+    int64_t issued = 0;
+    int64_t fences = 0;
+    std::unordered_map<const float*, std::shared_ptr<Accumulators>> owned;  // by lane 0's
+    std::unordered_map<const float*, int64_t> retired;  // at which count of fences
+  };
+
+  static void multiply(const Job& job);
+  void retire(const Caller& caller, Warp& warp);
+
+  std::unordered_map<int, Warp> warps_;
+};
+
+}  // namespace gemm::sim
