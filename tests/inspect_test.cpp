@@ -11,6 +11,7 @@
 #include "harness/inspection_report.h"
 #include "harness/verify.h"
 #include "planted/planted.h"
+#include "print.h"
 #include "sim/races.h"
 #include "sim/warp_request.h"
 
@@ -18,7 +19,6 @@ namespace gemm {
 
 // What GoogleTest prints for a test's parameter.
 void PrintTo(const Rung* rung, std::ostream* out) { *out << rung->name; }
-void PrintTo(const Rung& rung, std::ostream* out) { *out << rung.name; }
 void PrintTo(const Planted& planted, std::ostream* out) { *out << planted.rung.name; }
 
 namespace {

@@ -4,11 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "harness/verify.h"
+#include "print.h"
 
 namespace gemm {
-
-// What GoogleTest prints for a test's parameter.
-void PrintTo(const Rung& rung, std::ostream* out) { *out << rung.name; }
 
 namespace {
 

@@ -2,18 +2,16 @@
 #include <gtest/gtest.h>
 
 #include "harness/verify.h"
+#include "print.h"
 
 namespace gemm {
 
-// What GoogleTest prints for a test's parameter.
-void PrintTo(const Rung* rung, std::ostream* out) { *out << rung->name; }
-
 namespace {
 
-class RungTest : public testing::TestWithParam<const Rung*> {
+class RungTest : public testing::TestWithParam<Rung> {
  protected:
   void SetUp() override {
-    if (GetParam()->backend == Backend::sim) {
+    if (GetParam().backend == Backend::sim) {
       device_ = make_sim_device();
     } else {
       std::string why;
@@ -21,18 +19,18 @@ class RungTest : public testing::TestWithParam<const Rung*> {
       if (device_ == nullptr) GTEST_SKIP() << "no GPU: " << why;
     }
     Problem any;
-    if (const std::string why = unmet_need(*GetParam(), any, *device_); !why.empty())
+    if (const std::string why = unmet_need(GetParam(), any, *device_); !why.empty())
       GTEST_SKIP() << why;
   }
 
   // Verifies at M x N x K, with ld > columns and without.
   void expect_right(Problem p) {
-    p.dtype = GetParam()->dtype;
+    p.dtype = GetParam().dtype;
     for (const int pad : {0, 1, 16}) {
       p.ld_pad = pad;
       Verifier verifier(*device_, p);
-      EXPECT_EQ(verifier.verify(*GetParam()), "")
-          << GetParam()->name << " " << to_string(p.dtype) << " " << shape_name(p) << " "
+      EXPECT_EQ(verifier.verify(GetParam()), "")
+          << GetParam().name << " " << to_string(p.dtype) << " " << shape_name(p) << " "
           << ops_name(p) << " alpha " << p.alpha << " beta " << p.beta << " ld_pad " << p.ld_pad
           << " misalign " << p.misalign;
     }
@@ -99,16 +97,22 @@ TEST_P(TransposedTest, AllFour) {
     }
 }
 
-std::string test_name(const testing::TestParamInfo<const Rung*>& info) {
-  return info.param->name + "_" + to_string(info.param->dtype);
+std::string test_name(const testing::TestParamInfo<Rung>& info) {
+  return info.param.name + "_" + to_string(info.param.dtype);
 }
-std::vector<const Rung*> transposing(Backend backend) {
-  std::vector<const Rung*> found = rungs(backend);
-  std::erase_if(found, [](const Rung* r) { return !r->needs.transposed; });
+// Copies of a backend's rungs, which GoogleTest can name.
+std::vector<Rung> all(Backend backend) {
+  std::vector<Rung> copies;
+  for (const Rung* r : rungs(backend)) copies.push_back(*r);
+  return copies;
+}
+std::vector<Rung> transposing(Backend backend) {
+  std::vector<Rung> found = all(backend);
+  std::erase_if(found, [](const Rung& r) { return !r.needs.transposed; });
   return found;
 }
-INSTANTIATE_TEST_SUITE_P(Sim, RungTest, testing::ValuesIn(rungs(Backend::sim)), test_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, RungTest, testing::ValuesIn(rungs(Backend::gpu)), test_name);
+INSTANTIATE_TEST_SUITE_P(Sim, RungTest, testing::ValuesIn(all(Backend::sim)), test_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, RungTest, testing::ValuesIn(all(Backend::gpu)), test_name);
 INSTANTIATE_TEST_SUITE_P(Sim, TransposedTest, testing::ValuesIn(transposing(Backend::sim)),
                          test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, TransposedTest, testing::ValuesIn(transposing(Backend::gpu)),
