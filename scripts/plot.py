@@ -5,8 +5,14 @@
   plots/ladder_f32.svg  plots/ladder_f16.svg   % of cuBLAS at 4096, with the gain of each step
 
 for the reference GPU; those of any other GPU lie beside its results. A size that a rung has no
-measurement for breaks its line and is marked below the axis. The same results give the same bytes.
---check writes nothing and fails when a figure is stale.
+measurement for breaks its line and is marked below the axis. And from what the simulator saw, which
+scripts/simulate.py writes (drawn by pictures.py):
+
+  plots/banks_*.svg    where a warp's lanes meet in the banks of shared memory
+  plots/sectors_*.svg  what they use of the sectors of global memory that they touch
+  plots/swizzle.svg    how the swizzles spread a tile's columns over the banks
+
+The same results give the same bytes. --check writes nothing and fails when a figure is stale.
 """
 
 from __future__ import annotations
@@ -27,6 +33,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 import ladder
+import pictures
 from ladder import REFERENCE_SHAPE, ROOT, BadInput, Point, Results, Rung, Shape, fail
 
 STYLE = {
@@ -290,6 +297,8 @@ def figures(root: Path) -> dict[Path, Optional[bytes]]:
             for figure in FIGURE_DTYPES:
                 drawn = draw(results, rungs, figure) if results else None
                 wanted[folder / f"{name}_{figure}.svg"] = svg(drawn) if drawn else None
+    for path, drawn in pictures.figures(root, rungs).items():
+        wanted[path] = svg(drawn) if drawn else None
     return wanted
 
 

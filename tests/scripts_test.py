@@ -10,6 +10,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Optional
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "scripts"
@@ -17,6 +18,7 @@ sys.path.insert(0, str(SCRIPTS))
 
 import ladder  # noqa: E402
 import ladder_diff  # noqa: E402
+import simulate  # noqa: E402
 
 KERNEL = """\
 // {id} {word}: made up.
@@ -347,6 +349,97 @@ class Plot(Fixture):
         stray = self.root / "plots/tflops_f32.svg"
         stray.write_text("<svg/>")
         self.assertIn("no results to draw it from", self.script("plot.py", "--check", status=1))
+
+
+def request(access: str, memory: str, width: int, offsets: list[Optional[int]], **costs) -> dict:
+    space = "shared" if memory.startswith("s") else "global"
+    known = {"access": access, "memory": memory, "space": space, "width": width}
+    return {**known, **costs, "offsets": offsets}
+
+
+class Pictures(Fixture):
+    """Made-up requests: sA's lanes 128 bytes apart, a lane out; A's 4 bytes apart, C's all alike."""
+
+    FIGURES = ("banks_v05_v06_v07", "sectors_v01u_v01_v05", "swizzle")
+
+    def setUp(self) -> None:
+        super().setUp()
+        for name in ("v05_fifth", "v06_sixth", "v07_seventh"):
+            self.kernel(name, "v1", 1, "f32(launch<float>)")
+        shutil.copy(self.root / "kernels/v01_first.cu", self.root / "kernels/v01u_variant.cu")
+        (self.root / "plots/results/simulator").mkdir()
+        far, near = [128 * lane for lane in range(31)] + [None], [4 * lane for lane in range(32)]
+        waves = {"wavefronts": 31, "ideal_wavefronts": 1, "wavefront_of_lane": [*range(31), None]}
+        free = {"wavefronts": 1, "ideal_wavefronts": 1, "wavefront_of_lane": [0] * 32}
+        self.requests = [
+            request("load", "sA", 4, far, **waves),
+            request("load", "sB", 4, near, **free),
+            request("store", "sA", 4, near, **free),
+            request("load", "A", 4, near, sectors=4, ideal_sectors=4),
+            request("load", "B", 4, [32 * lane for lane in range(32)], sectors=32, ideal_sectors=4),
+            request("store", "C", 4, [-64] * 32, sectors=1, ideal_sectors=1),
+        ]
+        tile = {"row_bytes": 32, "offsets": [[32 * row + 16, 32 * row] for row in range(8)]}
+        plain = {**tile, "swizzle": 0, "wavefronts_of_column": [2, 2]}
+        swizzled = {**tile, "swizzle": 32, "wavefronts_of_column": [1, 1]}
+        self.simulated({"chunk": 16, "tiles": [plain, swizzled]}, "swizzles")
+        self.simulate()
+
+    def simulated(self, data: object, name: str) -> None:
+        path = self.root / "plots/results/simulator" / f"{name}.json"
+        path.write_text(json.dumps(data))
+
+    def simulate(self) -> None:
+        names = ("v01_first", "v01u_variant", "v05_fifth", "v06_sixth", "v07_seventh")
+        warps = [{"name": f"{n}/f32/nn/8x8x8", "requests": self.requests} for n in names]
+        self.simulated({"warps": warps}, "warp_requests")
+
+    def figure(self, name: str) -> str:
+        return (self.root / "plots" / f"{name}.svg").read_text()
+
+    def test_same_data_same_bytes(self) -> None:
+        told = self.script("plot.py", "--check", status=1)
+        for name in self.FIGURES:
+            self.assertIn(f"plots/{name}.svg: missing", told)
+        self.script("plot.py")
+        first = [self.figure(name) for name in self.FIGURES]
+        for name in self.FIGURES:
+            (self.root / "plots" / f"{name}.svg").unlink()
+        self.script("plot.py")
+        self.assertEqual(first, [self.figure(name) for name in self.FIGURES])
+        self.assertEqual(self.script("plot.py", "--check"), "")
+
+    def test_check_sees_other_data(self) -> None:
+        self.script("plot.py")
+        self.requests[0]["wavefront_of_lane"][1] = 0
+        self.simulate()
+        told = self.script("plot.py", "--check", status=1)
+        self.assertIn("plots/banks_v05_v06_v07.svg: stale", told)
+        self.assertNotIn("sectors", told)
+
+    def test_figures_say_what_was_counted(self) -> None:
+        self.script("plot.py")
+        for wanted in ("v6 sixth", "4 bytes a lane: 31 wavefronts, 31-way", "1 wavefront, no conflict"):
+            self.assertIn(wanted, self.figure("banks_v05_v06_v07"))
+        for wanted in ("4 sectors, 100 %", "32 sectors, 12.5 %", "1 sector, 12.5 %"):
+            self.assertIn(wanted, self.figure("sectors_v01u_v01_v05"))
+        for wanted in ("rows of 32 bytes, plain: 2 wavefronts", "32-byte swizzle: 1 wavefront"):
+            self.assertIn(wanted, self.figure("swizzle"))
+
+    def test_bad_data(self) -> None:
+        self.requests[3]["sectors"] = 5
+        self.simulate()
+        self.assertIn("4 sectors where 5 were counted", self.script("plot.py", status=2))
+        del self.requests[0]
+        self.simulate()
+        self.assertIn("no load of sA by v5", self.script("plot.py", status=2))
+        self.simulated({"warps": [{}]}, "warp_requests")
+        self.assertIn("not gemm_bench's requests", self.script("plot.py", status=2))
+
+    def test_written_json_reads_back(self) -> None:
+        for data in ({"warps": [{"a": [1, None], "b": [{"c": 2}, {"d": []}]}, {}], "e": 3}, {}, [1]):
+            self.assertEqual(json.loads(simulate.written(data)), data)
+        self.assertIn('    {"a": [1, null]},', simulate.written({"x": [{"a": [1, None]}, {}]}))
 
 
 class NewRung(Fixture):
