@@ -2,8 +2,10 @@
 """Writes what the simulator knows and figures show, the same bytes on every machine:
 
   plots/results/simulator/warp_requests.json  the first requests of one warp, lane by lane
+  plots/results/simulator/swizzles.json       where the swizzles put the chunks of a tile
 
-Asks gemm_bench ($GEMM_BENCH, or ./gemm_bench). --check writes nothing and fails when a file is stale. Then draw: scripts/plot.py.
+Asks gemm_bench ($GEMM_BENCH, or ./gemm_bench) and swizzle_table beside it. --check writes nothing
+and fails when a file is stale. Then draw: scripts/plot.py.
 """
 
 from __future__ import annotations
@@ -52,6 +54,10 @@ def warp_requests(bench: Path) -> str:
     return written({"warps": warps})
 
 
+def swizzles(bench: Path) -> str:
+    return written(json.loads(run(bench.resolve().parent / "swizzle_table")))
+
+
 def written(data: Any, indent: str = "") -> str:
     """JSON with a line for every object or list that holds no objects."""
     inner = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
@@ -81,7 +87,7 @@ def main() -> None:
 
     root, stale = args.root.resolve(), False
     bench = Path(os.environ.get("GEMM_BENCH") or ROOT / "gemm_bench")
-    for path, wanted in ((REQUESTS, warp_requests(bench)),):
+    for path, wanted in ((REQUESTS, warp_requests(bench)), (SWIZZLES, swizzles(bench))):
         file = root / path
         if file.exists() and file.read_text(encoding="utf-8") == wanted:
             continue
