@@ -1,6 +1,7 @@
 #include "sim/async_proxy.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "sim/block.h"
@@ -10,7 +11,9 @@ namespace gemm::sim {
 
 // As the block found it.
 void AsyncProxy::begin(const SharedMemory& shared) {
-  if (seen_.size() != shared.dynamic_size()) seen_.assign(shared.dynamic_size(), '\xff');
+  if (seen_.size() == shared.dynamic_size()) return;
+  seen_.assign(shared.dynamic_size(), '\xff');
+  landed_.assign(shared.dynamic_size() / 16 + 1, false);
 }
 
 void AsyncProxy::fence(const SharedMemory& shared, std::source_location where) {
@@ -21,7 +24,9 @@ void AsyncProxy::fence(const SharedMemory& shared, std::source_location where) {
 
 void AsyncProxy::wrote(const SharedMemory& shared, const void* p, size_t bytes) {
   begin(shared);
-  std::memcpy(seen_.data() + shared.dynamic_offset(p), p, bytes);
+  const size_t offset = shared.dynamic_offset(p);
+  std::memcpy(seen_.data() + offset, p, bytes);
+  std::fill_n(landed_.begin() + offset / 16, bytes / 16, true);
 }
 
 void AsyncProxy::check_read(const Caller& caller, const SharedMemory& shared, const void* p,
@@ -37,6 +42,20 @@ void AsyncProxy::check_read(const Caller& caller, const SharedMemory& shared, co
       offset + first,
       last_fence_ ? fmt::format("the last fence.proxy.async ({})", place(*last_fence_))
                   : "the block began, and nobody has called fence.proxy.async");
+}
+
+void AsyncProxy::check_written(const Caller& caller, const SharedMemory& shared, const void* p) {
+  begin(shared);
+  static constexpr auto FRESH = [] {
+    std::array<char, 16> a;
+    a.fill('\xff');
+    return a;
+  }();
+  const size_t offset = shared.dynamic_offset(p);
+  if (std::memcmp(p, FRESH.data(), FRESH.size()) == 0 && !landed_[offset / 16])
+    caller.fail(
+        "reads dynamic shared memory + {}, which nobody has written yet: is a wait missing?",
+        offset);
 }
 
 // ------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ class AsyncProxy {
  public:
   void reset() {
     seen_.clear();
+    landed_.clear();
     last_fence_.reset();
   }
   void fence(const SharedMemory& shared, std::source_location where);
@@ -27,11 +28,15 @@ class AsyncProxy {
   void wrote(const SharedMemory& shared, const void* p, size_t bytes);
   // Throws when the proxy may see something else there than there is.
   void check_read(const Caller& caller, const SharedMemory& shared, const void* p, size_t bytes);
+  // Throws when nobody has written the 16 bytes at `p` since the block began, as far as can be told:
+  // they are still what fresh shared memory is filled with, and not by TMA.
+  void check_written(const Caller& caller, const SharedMemory& shared, const void* p);
 
  private:
   void begin(const SharedMemory& shared);
 
-  std::vector<char> seen_;  // empty: nothing was fenced or copied yet
+  std::vector<char> seen_;    // empty: nothing was fenced or copied yet
+  std::vector<bool> landed_;  // by 16 bytes: TMA has written them
   std::optional<std::source_location> last_fence_;
 };
 

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <unordered_map>
+#include <map>
 #include <vector>
 
 #include "sim/caller.h"
@@ -85,7 +85,7 @@ class BulkStores {
     std::deque<size_t> groups;  // how many stores each has
     size_t open = 0;            // in the group that is not committed
   };
-  std::unordered_map<int, Queue> queues_;  // by thread
+  std::map<int, Queue> queues_;  // by thread
 };
 
 }  // namespace gemm::sim

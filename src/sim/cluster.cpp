@@ -122,12 +122,16 @@ void Cluster::run(const Work& work, int64_t first, const std::function<void(Bloc
 }
 
 void Cluster::fail_deadlock() {
+  std::string all;
+  int64_t first = -1;
   for (int rank = 0; rank < size_; ++rank) {
     const Block& b = *blocks_[rank];
-    if (const std::string why = b.scheduler.why_starved(); !why.empty())
-      throw Failure(b.index, why);
+    const std::string waiting = b.scheduler.who_waits();
+    if (waiting.empty()) continue;
+    all += first < 0 ? waiting : fmt::format("; in block {}, {}", b.index, waiting);
+    if (first < 0) first = b.index;
   }
-  fail("deadlock");
+  throw Failure(first, "deadlock: " + all);
 }
 
 Block& Cluster::peer(const Caller& caller, uint32_t rank) {

@@ -182,16 +182,25 @@ int Scheduler::first_starved() const {
   return NONE;
 }
 
-std::string Scheduler::why_starved() const {
-  const int first = first_starved();
-  if (first == NONE) return "";
-  const Wait& wait = *waits_[first];
-  int others = -1;
-  for (int t = 0; t < threads_; ++t)
-    others += state_[t] == State::started && same_place(waits_[t]->where, wait.where);
-  return fmt::format("deadlock: {}{} at {} ({}) {}", name(first),
-                     others == 0 ? " waits" : fmt::format(" and {} more wait", others), wait.what,
-                     place(wait.where), wait.missing(wait.object));
+std::string Scheduler::who_waits() const {
+  std::string all;
+  for (int t = 0; t < threads_; ++t) {
+    if (state_[t] != State::started) continue;
+    const Wait& wait = *waits_[t];
+    const auto joins = [&](int u) {
+      return state_[u] == State::started && waits_[u]->object == wait.object &&
+             same_place(waits_[u]->where, wait.where);
+    };
+    int first = 0, others = -1;
+    while (!joins(first)) ++first;
+    if (first != t) continue;  // told before
+    for (int u = t; u < threads_; ++u) others += joins(u);
+    all += fmt::format("{}{}{} at {} ({})", all.empty() ? "" : "; ", name(t),
+                       others == 0 ? " waits" : fmt::format(" and {} more wait", others), wait.what,
+                       place(wait.where));
+    if (wait.missing != nullptr) all += " " + wait.missing(wait.object);
+  }
+  return all;
 }
 void Scheduler::fail_divergent() const { throw Error(divergence()); }
 

@@ -61,7 +61,9 @@ void ClusterBarrier::arrive(const Caller& caller, int rank) {
   state = State::arrived;
   ++arrived_;
   if (this_thread.tracer != nullptr) this_thread.tracer->sync_release(this);
-  complete();
+  // Which block goes on first is for the schedules to vary, too.
+  if (complete() && this_thread.block->cluster->schedule() == AsyncSchedule::eager_copies)
+    schedulers_[rank]->yield_block();
 }
 
 void ClusterBarrier::wait(const Caller& caller, int rank) {

@@ -102,6 +102,7 @@ void Wgmma::issue(const Caller& caller, const WgmmaCall& call, float* const (&d)
     for (const char* chunk : o->chunks) {
       block.cluster->loads().check_landed(caller, block, chunk, CHUNK);
       block.proxy.check_read(caller, block.shared, chunk, CHUNK);
+      block.proxy.check_written(caller, block.shared, chunk);
     }
 
   auto& into = warp.owned[d[0]];

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -79,7 +80,7 @@ class Wgmma {
   static void multiply(const Job& job);
   void retire(const Caller& caller, Warp& warp);
 
-  std::unordered_map<int, Warp> warps_;
+  std::map<int, Warp> warps_;
 };
 
 }  // namespace gemm::sim

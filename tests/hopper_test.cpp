@@ -1,0 +1,132 @@
+// Each feature of sm_90 in the simulator, under both schedules of its asynchronous copies, and on
+// the GPU: against what the kernel should compute, and against each other, bit for bit. And mistakes
+// in the use of these features, which the simulator must name.
+#include "hopper.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <memory>
+
+#ifdef HOPPER_ON_GPU
+#include "harness/gpu/cuda_check.h"
+#include "harness/gpu/gpu_device.h"
+#endif
+
+namespace gemm::hopper {
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const Planted& p, std::ostream* out) { *out << p.name; }
+
+namespace {
+
+using sim::AsyncSchedule;
+
+// Launches by the other schedule than the default one.
+struct Schedule {
+  explicit Schedule(AsyncSchedule s) { sim::set_async_schedule(s); }
+  ~Schedule() { sim::set_async_schedule(AsyncSchedule::lazy_copies); }
+};
+
+// "wrong from byte 12 on: 3 instead of 7"; empty when equal.
+std::string difference(const Bytes& got, const Bytes& want) {
+  for (size_t i = 0; i < want.size(); ++i)
+    if (got[i] != want[i])
+      return "wrong from byte " + std::to_string(i) + " of " + std::to_string(want.size()) +
+             " on: " + std::to_string(got[i]) + " instead of " + std::to_string(want[i]);
+  return "";
+}
+
+template <class Run>
+Bytes simulate(const Bytes& in, size_t out_bytes, const Run& run) {
+  // As cudaMalloc aligns.
+  const auto aligned = [](size_t bytes) {
+    return std::unique_ptr<void, decltype(&std::free)>(
+        std::aligned_alloc(256, (bytes + 255) / 256 * 256), &std::free);
+  };
+  const auto from = aligned(in.size()), to = aligned(out_bytes);
+  std::memcpy(from.get(), in.data(), in.size());
+  std::memset(to.get(), UNWRITTEN, out_bytes);
+  run(from.get(), to.get());
+  const auto* bytes = static_cast<const uint8_t*>(to.get());
+  return Bytes(bytes, bytes + out_bytes);
+}
+
+class HopperSim : public testing::TestWithParam<Case> {};
+
+TEST_P(HopperSim, LazyCopies) {
+  const Case& c = GetParam();
+  EXPECT_EQ(difference(simulate(c.in, c.expected.size(), c.run), c.expected), "");
+}
+
+TEST_P(HopperSim, EagerCopies) {
+  const Schedule schedule(AsyncSchedule::eager_copies);
+  const Case& c = GetParam();
+  EXPECT_EQ(difference(simulate(c.in, c.expected.size(), c.run), c.expected), "");
+}
+
+#ifdef HOPPER_ON_GPU
+class HopperGpu : public testing::TestWithParam<Case> {};
+
+TEST_P(HopperGpu, IsRightAndAgreesWithTheSimulator) {
+  std::string why;
+  const std::unique_ptr<Device> device = make_gpu_device(why);
+  if (device == nullptr) GTEST_SKIP() << "no GPU: " << why;
+  if (device->sm() != 90) GTEST_SKIP() << device->name() << " is no sm_90";
+  const Case& c = GetParam();
+  const DeviceMemory in(*device, c.in.size()), out(*device, c.expected.size());
+  GEMM_CUDA(cudaMemcpy(in.as<void>(), c.in.data(), c.in.size(), cudaMemcpyHostToDevice));
+  GEMM_CUDA(cudaMemset(out.as<void>(), UNWRITTEN, c.expected.size()));
+  c.run(in.as<void>(), out.as<void>());
+  GEMM_CUDA(cudaGetLastError());
+  GEMM_CUDA(cudaDeviceSynchronize());
+  Bytes got(c.expected.size());
+  device->download(got.data(), out.as<void>(), got.size());
+  EXPECT_EQ(difference(got, c.expected), "");
+  for (const Case& simulated : sim_cases()) {
+    if (simulated.name != c.name) continue;
+    EXPECT_EQ(difference(got, simulate(c.in, c.expected.size(), simulated.run)), "");
+  }
+}
+#endif
+
+// ------------------------------------------------------------------------------------------------
+
+class HopperPlanted : public testing::TestWithParam<Planted> {};
+
+TEST_P(HopperPlanted, IsCaughtAndNamed) {
+  const Planted& p = GetParam();
+  if (!p.bug) {
+    for (const AsyncSchedule s : {AsyncSchedule::lazy_copies, AsyncSchedule::eager_copies}) {
+      const Schedule schedule(s);
+      EXPECT_EQ(difference(simulate(p.in, p.expected.size(), p.run), p.expected), "");
+    }
+    return;
+  }
+  const Schedule schedule(p.schedule);
+  try {
+    simulate(p.in, p.expected.size(), p.run);
+    ADD_FAILURE() << p.name << " was not caught";
+  } catch (const sim::Error& e) {
+    std::cout << p.name << ": " << e.what() << "\n";
+    for (const std::string& part : p.message) EXPECT_THAT(e.what(), testing::HasSubstr(part));
+  }
+}
+
+const auto named = [](const auto& info) {
+  std::string name = info.param.name;
+  for (char& c : name)
+    if (c == '-') c = 'm';
+  return name;
+};
+INSTANTIATE_TEST_SUITE_P(Sim, HopperSim, testing::ValuesIn(sim_cases()), named);
+INSTANTIATE_TEST_SUITE_P(Sim, HopperPlanted, testing::ValuesIn(planted()), named);
+#ifdef HOPPER_ON_GPU
+INSTANTIATE_TEST_SUITE_P(Gpu, HopperGpu, testing::ValuesIn(gpu_cases()), named);
+#endif
+
+}  // namespace
+}  // namespace gemm::hopper
