@@ -197,8 +197,8 @@ void expect_transposed_copies(const Inspection& i, DType d) {
   EXPECT_EQ(t.passes, copies * vec * (d == DType::f32 ? 1 : 2) + copies * 4);
 }
 
-// A step of k: 8 values of A, 8 of B, each value for all lanes at once, without conflicts. Stores of
-// C: 2 rows of 16 elements a request.
+// A step of k: 8 values of A, 8 of B, each value for all lanes at once, without conflicts. Stores
+// of C: 2 rows of 16 elements a request.
 TEST(Counters, BankConflicts) {
   for (const DType d : {DType::f32, DType::f16}) {
     const Inspection i = inspect("v6", d);
@@ -209,8 +209,8 @@ TEST(Counters, BankConflicts) {
   }
 }
 
-// The same values by 16-byte loads. A warp reads 16 groups of sB in a row, in 4 wavefronts, and 2 of
-// sA, in 2: all neighbours want the same one. C by 16-byte stores.
+// The same values by 16-byte loads. A warp reads 16 groups of sB in a row, in 4 wavefronts, and 2
+// of sA, in 2: all neighbours want the same one. C by 16-byte stores.
 TEST(Counters, OuterProduct) {
   for (const DType d : {DType::f32, DType::f16}) {
     const int vec = d == DType::f32 ? 4 : 8;

@@ -2,9 +2,9 @@
 // launch has a Tracer, which this_thread points to; the compiler's calls before every load and
 // store (tsan.cpp) and the runtime's functions report to it. It finds out what memory an access is
 // to, groups the accesses of a warp's lanes into requests, and hands both to the sinks:
-//   Races         every access to shared memory, and everything that synchronises   (races.h)
-//   GlobalMemory  every access to a matrix                                          (global_memory.h)
-//   the totals    every request of a warp                                           (here)
+//   Races         every access to shared memory, and everything that synchronises
+//   GlobalMemory  every access to a matrix
+//   the totals    every request of a warp (here)
 //   FirstRequest  the first request of each instruction of one warp, if it is watched  (here)
 //
 // A request is what the lanes of a warp do at one program counter, for the n-th time since they

@@ -25,9 +25,10 @@ enum class SharedAccess { load, store };
 // Passes through the shared memory's 32 banks of 4 bytes. Up to 4 bytes a lane, all 32 lanes are
 // served together; 8 bytes a lane, half a warp at a time; 16 bytes, a quarter. Loads of 8 and 16
 // bytes take two such phases in one when all neighbours (lanes l and l ^ 1), or all lanes l and
-// l ^ 2, want the same bytes. Within a phase each pass gives every bank one word, and lanes that want
-// the same word share it; so a phase takes as many passes as the busiest bank has different words.
-// The rule was measured on an H200 with bench/shared_patterns.cu, and a test holds it to the counts.
+// l ^ 2, want the same bytes. Within a phase each pass gives every bank one word, and lanes that
+// want the same word share it; so a phase takes as many passes as the busiest bank has different
+// words. The rule was measured on an H200 with bench/shared_patterns.cu; a test holds it to the
+// counts.
 // `of_lane[lane]`, unless null, is set to the pass that serves the lane, for those in r.lanes. The
 // order of passes is this function's own; the hardware's is not known.
 int wavefronts(const WarpRequest& r, SharedAccess access, uint8_t* of_lane = nullptr);
