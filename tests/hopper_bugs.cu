@@ -50,7 +50,7 @@ __global__ void ring(const __grid_constant__ TensorMap map_a,
   if (tid == 0)
     for (int s = 0; s < STAGES; ++s) {
       mbarrier_init(&full[s], 1);
-      mbarrier_init(&empty[s], 128);
+      mbarrier_init(&empty[s], 1);  // one thread tells for the warpgroup
     }
   if (tid == 0 && BUG != MISSING_INIT_FENCE) fence_mbarrier_init();
   __syncthreads();
@@ -75,11 +75,11 @@ __global__ void ring(const __grid_constant__ TensorMap map_a,
     if (BUG != MISSING_WGMMA_FENCE || i != 2) wgmma_fence();
     for (int k = 0; k < 4; ++k) wgmma<half, SIZE>(acc, a + 2 * k, b + 2 * k, true);
     wgmma_commit();
-    if (BUG == EARLY_RELEASE) mbarrier_arrive(&empty[s]);
+    if (BUG == EARLY_RELEASE && tid == 0) mbarrier_arrive(&empty[s]);
     if (BUG == ACCUMULATORS_WRITTEN && i == 3) acc[7] = 0;
     const bool last = i == SLICES - 1;
     if (BUG != MISSING_WGMMA_WAIT && !(BUG == MISSING_LAST_WGMMA_WAIT && last)) wgmma_wait<0>(acc);
-    if (BUG != EARLY_RELEASE && BUG != NEVER_RELEASED) mbarrier_arrive(&empty[s]);
+    if (BUG != EARLY_RELEASE && BUG != NEVER_RELEASED && tid == 0) mbarrier_arrive(&empty[s]);
   }
   const int warp = tid / 32, g = tid % 32 / 4, t = tid % 4;
   for (int i = 0; i < SIZE / 2; ++i)
@@ -204,7 +204,7 @@ std::vector<gemm::hopper::Planted> gemm::hopper::planted() {
       ring_with<NEVER_RELEASED>(
           "never_released", {"deadlock: thread 0 (warp 0, lane 0) and 127 more wait", full_wait,
                              "thread 128 (warp 4, lane 0) waits", empty_wait, "phase 0 (parity 0)",
-                             "lacks 128 of 128 arrivals"}),
+                             "lacks 1 of 1 arrivals"}),
       ring_with<TOO_MANY_BYTES>("too_many_bytes", {"deadlock: thread 0 (warp 0, lane 0)", full_wait,
                                                    "16 bytes of those announced"}),
       ring_with<MISSING_WGMMA_WAIT>("missing_wgmma_wait",
@@ -216,7 +216,8 @@ std::vector<gemm::hopper::Planted> gemm::hopper::planted() {
           "accumulators_written", {mma_wait, mma, "accumulators", "were written before this wait"}),
       ring_with<MISSING_INIT_FENCE>("missing_init_fence", {load, "no fence.mbarrier_init"}),
       ring_with<HALF_A_WARPGROUP>("half_a_warpgroup",
-                                  {"deadlock: thread 0", empty_wait, "lacks 64 of 128 arrivals"}),
+                                  {"deadlock: thread 0 (warp 0, lane 0) and 63 more wait", mma_wait,
+                                   "of which 64 of 128 threads have come"}),
       store_with<MISSING_PROXY_FENCE>(
           "missing_proxy_fence",
           {stored, "fence.proxy.async is missing",

@@ -88,6 +88,8 @@ void Wgmma::issue(const Caller& caller, const WgmmaCall& call, float* const (&d)
                   bool at_once) {
   Block& block = *this_thread.block;
   const int w = caller.thread / WARP;
+  if ((w / WARPS + 1) * WARPS * WARP > block.scheduler.threads())
+    caller.fail("warpgroup {} has fewer than {} threads", w / WARPS, WARPS * WARP);
   Warp& warp = warps_[w];
   const char* shared = static_cast<const char*>(block.shared.dynamic());
   const size_t shared_bytes = block.shared.dynamic_size();
@@ -139,10 +141,32 @@ void Wgmma::commit(int warp) {
   w.open = 0;
 }
 
+std::string Wgmma::missing(const void* gathering) {
+  const auto& g = *static_cast<const Gathering*>(gathering);
+  return fmt::format("for warpgroup {}, of which {} of {} threads have come", g.warpgroup,
+                     g.arrived, WARPS * WARP);
+}
+
 void Wgmma::wait(const Caller& caller, int pending) {
-  Warp& w = warps_[caller.thread / WARP];
-  for (; w.groups.size() > static_cast<size_t>(pending); w.groups.pop_front())
-    for (size_t i = 0; i < w.groups.front(); ++i) retire(caller, w);
+  const int warpgroup = caller.thread / (WARPS * WARP);
+  Gathering& g = gatherings_[warpgroup];
+  if (g.arrived == 0) g = {warpgroup, 0, pending, caller.where};
+  if (g.pending != pending || !same_place(g.where, caller.where))
+    caller.fail("the threads of warpgroup {} disagree: others wait at {}", warpgroup,
+                place(g.where));
+  Scheduler& scheduler = this_thread.block->scheduler;
+  if (++g.arrived < WARPS * WARP)
+    return scheduler.suspend({caller.what, caller.where, 0, missing, &g});
+  g.arrived = 0;
+  const int first = warpgroup * WARPS * WARP;
+  for (int w = first / WARP; w < first / WARP + WARPS; ++w) {
+    Warp& warp = warps_[w];
+    for (; warp.groups.size() > static_cast<size_t>(pending); warp.groups.pop_front())
+      for (size_t i = 0; i < warp.groups.front(); ++i) retire(caller, warp);
+  }
+  for (int t = first; t < first + WARPS * WARP; ++t)
+    if (t != caller.thread) scheduler.wake(t);
+  scheduler.yield_to(first);
 }
 
 void Wgmma::retire(const Caller& caller, Warp& warp) {
@@ -278,12 +302,6 @@ const Collectives::Op WGMMA{
                         block.cluster->schedule() == AsyncSchedule::lazy_copies);
     }};
 
-const Collectives::Op WGMMA_WAIT{
-    "wgmma.wait_group", [](const Collectives::Arrival (&lanes)[WARP], uint32_t) {
-      this_thread.block->wgmma.wait(caller("wgmma.wait_group", lanes[0].where),
-                                    *static_cast<int*>(lanes[0].operands));
-    }};
-
 }  // namespace
 
 uint32_t runtime::tile_address(const void* p, Where where) {
@@ -311,7 +329,8 @@ void runtime::wgmma(const WgmmaCall& call, float* d, Where where) {
 }
 
 void runtime::wgmma_wait(int pending, Where where) {
-  join_collective(WGMMA_WAIT, FULL_WARP, where, &pending);
+  const Caller c = caller("wgmma.wait_group", where);
+  this_thread.block->wgmma.wait(c, pending);
 }
 
 }  // namespace gemm::sim

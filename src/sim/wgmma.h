@@ -1,4 +1,6 @@
-// wgmma, warp by warp: each computes its 16 rows of the tile. The accumulators are the kernel's
+// wgmma, warp by warp: each computes its 16 rows of the tile. The four warps of a warpgroup meet at
+// the wait: the instructions are the warpgroup's, so that one thread may tell others that all four
+// have read their operands. The accumulators are the kernel's
 // arrays; from the first wgmma into them until the wait that covers the last one they hold a
 // pattern, so that a kernel that reads them too early gets NaN and one that writes them is found
 // out. With the eager schedule of copies the operands are read at the wait, with the lazy one at
@@ -10,6 +12,8 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <source_location>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -36,10 +40,14 @@ struct WgmmaOperand {
 
 class Wgmma {
  public:
-  void reset() { warps_.clear(); }
+  void reset() {
+    warps_.clear();
+    gatherings_.clear();
+  }
   void fence(int warp) { ++warps_[warp].fences; }
   void issue(const Caller& caller, const WgmmaCall& call, float* const (&d)[WARP], bool at_once);
   void commit(int warp);
+  // The running thread waits, with all others of its warpgroup.
   void wait(const Caller& caller, int pending);
   // Throws when a wgmma without a wait reads any of these bytes.
   void check_read(const Caller& caller, const void* p, size_t bytes) const;
@@ -77,10 +85,18 @@ class Wgmma {
     std::unordered_map<const float*, int64_t> retired;  // at which count of fences
   };
 
+  // Threads of a warpgroup at a wait.
+  struct Gathering {
+    int warpgroup = 0, arrived = 0, pending = 0;
+    std::source_location where;
+  };
+
   static void multiply(const Job& job);
+  static std::string missing(const void* gathering);
   void retire(const Caller& caller, Warp& warp);
 
   std::map<int, Warp> warps_;
+  std::map<int, Gathering> gatherings_;  // by warpgroup
 };
 
 }  // namespace gemm::sim
