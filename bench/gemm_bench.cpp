@@ -46,10 +46,11 @@ class Runner {
     o.skipped = unmet_need(*job.rung, job.problem, device_);
     if (!o.skipped.empty()) return o;
     prepare(job.problem);
+    sim::clear_last_launch();
     o.failure = verifier_->verify(*job.rung);
     if (!o.failure.empty()) return o;
     if (device_.backend() == Backend::sim) {
-      o.stats = job.rung->id == "v9" ? sim::LaunchStats{} : sim::last_launch();
+      o.stats = sim::last_launch();
     } else if (!options_.verify_only && flops(job.problem) > 0) {
       try {
         if (timed_ == nullptr)

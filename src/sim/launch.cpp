@@ -161,6 +161,11 @@ LaunchStats last_launch() {
   return stats_of_last_launch;
 }
 
+void clear_last_launch() {
+  std::lock_guard lock(launch_mutex);
+  stats_of_last_launch = {};
+}
+
 void set_threads(int n) {
   if (n < 0) fail("the simulator cannot run on {} OS threads", n);
   std::lock_guard lock(launch_mutex);

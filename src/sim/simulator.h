@@ -35,6 +35,8 @@ void set_async_schedule(AsyncSchedule schedule);
 
 // The last launch that succeeded, on any host thread.
 LaunchStats last_launch();
+// Makes last_launch() all zeros until the next launch, to tell whether a call launched anything.
+void clear_last_launch();
 
 // Spreads the blocks of later launches over `n` OS threads; 0, the default, means one a core.
 // Throws Error when n < 0. Results, counts and errors do not depend on it (except for the order of
