@@ -48,7 +48,7 @@ struct LaunchOptions {
 // (cudaGetLastError; exceptions in the simulator).
 template <class... Params, class... Args>
 void launch(void (*kernel)(Params...), int64_t grid, dim3 block, LaunchOptions options,
-            Stream stream, Args&&... args) {
+            Stream stream, Args... args) {
   if (grid == 0) return;
 #if GEMM_ON_GPU
   if (options.smem > 48 * 1024)
@@ -63,7 +63,7 @@ void launch(void (*kernel)(Params...), int64_t grid, dim3 block, LaunchOptions o
   cluster.val.clusterDim = {static_cast<unsigned>(options.cluster), 1, 1};
   config.attrs = &cluster;
   config.numAttrs = options.cluster > 1;
-  cudaLaunchKernelEx(&config, kernel, Params(std::forward<Args>(args))...);
+  cudaLaunchKernelEx(&config, kernel, Params(args)...);
 #else
   static_cast<void>(stream);
   sim::launch([&] { kernel(Params(args)...); }, {grid, block, options.smem, options.cluster});

@@ -22,7 +22,8 @@ struct Case {
 };
 
 std::vector<Case> sim_cases();
-std::vector<Case> gpu_cases();  // the same; only in builds with CUDA
+std::vector<Case> traced_cases();  // the same, every access seen
+std::vector<Case> gpu_cases();     // the same; only in builds with CUDA
 
 // A kernel of hopper_bugs.cu, with one mistake or none.
 struct Planted {

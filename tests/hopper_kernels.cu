@@ -558,6 +558,8 @@ std::vector<Case> all() {
 
 #if GEMM_ON_GPU
 std::vector<gemm::hopper::Case> gemm::hopper::gpu_cases() { return all(); }
+#elif defined(GEMM_SIM_TRACED)
+std::vector<gemm::hopper::Case> gemm::hopper::traced_cases() { return all(); }
 #else
 std::vector<gemm::hopper::Case> gemm::hopper::sim_cases() { return all(); }
 #endif

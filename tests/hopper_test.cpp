@@ -11,6 +11,9 @@
 #include <iostream>
 #include <memory>
 
+#include "sim/inspect.h"
+#include "tensor_map_check.h"
+
 #ifdef HOPPER_ON_GPU
 #include "harness/gpu/cuda_check.h"
 #include "harness/gpu/gpu_device.h"
@@ -68,6 +71,30 @@ TEST_P(HopperSim, EagerCopies) {
   EXPECT_EQ(difference(simulate(c.in, c.expected.size(), c.run), c.expected), "");
 }
 
+// The race and memory checks follow mbarriers, TMA and wgmma: they find nothing here.
+class HopperTraced : public testing::TestWithParam<Case> {};
+
+TEST_P(HopperTraced, RaisesNoFalseAlarm) {
+  const Case& c = GetParam();
+  for (const AsyncSchedule s : {AsyncSchedule::lazy_copies, AsyncSchedule::eager_copies}) {
+    const Schedule schedule(s);
+    const auto traced = [&](const void* in, void* out) {
+      const auto matrix = [](const char* name, const void* p, size_t bytes) {
+        sim::Matrix m{.name = name, .allocation = p, .allocation_bytes = bytes, .first = p};
+        m.rows = m.element = 1;
+        m.cols = m.ld = static_cast<int64_t>(bytes);
+        return m;
+      };
+      sim::TraceOptions options;
+      options.matrices = {matrix("in", in, c.in.size()), matrix("out", out, c.expected.size())};
+      options.matrices[1].writable = true;
+      for (const sim::Finding& f : sim::trace(options, [&] { c.run(in, out); }).findings)
+        ADD_FAILURE() << f.check << ": " << f.what;
+    };
+    EXPECT_EQ(difference(simulate(c.in, c.expected.size(), traced), c.expected), "");
+  }
+}
+
 #ifdef HOPPER_ON_GPU
 class HopperGpu : public testing::TestWithParam<Case> {};
 
@@ -97,6 +124,30 @@ TEST_P(HopperGpu, IsRightAndAgreesWithTheSimulator) {
 
 class HopperPlanted : public testing::TestWithParam<Planted> {};
 
+// What a tensor map cannot describe.
+TEST(HopperTensorMap, RefusesWithTheReason) {
+  const auto error = [](int64_t rows, int64_t row_bytes, int box_rows, int box_cols, int span,
+                        uintptr_t base = 256) -> std::string {
+    try {
+      check_tensor_map(reinterpret_cast<const void*>(base), rows, 64, row_bytes, 2, box_rows,
+                       box_cols, span);
+    } catch (const std::invalid_argument& e) {
+      return e.what();
+    }
+    return "";
+  };
+  using testing::HasSubstr;
+  EXPECT_EQ(error(10, 128, 64, 64, 128), "");
+  EXPECT_EQ(error(0, 128, 64, 64, 128, 1), "");  // never loaded
+  EXPECT_THAT(error(-1, 128, 64, 64, 128), HasSubstr("-1 x 64 elements"));
+  EXPECT_THAT(error(10, 128, 257, 64, 128), HasSubstr("a box of 257 x 64 elements"));
+  EXPECT_THAT(error(10, 128, 64, 4, 16), HasSubstr("a box 8 bytes wide"));
+  EXPECT_THAT(error(10, 128, 64, 32, 128), HasSubstr("allowed: the swizzle's span of 128"));
+  EXPECT_THAT(error(10, 64, 64, 64, 128), HasSubstr("rows of 128 bytes every 64"));
+  EXPECT_THAT(error(10, 136, 64, 64, 128), HasSubstr("every 136 bytes"));
+  EXPECT_THAT(error(10, 128, 64, 64, 128, 264), HasSubstr("multiples of 16"));
+}
+
 TEST_P(HopperPlanted, IsCaughtAndNamed) {
   const Planted& p = GetParam();
   if (!p.bug) {
@@ -123,6 +174,7 @@ const auto named = [](const auto& info) {
   return name;
 };
 INSTANTIATE_TEST_SUITE_P(Sim, HopperSim, testing::ValuesIn(sim_cases()), named);
+INSTANTIATE_TEST_SUITE_P(Sim, HopperTraced, testing::ValuesIn(traced_cases()), named);
 INSTANTIATE_TEST_SUITE_P(Sim, HopperPlanted, testing::ValuesIn(planted()), named);
 #ifdef HOPPER_ON_GPU
 INSTANTIATE_TEST_SUITE_P(Gpu, HopperGpu, testing::ValuesIn(gpu_cases()), named);

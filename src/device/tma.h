@@ -5,12 +5,11 @@
 //   launch(kernel, ..., map);                 // kernel(const __grid_constant__ TensorMap map, ...)
 #pragma once
 
-#include <stdexcept>
-#include <string>
 #include <type_traits>
 
 #include "device/ptx.cuh"
 #include "device/swizzle.cuh"
+#include "tensor_map_check.h"
 #if GEMM_ON_GPU
 #include <cuda.h>  // types only: the one function is asked of the driver, so nothing links libcuda
 #endif
@@ -35,8 +34,7 @@ inline auto tensor_map_encoder() {
     cudaDriverEntryPointQueryResult result{};
     const cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found,
                                                                12000, cudaEnableDefault, &result);
-    if (error != cudaSuccess || result != cudaDriverEntryPointSuccess)
-      throw std::runtime_error("TMA: the driver has no cuTensorMapEncodeTiled (CUDA 12)");
+    if (error != cudaSuccess || result != cudaDriverEntryPointSuccess) fail_tensor_map(0);
     return reinterpret_cast<Encode>(found);
   }();
   return encode;
@@ -52,45 +50,31 @@ template <class T>
 TensorMap tensor_map(const T* base, int64_t rows, int64_t cols, int64_t ld, int box_rows,
                      int box_cols, Swizzle swizzle) {
   static_assert(std::is_same_v<T, half> || std::is_same_v<T, bf16> || std::is_same_v<T, float>);
-  const auto require = [](bool holds, const std::string& what) {
-    if (!holds) throw std::invalid_argument("tensor map: " + what);
-  };
-  const int64_t span = static_cast<int64_t>(swizzle), box_bytes = box_cols * int64_t{sizeof(T)};
-  require(rows >= 0 && cols >= 0 && rows <= int64_t{1} << 32 && cols <= int64_t{1} << 32,
-          std::to_string(rows) + " x " + std::to_string(cols) + " elements; allowed: 0 to 2^32");
-  require(box_rows >= 1 && box_rows <= 256 && box_cols >= 1 && box_cols <= 256,
-          "a box of " + std::to_string(box_rows) + " x " + std::to_string(box_cols) +
-              " elements; allowed: 1 to 256");
-  require(box_bytes % 16 == 0,
-          "a box " + std::to_string(box_bytes) + " bytes wide; allowed: multiples of 16");
-  require(swizzle == Swizzle::none || box_bytes == span,
-          "a box " + std::to_string(box_bytes) + " bytes wide with a swizzle of " +
-              std::to_string(span) + "; allowed: that");
+  const int64_t row_bytes = ld * int64_t{sizeof(T)};
+  check_tensor_map(base, rows, cols, row_bytes, sizeof(T), box_rows, box_cols,
+                   static_cast<int>(swizzle));
   TensorMap map{};
   if (rows == 0 || cols == 0) return map;
-  require(ld >= cols, "rows overlap: ld " + std::to_string(ld) + " < " + std::to_string(cols));
-  require(tma_can_address(base, ld), "base and rows must lie at multiples of 16 bytes");
 #if GEMM_ON_GPU
   static_assert(sizeof map == sizeof(CUtensorMap) && alignof(TensorMap) >= alignof(CUtensorMap));
   const cuuint64_t sizes[2] = {cuuint64_t(cols), cuuint64_t(rows)};
-  const cuuint64_t row_bytes[1] = {cuuint64_t(ld) * sizeof(T)};
+  const cuuint64_t strides[1] = {cuuint64_t(row_bytes)};
   const cuuint32_t box[2] = {cuuint32_t(box_cols), cuuint32_t(box_rows)}, steps[2] = {1, 1};
   const CUresult result = tensor_map_encoder()(
       reinterpret_cast<CUtensorMap*>(&map),
       std::is_same_v<T, half>   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
       : std::is_same_v<T, bf16> ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
                                 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
-      2, const_cast<T*>(base), sizes, row_bytes, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+      2, const_cast<T*>(base), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
       swizzle == Swizzle::none  ? CU_TENSOR_MAP_SWIZZLE_NONE
       : swizzle == Swizzle::b32 ? CU_TENSOR_MAP_SWIZZLE_32B
       : swizzle == Swizzle::b64 ? CU_TENSOR_MAP_SWIZZLE_64B
                                 : CU_TENSOR_MAP_SWIZZLE_128B,
       CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result != CUDA_SUCCESS)
-    throw std::runtime_error("cuTensorMapEncodeTiled: error " + std::to_string(result));
+  if (result != CUDA_SUCCESS) fail_tensor_map(result);
 #else
-  map = {const_cast<T*>(base),  rows, cols, ld * int64_t{sizeof(T)}, sizeof(T), box_rows, box_cols,
-         static_cast<int>(span)};
+  map = {const_cast<T*>(base),     rows, cols, row_bytes, sizeof(T), box_rows, box_cols,
+         static_cast<int>(swizzle)};
 #endif
   return map;
 }

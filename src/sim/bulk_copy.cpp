@@ -5,6 +5,7 @@
 
 #include "sim/cluster.h"
 #include "sim/hopper.h"
+#include "sim/tracer.h"
 
 namespace gemm::sim {
 
@@ -55,7 +56,10 @@ void issue_load(const BulkCopy& copy, void* shared, uint64_t* barrier, uint16_t 
     target.stores.check_read(c, to, copy.bytes());
     target.wgmma.check_read(c, to, copy.bytes());
     load.targets.push_back({&target, to, bar});
+    if (this_thread.tracer != nullptr && &target == &self)
+      this_thread.tracer->bulk_issued(to, copy.bytes(), copy.pc);
   }
+  if (this_thread.tracer != nullptr) copy.trace(AccessKind::read);
   cluster.loads().issue(std::move(load), cluster.schedule() == AsyncSchedule::eager_copies);
 }
 
@@ -93,6 +97,13 @@ void BulkCopy::store(const char* shared) const {
   }
 }
 
+void BulkCopy::trace(AccessKind kind) const {
+  for (int r = 0; r < map.box_rows; ++r)
+    inside(r, [&](const char* global, size_t, size_t bytes) {
+      this_thread.tracer->bulk_global(global, bytes, kind, pc);
+    });
+}
+
 // ----------------------------------------------------------------------------------------- loads
 
 void BulkLoads::issue(Load load, bool at_once) {
@@ -114,6 +125,12 @@ void BulkLoads::land(const Load& load) {
   for (const Target& t : load.targets) {
     load.copy.load(t.shared);
     t.block->proxy.wrote(t.block->shared, t.shared, load.copy.bytes());
+    if (Tracer* const tracer = t.block->tracer) {
+      if (t.block == load.copy.caller.block)
+        tracer->bulk_landed(load.copy.caller.thread, t.shared, load.copy.bytes(), t.barrier);
+      else
+        tracer->written_from_outside(t.shared, load.copy.bytes(), load.copy.pc);
+    }
     complete_bytes(load.copy.caller, *t.block, t.barrier, load.copy.bytes());
   }
 }
@@ -178,8 +195,8 @@ void BulkStores::check_end(int thread) const {
 
 void runtime::tma_load(void* shared, const TensorMap& map, int row, int col, uint64_t* barrier,
                        uint16_t blocks, Where where) {
-  issue_load({caller("cp.async.bulk.tensor load", where), map, row, col}, shared, barrier, blocks,
-             128);
+  issue_load({caller("cp.async.bulk.tensor load", where), map, row, col, GEMM_SIM_CALLER}, shared,
+             barrier, blocks, 128);
 }
 
 void runtime::bulk_load(void* shared, const void* global, uint32_t bytes, uint64_t* barrier,
@@ -188,15 +205,19 @@ void runtime::bulk_load(void* shared, const void* global, uint32_t bytes, uint64
   if (bytes == 0 || bytes % CHUNK != 0 || !aligned(global, CHUNK))
     c.fail("{} bytes from {}; allowed: multiples of {}", bytes, global, CHUNK);
   const TensorMap row{const_cast<void*>(global), 1, bytes, bytes, 1, 1, static_cast<int>(bytes)};
-  issue_load({c, row, 0, 0}, shared, barrier, 0, CHUNK);
+  issue_load({c, row, 0, 0, GEMM_SIM_CALLER}, shared, barrier, 0, CHUNK);
 }
 
 void runtime::tma_store(const TensorMap& map, int row, int col, const void* shared, Where where) {
-  const BulkCopy copy{caller("cp.async.bulk.tensor store", where), map, row, col};
+  const BulkCopy copy{caller("cp.async.bulk.tensor store", where), map, row, col, GEMM_SIM_CALLER};
   Block& block = *this_thread.block;
   check(copy, shared, 128);
   block.cluster->loads().check_landed(copy.caller, block, shared, copy.bytes());
   block.proxy.check_read(copy.caller, block.shared, shared, copy.bytes());
+  if (this_thread.tracer != nullptr) {
+    this_thread.tracer->bulk_read(shared, copy.bytes(), copy.pc);
+    copy.trace(AccessKind::write);
+  }
   block.stores.issue(copy, static_cast<const char*>(shared),
                      block.cluster->schedule() == AsyncSchedule::eager_copies);
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sim/caller.h"
+#include "sim/inspect.h"
 #include "sim/tensor_map.h"
 
 namespace gemm::sim {
@@ -22,11 +23,14 @@ struct BulkCopy {
   Caller caller;
   TensorMap map;
   int64_t row, col;
+  uintptr_t pc;  // of the call, for the tracer
 
   size_t row_bytes() const { return size_t(map.box_cols) * map.element; }
   size_t bytes() const { return map.box_rows * row_bytes(); }
   void load(char* shared) const;
   void store(const char* shared) const;
+  // Tells the running thread's tracer which part of the matrix this touches.
+  void trace(AccessKind kind) const;
 
  private:
   // Calls f(global, within the box's row, bytes) for the part of box row r inside the matrix.

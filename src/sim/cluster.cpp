@@ -143,6 +143,12 @@ Block& Cluster::peer(const Caller& caller, uint32_t rank) {
   return block;
 }
 
+const Block* Cluster::owner(const void* p) const {
+  for (int rank = 0; rank < size_; ++rank)
+    if (blocks_[rank]->shared.in_dynamic(p, 1)) return blocks_[rank].get();
+  return nullptr;
+}
+
 // ------------------------------------------------------------------------------------------------
 
 int runtime::lane() { return current_block("elect.sync").scheduler.lane(); }

@@ -51,6 +51,8 @@ class Cluster {
   ClusterBarrier& barrier() { return barrier_; }
   // Throws when there is no such block, or it has ended.
   Block& peer(const Caller& caller, uint32_t rank);
+  // The block whose dynamic shared memory holds p, or null.
+  const Block* owner(const void* p) const;
 
  private:
   void start(const Work& work, int64_t first);

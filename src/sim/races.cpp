@@ -153,6 +153,10 @@ void Races::copy_landed(int thread, uint32_t at, int bytes) {
   pending_.erase(at);
 }
 
+void Races::written_from_outside(uint32_t at, int bytes, Site site) {
+  set_written(at, bytes, 1, site);  // before any barrier
+}
+
 // Copies are of 4, 8 or 16 bytes, and aligned to them.
 Races::Pending Races::pending(uint32_t byte) const {
   for (const uint32_t bytes : {4, 8, 16})

@@ -43,6 +43,9 @@ class Races {
   Report copy_issued(int thread, uint32_t at, int bytes, Site site);
   void copy_landed(int thread, uint32_t at, int bytes);
 
+  // By what these checks do not follow, another block: it comes before everything that follows.
+  void written_from_outside(uint32_t at, int bytes, Site site);
+
   void barrier();  // of all threads
   void sync_warp(int first_thread, uint32_t lanes);
   // A thread that acquires `object` comes after all that came before its releases: an mbarrier's

@@ -5,6 +5,7 @@
 #include <bit>
 #include <limits>
 
+#include "sim/cluster.h"
 #include "sim/diagnosis.h"
 
 // The program's image in memory, as the linker lays it out: constants lie there.
@@ -150,6 +151,12 @@ void Tracer::stray_access(uintptr_t address, int bytes, AccessKind kind, uintptr
   if (address - image < reinterpret_cast<uintptr_t>(&_end) - image ||
       address - session_.stack_begin < session_.stack_bytes)
     return;
+  // Distributed shared memory.
+  if (const Block* peer = this_thread.block->cluster->owner(reinterpret_cast<void*>(address))) {
+    if (kind != AccessKind::read)
+      peer->tracer->written_from_outside(reinterpret_cast<void*>(address), bytes, pc);
+    return;
+  }
   findings_.add(Check::out_of_bounds, pc, 0, block_, [&] {
     return fmt::format("{{line}}: {} {} {}", who(), verb(kind), global_.nearest(address, bytes));
   });
@@ -168,6 +175,42 @@ void Tracer::copy_issued(const void* to, const void* from, int bytes, int src_by
 
 void Tracer::copy_landed(const void* to, int bytes) {
   races_.copy_landed(scheduler_.thread(), shared_offset(reinterpret_cast<uintptr_t>(to)), bytes);
+}
+
+namespace {
+constexpr int PIECE = 16;  // bytes
+}
+
+void Tracer::bulk_issued(const void* to, size_t bytes, uintptr_t pc) {
+  const Site s = site(pc, AccessKind::write);
+  const uint32_t at = shared_offset(reinterpret_cast<uintptr_t>(to));
+  for (size_t i = 0; i < bytes; i += PIECE)
+    add(races_.copy_issued(scheduler_.thread(), at + i, PIECE, s));
+}
+
+void Tracer::bulk_landed(int thread, const void* to, size_t bytes, const void* barrier) {
+  const uint32_t at = shared_offset(reinterpret_cast<uintptr_t>(to));
+  for (size_t i = 0; i < bytes; i += PIECE) races_.copy_landed(thread, at + i, PIECE);
+  races_.release(thread, barrier);
+}
+
+void Tracer::written_from_outside(const void* to, size_t bytes, uintptr_t pc) {
+  races_.written_from_outside(shared_offset(reinterpret_cast<uintptr_t>(to)), bytes,
+                              site(pc, AccessKind::write));
+}
+
+void Tracer::bulk_read(const void* from, size_t bytes, uintptr_t pc) {
+  const Site s = site(pc, AccessKind::read);
+  const uint32_t at = shared_offset(reinterpret_cast<uintptr_t>(from));
+  for (size_t i = 0; i < bytes; i += PIECE) add(races_.read(scheduler_.thread(), at + i, PIECE, s));
+}
+
+void Tracer::bulk_global(const void* p, size_t bytes, AccessKind kind, uintptr_t pc) {
+  const auto address = reinterpret_cast<uintptr_t>(p);
+  const uint8_t matrix = global_.find(address);
+  if (matrix == 0) return stray_access(address, bytes, kind, pc);
+  global_.access(matrix, address, bytes, kind, pc, block_, scheduler_.thread(), findings_,
+                 [&] { return who(); });
 }
 
 // -------------------------------------------------------------------------------------- findings

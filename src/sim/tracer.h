@@ -99,6 +99,18 @@ class Tracer {
   void copy_issued(const void* to, const void* from, int bytes, int src_bytes, uintptr_t pc);
   void copy_landed(const void* to, int bytes);
 
+  // TMA and wgmma, in whole pieces of 16 bytes of shared memory. They are no requests of a warp, and
+  // so not counted. Of a copy to this block's memory, asked for by its own running thread:
+  void bulk_issued(const void* to, size_t bytes, uintptr_t pc);
+  // ... and when it has come and `barrier` tells so; thread: who asked for it.
+  void bulk_landed(int thread, const void* to, size_t bytes, const void* barrier);
+  // A copy or a store of another block of the cluster.
+  void written_from_outside(const void* to, size_t bytes, uintptr_t pc);
+  // The running thread lets them read this.
+  void bulk_read(const void* from, size_t bytes, uintptr_t pc);
+  // ... or access a row of a matrix.
+  void bulk_global(const void* p, size_t bytes, AccessKind kind, uintptr_t pc);
+
   void barrier();      // the running thread arrives at __syncthreads
   void exit_thread();  // it ends
   // The last of these lanes of the running warp arrives at a collective; `orders_memory`: what any

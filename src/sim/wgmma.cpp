@@ -85,7 +85,7 @@ bool Wgmma::Accumulators::hidden() const {
 }
 
 void Wgmma::issue(const Caller& caller, const WgmmaCall& call, float* const (&d)[WARP],
-                  bool at_once) {
+                  bool at_once, uintptr_t pc) {
   Block& block = *this_thread.block;
   const int w = caller.thread / WARP;
   if ((w / WARPS + 1) * WARPS * WARP > block.scheduler.threads())
@@ -105,6 +105,7 @@ void Wgmma::issue(const Caller& caller, const WgmmaCall& call, float* const (&d)
       block.cluster->loads().check_landed(caller, block, chunk, CHUNK);
       block.proxy.check_read(caller, block.shared, chunk, CHUNK);
       block.proxy.check_written(caller, block.shared, chunk);
+      if (this_thread.tracer != nullptr) this_thread.tracer->bulk_read(chunk, CHUNK, pc);
     }
 
   auto& into = warp.owned[d[0]];
@@ -283,6 +284,7 @@ namespace {
 struct WgmmaOperands {
   const WgmmaCall* call;
   float* d;
+  uintptr_t pc;
 };
 
 constexpr uint32_t FULL_WARP = 0xffffffff;
@@ -299,7 +301,8 @@ const Collectives::Op WGMMA{
       }
       Block& block = *this_thread.block;
       block.wgmma.issue(caller("wgmma.mma_async", lanes[0].where), call, d,
-                        block.cluster->schedule() == AsyncSchedule::lazy_copies);
+                        block.cluster->schedule() == AsyncSchedule::lazy_copies,
+                        static_cast<WgmmaOperands*>(lanes[0].operands)->pc);
     }};
 
 }  // namespace
@@ -324,13 +327,16 @@ void runtime::wgmma_commit(Where) {
 }
 
 void runtime::wgmma(const WgmmaCall& call, float* d, Where where) {
-  WgmmaOperands o{&call, d};
+  WgmmaOperands o{&call, d, GEMM_SIM_CALLER};
   join_collective(WGMMA, FULL_WARP, where, &o);
 }
 
 void runtime::wgmma_wait(int pending, Where where) {
   const Caller c = caller("wgmma.wait_group", where);
-  this_thread.block->wgmma.wait(c, pending);
+  Wgmma& wgmma = this_thread.block->wgmma;
+  if (this_thread.tracer != nullptr) this_thread.tracer->sync_release(wgmma.object(c.thread));
+  wgmma.wait(c, pending);
+  if (this_thread.tracer != nullptr) this_thread.tracer->sync_acquire(wgmma.object(c.thread));
 }
 
 }  // namespace gemm::sim

@@ -45,10 +45,13 @@ class Wgmma {
     gatherings_.clear();
   }
   void fence(int warp) { ++warps_[warp].fences; }
-  void issue(const Caller& caller, const WgmmaCall& call, float* const (&d)[WARP], bool at_once);
+  void issue(const Caller& caller, const WgmmaCall& call, float* const (&d)[WARP], bool at_once,
+             uintptr_t pc);
   void commit(int warp);
   // The running thread waits, with all others of its warpgroup.
   void wait(const Caller& caller, int pending);
+  // What stands for the order that the wait brings, for the tracer.
+  const void* object(int thread) { return &gatherings_[thread / (4 * WARP)]; }
   // Throws when a wgmma without a wait reads any of these bytes.
   void check_read(const Caller& caller, const void* p, size_t bytes) const;
   // Throws when this warp, whose first thread ends, has wgmma in flight.

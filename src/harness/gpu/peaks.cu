@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "device/ptx.cuh"
+#include "device/wgmma.cuh"
 #include "harness/gpu/cuda_check.h"
 #include "harness/gpu/gpu_device.h"
 #include "harness/gpu/stream_timer.h"
@@ -96,50 +96,7 @@ constexpr double wgmma_flops(DType dtype) {  // a block
   return 2.0 * WGMMA_M * WGMMA_N * k * WGMMA_BATCH * WGMMA_ITERATIONS * WGMMA_GROUPS;
 }
 
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-
 constexpr int ROW_BYTES = 128;  // of a tile: four K steps of 32 bytes (16 halves or 8 floats)
-
-// The matrix descriptor of PTX (asynchronous warpgroup level matrix instructions) for a K-major
-// tile whose rows are 128 bytes, swizzled by 128: in units of 16 bytes, the address in bits 0-13;
-// the leading byte offset, unused with this swizzle, in 16-29; the stride between groups of eight
-// rows in 32-45; swizzle mode 1 = 128 bytes in 62-63. Tiles start at multiples of 1024 bytes, and a
-// K step is 32 bytes further along the row.
-__device__ uint64_t tile_descriptor(const void* tile) {
-  constexpr uint64_t STRIDE = 8 * ROW_BYTES;
-  return (shared_address(tile) & 0x3FFFF) >> 4 | uint64_t{1} << 16 | (STRIDE >> 4) << 32 |
-         uint64_t{1} << 62;
-}
-
-#define PEAKS_D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define PEAKS_D16(i) PEAKS_D4(i), PEAKS_D4(i + 4), PEAKS_D4(i + 8), PEAKS_D4(i + 12)
-#define PEAKS_D64(i) PEAKS_D16(i), PEAKS_D16(i + 16), PEAKS_D16(i + 32), PEAKS_D16(i + 48)
-#define PEAKS_128_REGISTERS                                                                      \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                       \
-  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "             \
-  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "             \
-  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "             \
-  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "             \
-  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "             \
-  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
-  "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-
-// d += A * B; the immediates: accumulate, negate neither, and (f16) transpose neither.
-template <DType DTYPE>
-__device__ void wgmma(float (&d)[128], uint64_t a, uint64_t b) {
-  if constexpr (DTYPE == DType::f16)
-    asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {" PEAKS_128_REGISTERS
-                 "}, %128, %129, 1, 1, 1, 0, 0;"
-                 : PEAKS_D64(0), PEAKS_D64(64)
-                 : "l"(a), "l"(b));
-  else
-    asm volatile("wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32 {" PEAKS_128_REGISTERS
-                 "}, %128, %129, 1, 1, 1;"
-                 : PEAKS_D64(0), PEAKS_D64(64)
-                 : "l"(a), "l"(b));
-}
-
-#endif
 
 // Without sm_90a's instructions it does nothing, and says so.
 template <DType DTYPE>
@@ -149,22 +106,24 @@ __global__ __launch_bounds__(THREADS, 1) void wgmma_kernel(float* out, bool* ava
   __shared__ alignas(1024) uint32_t tiles[ROWS * WORDS];  // A of each warpgroup, then B
   for (int i = 0; i < ROWS * WORDS / THREADS; ++i)
     tiles[i * THREADS + threadIdx.x] = random_word<DTYPE>(i);
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // wgmma reads by the async proxy
+  fence_proxy_async();  // wgmma reads by the async proxy
   __syncthreads();
 
   const int warpgroup = threadIdx.x / 128;
-  const uint64_t a = tile_descriptor(tiles + warpgroup * WGMMA_M * WORDS);
-  const uint64_t b = tile_descriptor(tiles + WGMMA_GROUPS * WGMMA_M * WORDS);
+  using T = std::conditional_t<DTYPE == DType::f16, half, float>;
+  const auto descriptor = wgmma_descriptor<Major::K, Swizzle::b128>;
+  const uint64_t a = descriptor(tiles + warpgroup * WGMMA_M * WORDS, 0);
+  const uint64_t b = descriptor(tiles + WGMMA_GROUPS * WGMMA_M * WORDS, 0);
   float acc[WGMMA_N / 2] = {};
   for (int iteration = 0; iteration < WGMMA_ITERATIONS; ++iteration) {
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    wgmma_fence();
 #pragma unroll
     for (int i = 0; i < WGMMA_BATCH; ++i) {
       const int step = i % 4 * 32 >> 4;  // along K, in the descriptor's unit
-      wgmma<DTYPE>(acc, a + step, b + step);
+      wgmma<T, WGMMA_N>(acc, a + step, b + step, true);
     }
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    wgmma_commit();
+    wgmma_wait<0>(acc);
   }
   float sum = 0;
   for (float x : acc) sum += x;
