@@ -23,7 +23,12 @@ struct Case {
 
 std::vector<Case> sim_cases();
 std::vector<Case> traced_cases();  // the same, every access seen
-std::vector<Case> gpu_cases();     // the same; only in builds with CUDA
+// A ring of TMA buffers that ordinary loads read: without the wait for a full one, and released
+// before it is read. Traced.
+Case ring_without_a_wait();
+Case ring_released_early();
+
+std::vector<Case> gpu_cases();  // the same; only in builds with CUDA
 
 // A kernel of hopper_bugs.cu, with one mistake or none.
 struct Planted {

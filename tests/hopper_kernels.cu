@@ -173,7 +173,10 @@ Case bulk_load_case() {
 
 constexpr int STAGES = 3, SLICES = 8, SLICE = 64;  // floats a slice
 
+enum RingBug { NONE, MISSING_WAIT, EARLY_RELEASE };
+
 // Warp 0 loads slice after slice; warps 1 and 2 add them up, element by element.
+template <RingBug BUG>
 __global__ void ring_kernel(const float* in, float* out) {
   auto* slices = static_cast<float*>(dynamic_shared());
   auto* full = reinterpret_cast<uint64_t*>(slices + STAGES * SLICE);
@@ -200,20 +203,22 @@ __global__ void ring_kernel(const float* in, float* out) {
   float sum = 0;
   for (int i = 0; i < SLICES; ++i) {
     const int s = i % STAGES;
-    mbarrier_wait(&full[s], i / STAGES % 2);
+    if (BUG != MISSING_WAIT || i < STAGES) mbarrier_wait(&full[s], i / STAGES % 2);
+    if (BUG == EARLY_RELEASE && t % 32 == 0) mbarrier_arrive(&empty[s]);
     sum += slices[s * SLICE + t];
     __syncwarp();
-    if (t % 32 == 0) mbarrier_arrive(&empty[s]);
+    if (BUG != EARLY_RELEASE && t % 32 == 0) mbarrier_arrive(&empty[s]);
   }
   out[t] = sum;
 }
 
+template <RingBug BUG>
 Case ring_case() {
   const std::vector<float> in = numbers<float>(SLICES * SLICE);
   std::vector<float> sums(SLICE, 0.0f);
   for (int i = 0; i < SLICES * SLICE; ++i) sums[i % SLICE] += in[i];
   return {"mbarrier_ring", bytes_of(in), bytes_of(sums), [](const void* from, void* out) {
-            gemm::launch(ring_kernel, 1, dim3(96),
+            gemm::launch(ring_kernel<BUG>, 1, dim3(96),
                          {.smem = STAGES * SLICE * sizeof(float) + 2 * STAGES * 8}, nullptr,
                          static_cast<const float*>(from), static_cast<float*>(out));
           }};
@@ -379,8 +384,11 @@ Case named_barrier_case() {
           }};
 }
 
-// One lane a warp is elected; registers change hands between two warpgroups.
-__global__ void __launch_bounds__(256, 1) elect_kernel(int* out) {
+// One lane a warp is elected; registers move from one warpgroup to two others. ptxas gives a block
+// of 384 threads 168 each; 40 + 2 * 232 is the same sum.
+constexpr int GROUPS_THREADS = 384;
+
+__global__ void __launch_bounds__(GROUPS_THREADS, 1) elect_kernel(int* out) {
   if (threadIdx.x < 128)
     setmaxnreg_dec<40>();
   else
@@ -389,10 +397,11 @@ __global__ void __launch_bounds__(256, 1) elect_kernel(int* out) {
 }
 
 Case elect_case() {
-  return {"elect_setmaxnreg", Bytes(16),
-          bytes_of(std::vector<int>{100, 101, 102, 103, 104, 105, 106, 107}),
-          [](const void*, void* out) {
-            gemm::launch(elect_kernel, 1, dim3(256), {}, nullptr, static_cast<int*>(out));
+  std::vector<int> warps(GROUPS_THREADS / 32);
+  for (size_t i = 0; i < warps.size(); ++i) warps[i] = 100 + int(i);
+  return {"elect_setmaxnreg", Bytes(16), bytes_of(warps), [](const void*, void* out) {
+            gemm::launch(elect_kernel, 1, dim3(GROUPS_THREADS), {}, nullptr,
+                         static_cast<int*>(out));
           }};
 }
 
@@ -519,7 +528,7 @@ std::vector<Case> all() {
     cases.push_back(tma_store_case(s, -4, -6));
   }
   cases.push_back(bulk_load_case());
-  cases.push_back(ring_case());
+  cases.push_back(ring_case<NONE>());
 
   constexpr Major K = Major::K, MN = Major::MN;
   constexpr Swizzle B128 = Swizzle::b128;
@@ -560,6 +569,8 @@ std::vector<Case> all() {
 std::vector<gemm::hopper::Case> gemm::hopper::gpu_cases() { return all(); }
 #elif defined(GEMM_SIM_TRACED)
 std::vector<gemm::hopper::Case> gemm::hopper::traced_cases() { return all(); }
+gemm::hopper::Case gemm::hopper::ring_without_a_wait() { return ring_case<MISSING_WAIT>(); }
+gemm::hopper::Case gemm::hopper::ring_released_early() { return ring_case<EARLY_RELEASE>(); }
 #else
 std::vector<gemm::hopper::Case> gemm::hopper::sim_cases() { return all(); }
 #endif
