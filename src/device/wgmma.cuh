@@ -17,7 +17,8 @@ GEMM_BUILD_NAMESPACE_BEGIN
 enum class Major { K, MN };
 
 // wgmma.fence: what the warpgroup did to its registers before comes before what wgmma does to them.
-// Before the first wgmma, and before the next into accumulators that were touched after a wait.
+// Before the first wgmma, and before the next into accumulators that were touched after a wait: the
+// simulator cannot see whether they were, and so wants one after every wait that freed them.
 GEMM_DEVICE void wgmma_fence(GEMM_ONLY_CALLER_ARG) {
 #if GEMM_ON_GPU
   GEMM_SM90A_ASM("wgmma.fence.sync.aligned;" ::: "memory");
