@@ -31,6 +31,7 @@ enum Bug {
   MISSING_PROXY_FENCE,
   MISSING_STORE_WAIT,
   NAMED_BARRIER_COUNT,
+  COLUMN_WITHIN_16_BYTES,
   MISSING_CLUSTER_BARRIER,
   SHARED_VARIABLE_IN_CLUSTER,
 };
@@ -121,7 +122,7 @@ __global__ void store(const __grid_constant__ TensorMap map, const uint32_t* in)
     else
       named_barrier_sync(1, 64);
     if (threadIdx.x == 0) {
-      tma_store(map, i * 8, 0, tile);
+      tma_store(map, i * 8, BUG == COLUMN_WITHIN_16_BYTES ? 4 : 0, tile);
       tma_store_commit();
       if (BUG != MISSING_STORE_WAIT) tma_store_wait_read<0>();
     }
@@ -224,6 +225,8 @@ std::vector<gemm::hopper::Planted> gemm::hopper::planted() {
            "since the last fence.proxy.async (" + at("i == 0) fence_proxy_async")}),
       store_with<MISSING_STORE_WAIT>("missing_store_wait",
                                      {stored, "the thread ends before a wait"}),
+      store_with<COLUMN_WITHIN_16_BYTES>("column_within_16_bytes",
+                                         {stored, "column 4 is 8 bytes into a row"}),
       store_with<NAMED_BARRIER_COUNT>("named_barrier_count",
                                       {"barrier 1 of 96 threads", "32 have come for one of 64"}),
       neighbours_with<MISSING_CLUSTER_BARRIER>("missing_cluster_barrier",

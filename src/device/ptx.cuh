@@ -332,7 +332,8 @@ GEMM_DEVICE void fence_proxy_async(GEMM_ONLY_CALLER_ARG) {
 
 // cp.async.bulk.tensor.2d, global to shared: the map's box whose first element is (row, col); what
 // lies outside the matrix is zero. `barrier` is told of the whole box's bytes when they have come.
-// By one thread. `shared`: 128-byte aligned, with a swizzle at a multiple of 8 spans.
+// `col` times the element's size must be a multiple of 16 bytes, also where it is negative: anything
+// else is an illegal instruction on an H200. By one thread. `shared`: 128-byte aligned, with a swizzle at a multiple of 8 spans.
 GEMM_DEVICE void tma_load(void* shared, const TensorMap& map, int row, int col,
                           uint64_t* barrier GEMM_CALLER_ARG) {
 #if GEMM_ON_GPU
@@ -376,7 +377,9 @@ GEMM_DEVICE void bulk_load(void* shared, const void* global, uint32_t bytes,
 }
 
 // cp.async.bulk.tensor.2d, shared to global: the box at (row, col), what lies outside the matrix
-// left out. By one thread, after fence_proxy_async by those who wrote the tile; then
+// left out; but where the matrix's last column ends within 16 bytes, zeros are written to the end of
+// those (seen on an H200), so a store needs whole groups of 16 bytes a row or a gap that it may fill.
+// `col` as for tma_load. By one thread, after fence_proxy_async by those who wrote the tile; then
 // tma_store_commit and a wait by that same thread.
 GEMM_DEVICE void tma_store(const TensorMap& map, int row, int col,
                            const void* shared GEMM_CALLER_ARG) {

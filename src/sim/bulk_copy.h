@@ -33,9 +33,12 @@ struct BulkCopy {
   void trace(AccessKind kind) const;
 
  private:
-  // Calls f(global, within the box's row, bytes) for the part of box row r inside the matrix.
+  // Calls f(global, within the box's row, bytes) for the part of box row r inside the matrix's rows
+  // and its first `cols` columns.
   template <class F>
-  void inside(int r, F&& f) const;
+  void inside(int r, int64_t cols, F&& f) const;
+  // Columns that a store may write: more than the matrix has, where it ends within 16 bytes.
+  int64_t stored_cols() const;
 };
 
 // Of a cluster.
