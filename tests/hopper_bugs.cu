@@ -32,6 +32,7 @@ enum Bug {
   MISSING_STORE_WAIT,
   NAMED_BARRIER_COUNT,
   COLUMN_WITHIN_16_BYTES,
+  NEGATIVE_ROW,
   MISSING_CLUSTER_BARRIER,
   SHARED_VARIABLE_IN_CLUSTER,
 };
@@ -122,7 +123,7 @@ __global__ void store(const __grid_constant__ TensorMap map, const uint32_t* in)
     else
       named_barrier_sync(1, 64);
     if (threadIdx.x == 0) {
-      tma_store(map, i * 8, BUG == COLUMN_WITHIN_16_BYTES ? 4 : 0, tile);
+      tma_store(map, i * 8 - (BUG == NEGATIVE_ROW), BUG == COLUMN_WITHIN_16_BYTES ? 4 : 0, tile);
       tma_store_commit();
       if (BUG != MISSING_STORE_WAIT) tma_store_wait_read<0>();
     }
@@ -225,6 +226,7 @@ std::vector<gemm::hopper::Planted> gemm::hopper::planted() {
            "since the last fence.proxy.async (" + at("i == 0) fence_proxy_async")}),
       store_with<MISSING_STORE_WAIT>("missing_store_wait",
                                      {stored, "the thread ends before a wait"}),
+      store_with<NEGATIVE_ROW>("negative_row", {stored, "to row -1, column 0; allowed: from 0 on"}),
       store_with<COLUMN_WITHIN_16_BYTES>("column_within_16_bytes",
                                          {stored, "column 4 is 8 bytes into a row"}),
       store_with<NAMED_BARRIER_COUNT>("named_barrier_count",

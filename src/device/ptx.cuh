@@ -377,9 +377,9 @@ GEMM_DEVICE void bulk_load(void* shared, const void* global, uint32_t bytes,
 }
 
 // cp.async.bulk.tensor.2d, shared to global: the box at (row, col), what lies outside the matrix
-// left out; but where the matrix's last column ends within 16 bytes, zeros are written to the end of
+// left out; but where the matrix's last column ends within 16 bytes, the tile is written to the end of
 // those (seen on an H200), so a store needs whole groups of 16 bytes a row or a gap that it may fill.
-// `col` as for tma_load. By one thread, after fence_proxy_async by those who wrote the tile; then
+// `col` as for tma_load; neither it nor `row` may be negative here. By one thread, after fence_proxy_async by those who wrote the tile; then
 // tma_store_commit and a wait by that same thread.
 GEMM_DEVICE void tma_store(const TensorMap& map, int row, int col,
                            const void* shared GEMM_CALLER_ARG) {

@@ -97,16 +97,14 @@ void BulkCopy::store(const char* shared) const {
   for (int r = 0; r < map.box_rows; ++r) {
     for (size_t c = 0; c < line.size(); c += CHUNK)
       std::memcpy(line.data() + c, swizzled(shared + r * line.size() + c, map.span), CHUNK);
-    if (map.cols - col < map.box_cols)
-      std::fill(line.begin() + std::max<int64_t>(map.cols - col, 0) * map.element, line.end(), 0);
     inside(r, stored_cols(), [&](char* global, size_t at, size_t bytes) {
       std::memcpy(global, line.data() + at, bytes);
     });
   }
 }
 
-// A store writes whole chunks of 16 bytes: where the matrix ends within one, zeros to its end. (Seen
-// on an H200: 100 columns of halves in rows 104 apart, and zeros in columns 100 to 103.)
+// A store writes whole chunks of 16 bytes: where the matrix ends within one, the tile's bytes to its
+// end. (Seen on an H200: 100 columns of halves in rows 104 apart, and columns 100 to 103 written.)
 int64_t BulkCopy::stored_cols() const {
   const int64_t bytes = map.cols * map.element;
   return (bytes + CHUNK - 1) / CHUNK * CHUNK / map.element;
@@ -228,6 +226,10 @@ void runtime::tma_store(const TensorMap& map, int row, int col, const void* shar
   const BulkCopy copy{caller("cp.async.bulk.tensor store", where), map, row, col, GEMM_SIM_CALLER};
   Block& block = *this_thread.block;
   check(copy, shared, 128);
+  if (row < 0 || col < 0)
+    copy.caller.fail(
+        "to row {}, column {}; allowed: from 0 on (else an illegal instruction on an H200)", row,
+        col);
   block.cluster->loads().check_landed(copy.caller, block, shared, copy.bytes());
   block.proxy.check_read(copy.caller, block.shared, shared, copy.bytes());
   if (this_thread.tracer != nullptr) {
