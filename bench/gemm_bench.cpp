@@ -179,7 +179,8 @@ class Silent : public benchmark::BenchmarkReporter {
   void ReportRuns(const std::vector<Run>&) override {}
 };
 
-// Google Benchmark's JSON with the entries' plain names: it would append "/iterations:1/manual_time" to each.
+// Google Benchmark's JSON with the entries' plain names: it would append
+// "/iterations:1/manual_time" to each.
 class PlainNames : public benchmark::JSONReporter {
  public:
   void ReportRuns(const std::vector<Run>& runs) override {

@@ -1,7 +1,8 @@
-// How does shared memory serve a warp whose lanes read or write 4, 8 or 16 bytes each? One launch a (pattern, width, direction), of
-// one warp, for Nsight Compute to count the wavefronts of:
-//   ncu --clock-control none --csv --page raw --metrics ... build/shared_patterns     (scripts/hardware_counters.py does it)
-// The simulator's rule (src/sim/warp_request.h) is held against the counts by a test. Without a profiler it only lists what it ran.
+// How does shared memory serve a warp whose lanes read or write 4, 8 or 16 bytes each? One launch
+// a (pattern, width, direction), of one warp, for Nsight Compute to count the wavefronts of:
+//   ncu --clock-control none --csv --page raw --metrics ... build/shared_patterns
+// which scripts/hardware_counters.py does. The simulator's rule (src/sim/warp_request.h) is held
+// against the counts by a test. Without a profiler it only lists what it ran.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -9,7 +10,7 @@
 
 namespace {
 
-// Which element, of the access's own width, each lane touches. 
+// Which element, of the access's own width, each lane touches.
 struct Pattern {
   const char* name;
   int (*element)(int lane);

@@ -71,7 +71,7 @@ void launch(void (*kernel)(Params...), int64_t grid, dim3 block, LaunchOptions o
 }
 
 // Registration
-// ------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 template <class T>
 using LaunchFn = void (*)(const GemmArgs<T>&, Stream);

@@ -1,4 +1,5 @@
-// The harness's own rules: inputs, references, checks, and what the command line makes of its arguments.
+// The harness's own rules: inputs, references, checks, and what the command line makes of its
+// arguments.
 #include <gtest/gtest.h>
 
 #include <cmath>

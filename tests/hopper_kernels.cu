@@ -34,9 +34,9 @@ std::vector<T> numbers(int64_t count) {
 
 constexpr int span_of(Swizzle s) { return static_cast<int>(s); }
 
-// Where 16-byte chunk `chunk` of row `row` lies in a tile of rows of one span (a row of eight chunks
-// for none): in the PTX ISA's pictures, the chunks of a row change places with the number of the
-// 128-byte line.
+// Where 16-byte chunk `chunk` of row `row` lies in a tile of rows of one span (a row of eight
+// chunks for none): in the PTX ISA's pictures, the chunks of a row change places with the number
+// of the 128-byte line.
 int chunk_place(Swizzle s, int row, int chunk) {
   switch (s) {
     case Swizzle::b128:
@@ -59,7 +59,8 @@ const char* name_of(Swizzle s) {
 
 constexpr Swizzle SWIZZLES[] = {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128};
 
-// --------------------------------------------------------------------------------- TMA: load, store
+// --------------------------------------------------------------------------------- TMA: load,
+// store
 
 // The raw bytes that a load leaves in shared memory.
 __global__ void tma_load_kernel(const __grid_constant__ TensorMap map, int row, int col, int bytes,
@@ -170,7 +171,8 @@ Case bulk_load_case() {
           }};
 }
 
-// ------------------------------------------------------------------------ mbarrier: a ring of buffers
+// ------------------------------------------------------------------------ mbarrier: a ring of
+// buffers
 
 constexpr int STAGES = 3, SLICES = 8, SLICE = 64;  // floats a slice
 
@@ -351,7 +353,8 @@ Case stmatrix_case() {
           }};
 }
 
-// ------------------------------------------------------------------------- named barriers, registers
+// ------------------------------------------------------------------------- named barriers,
+// registers
 
 // Warps 0 and 1 write, twice, and go on; warps 2 and 3 wait for them and sum up, and tell when the
 // numbers may be overwritten.
@@ -410,8 +413,8 @@ Case elect_case() {
 
 constexpr int PART_ROWS = 8, PART_COLS = 64;  // of a load: 1 KiB of halves, b128
 
-// Every block of a cluster loads its part of a tile into all blocks named by masks[rank]; each dumps
-// what has come.
+// Every block of a cluster loads its part of a tile into all blocks named by masks[rank]; each
+// dumps what has come.
 __global__ void multicast_kernel(const __grid_constant__ TensorMap map, uint32_t masks,
                                  uint8_t* out) {
   constexpr int PART = PART_ROWS * PART_COLS * 2;

@@ -1,6 +1,6 @@
 // Each feature of sm_90 in the simulator, under both schedules of its asynchronous copies, and on
-// the GPU: against what the kernel should compute, and against each other, bit for bit. And mistakes
-// in the use of these features, which the simulator must name.
+// the GPU: against what the kernel should compute, and against each other, bit for bit. And
+// mistakes in the use of these features, which the simulator must name.
 #include "hopper.h"
 
 #include <gmock/gmock.h>
@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "gpu.h"
 #include "sim/inspect.h"
 #include "tensor_map_check.h"
 
@@ -123,9 +124,10 @@ TEST(HopperTracedRing, MistakesAreFoundUnderBothSchedules) {
 class HopperGpu : public testing::TestWithParam<Case> {};
 
 TEST_P(HopperGpu, IsRightAndAgreesWithTheSimulator) {
+  if (!why_no_gpu().empty()) GTEST_SKIP() << "no GPU: " << why_no_gpu();
   std::string why;
   const std::unique_ptr<Device> device = make_gpu_device(why);
-  if (device == nullptr) GTEST_SKIP() << "no GPU: " << why;
+  ASSERT_NE(device, nullptr) << why;
   if (device->sm() != 90) GTEST_SKIP() << device->name() << " is no sm_90";
   const Case& c = GetParam();
   const DeviceMemory in(*device, c.in.size()), out(*device, c.expected.size());

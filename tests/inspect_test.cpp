@@ -260,8 +260,8 @@ TEST(Counters, NameTheLine) {
   EXPECT_TRUE(through_helper);
 }
 
-// The first requests of one warp, lane by lane: v5's thread tiles make lanes meet in a bank, those of
-// v7 do not.
+// The first requests of one warp, lane by lane: v5's thread tiles make lanes meet in a bank, those
+// of v7 do not.
 TEST(Counters, ShowTheRequestsOfAWarp) {
   const auto requests = [](const char* id, sim::WarpId warp) {
     const Rung* rung = find_rung(Backend::sim_traced, id, DType::f32);

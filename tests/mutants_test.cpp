@@ -1,4 +1,5 @@
-// Every planted bug must be caught by the same checks that rungs have to pass, at one ragged problem with beta and one without.
+// Every planted bug must be caught by the same checks that rungs have to pass, at one ragged
+// problem with beta and one without.
 #include "mutants/mutants.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,8 @@
-// Every rung, every type, at the shapes that break kernels. One suite, instantiated for the simulator and for the GPU.
+// Every rung, every type, at the shapes that break kernels. One suite, instantiated for the
+// simulator and for the GPU.
 #include <gtest/gtest.h>
 
+#include "gpu.h"
 #include "harness/verify.h"
 #include "print.h"
 
@@ -14,9 +16,10 @@ class RungTest : public testing::TestWithParam<Rung> {
     if (GetParam().backend == Backend::sim) {
       device_ = make_sim_device();
     } else {
+      if (!why_no_gpu().empty()) GTEST_SKIP() << "no GPU: " << why_no_gpu();
       std::string why;
       device_ = make_gpu_device(why);
-      if (device_ == nullptr) GTEST_SKIP() << "no GPU: " << why;
+      ASSERT_NE(device_, nullptr) << why;
     }
     Problem any;
     if (const std::string why = unmet_need(GetParam(), any, *device_); !why.empty())

@@ -142,7 +142,7 @@ GEMM_DEVICE uint32_t cvt_rna_tf32(float x) {
 }
 
 // Shared memory, beyond what a launch declares
-// ------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 // The block's dynamic shared memory, aligned as the widest TMA swizzle wants it. Tiles of TMA and
 // wgmma lie here; in a cluster everything does (the simulator's __shared__ variables belong to an
@@ -207,7 +207,7 @@ GEMM_DEVICE void stmatrix_trans(void* row, const uint32_t (&r)[COUNT] GEMM_CALLE
 }
 
 // mbarrier: arrivals and bytes, counted in shared memory (PTX ISA, "mbarrier")
-// ------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // An mbarrier's phase completes when `count` threads have arrived and all bytes that they announced
 // have come; the next phase begins at once. Phases are told apart by their parity: the first is 0.
 
@@ -298,7 +298,7 @@ GEMM_DEVICE void mbarrier_wait(uint64_t* barrier, uint32_t parity GEMM_CALLER_AR
 }
 
 // TMA: tiles between global and shared memory (PTX ISA, "cp.async.bulk.tensor")
-// ------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 // What TMA knows of a matrix: made on the host (device/tma.h), passed as a parameter declared
 // `const __grid_constant__ TensorMap`.
@@ -332,8 +332,9 @@ GEMM_DEVICE void fence_proxy_async(GEMM_ONLY_CALLER_ARG) {
 
 // cp.async.bulk.tensor.2d, global to shared: the map's box whose first element is (row, col); what
 // lies outside the matrix is zero. `barrier` is told of the whole box's bytes when they have come.
-// `col` times the element's size must be a multiple of 16 bytes, also where it is negative: anything
-// else is an illegal instruction on an H200. By one thread. `shared`: 128-byte aligned, with a swizzle at a multiple of 8 spans.
+// `col` times the element's size must be a multiple of 16 bytes, also where it is negative:
+// anything else is an illegal instruction on an H200. By one thread. `shared`: 128-byte aligned,
+// with a swizzle at a multiple of 8 spans.
 GEMM_DEVICE void tma_load(void* shared, const TensorMap& map, int row, int col,
                           uint64_t* barrier GEMM_CALLER_ARG) {
 #if GEMM_ON_GPU
@@ -377,10 +378,11 @@ GEMM_DEVICE void bulk_load(void* shared, const void* global, uint32_t bytes,
 }
 
 // cp.async.bulk.tensor.2d, shared to global: the box at (row, col), what lies outside the matrix
-// left out; but where the matrix's last column ends within 16 bytes, the tile is written to the end of
-// those (seen on an H200), so a store needs whole groups of 16 bytes a row or a gap that it may fill.
-// `col` as for tma_load; neither it nor `row` may be negative here. By one thread, after fence_proxy_async by those who wrote the tile; then
-// tma_store_commit and a wait by that same thread.
+// left out; but where the matrix's last column ends within 16 bytes, the tile is written to the
+// end of those (seen on an H200), so a store needs whole groups of 16 bytes a row or a gap that it
+// may fill. `col` as for tma_load; neither it nor `row` may be negative here. By one thread, after
+// fence_proxy_async by those who wrote the tile; then tma_store_commit and a wait by that same
+// thread.
 GEMM_DEVICE void tma_store(const TensorMap& map, int row, int col,
                            const void* shared GEMM_CALLER_ARG) {
 #if GEMM_ON_GPU
@@ -424,7 +426,7 @@ GEMM_DEVICE void tma_store_wait() {
 }
 
 // Roles of warps
-// ------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 // bar.sync: waits until `threads` threads (whole warps) have come to named barrier `id`, 1 to 15;
 // 0 is __syncthreads.
@@ -481,7 +483,7 @@ GEMM_DEVICE bool elect_one() {
 
 // Clusters: blocks on neighbouring SMs that reach each other's shared memory (PTX ISA, "Cluster of
 // cooperative thread arrays")
-// ------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 // %cluster_ctarank and %cluster_nctarank
 GEMM_DEVICE uint32_t cluster_rank() {

@@ -42,10 +42,11 @@ inline auto tensor_map_encoder() {
 #endif
 
 // The rows x cols matrix at `base`, row-major, `ld` elements from row to row, in boxes of box_rows
-// x box_cols elements; T is half, bf16 or float. A box lies in shared memory row after row, swizzled
-// by `swizzle`, and is then exactly one span wide. Loads fill with zeros what lies outside of the
-// matrix; stores leave it out, up to 16 bytes (tma_store). A matrix without elements gives a map that must not be used. Throws
-// std::invalid_argument for what TMA cannot do, std::runtime_error when the driver refuses.
+// x box_cols elements; T is half, bf16 or float. A box lies in shared memory row after row,
+// swizzled by `swizzle`, and is then exactly one span wide. Loads fill with zeros what lies
+// outside of the matrix; stores leave it out, up to 16 bytes (tma_store). A matrix without
+// elements gives a map that must not be used. Throws std::invalid_argument for what TMA cannot do,
+// std::runtime_error when the driver refuses.
 template <class T>
 TensorMap tensor_map(const T* base, int64_t rows, int64_t cols, int64_t ld, int box_rows,
                      int box_cols, Swizzle swizzle) {

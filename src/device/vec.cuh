@@ -7,8 +7,9 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// Kept as four words, not as an array of T: nvcc would hold halves one a register, and a load that a bounds check may skip would be
-// waited for at once, to merge it half by half with zeros, instead of at its first use.
+// Kept as four words, not as an array of T: nvcc would hold halves one a register, and a load that
+// a bounds check may skip would be waited for at once, to merge it half by half with zeros,
+// instead of at its first use.
 template <class T>
 struct Vec {
   static constexpr int SIZE = 16 / sizeof(T);

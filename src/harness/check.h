@@ -18,8 +18,8 @@ namespace gemm {
 //   c = 4 for f16 and tf32: tensor cores truncate when they align partial sums;
 //   tf32 adds 2 * 2^-11 * |A||B|, the rounding of its two inputs. tiny = 2^-24 for f16 (subnormal
 //   outputs), else 2^-126;
-//   beta != 0 adds u_out * (|want| + |beta|), for |C| <= 1: cuBLAS rounds some products to half before
-//   it adds beta * C (seen at 64 x 136 x 48; its math modes do not prevent it).
+//   beta != 0 adds u_out * (|want| + |beta|), for |C| <= 1: cuBLAS rounds some products to half
+//   before it adds beta * C (seen at 64 x 136 x 48; its math modes do not prevent it).
 GEMM_HOST_DEVICE inline double allowed_error(const Problem& p, double want, double magnitude) {
   const double u = 1.0 / (1 << 24);
   const double c = p.dtype == DType::f32 ? 1 : 4;

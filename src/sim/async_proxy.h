@@ -1,9 +1,9 @@
 // The rule for fence.proxy.async: TMA and wgmma read shared memory by the async proxy, which need
 // not see what ordinary ("generic") stores wrote before the last such fence. The plain build does
 // not see stores, so this keeps dynamic shared memory as the async proxy may see it: as it was at
-// the last fence, with what TMA has written since. Where that differs from what is there, a fence is
-// missing. (A store of the value that was there before goes unnoticed, and the fence of one thread
-// counts for all: it may stand behind the barrier, too.)
+// the last fence, with what TMA has written since. Where that differs from what is there, a fence
+// is missing. (A store of the value that was there before goes unnoticed, and the fence of one
+// thread counts for all: it may stand behind the barrier, too.)
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ class AsyncProxy {
   void wrote(const SharedMemory& shared, const void* p, size_t bytes);
   // Throws when the proxy may see something else there than there is.
   void check_read(const Caller& caller, const SharedMemory& shared, const void* p, size_t bytes);
-  // Throws when nobody has written the 16 bytes at `p` since the block began, as far as can be told:
-  // they are still what fresh shared memory is filled with, and not by TMA.
+  // Throws when nobody has written the 16 bytes at `p` since the block began, as far as can be
+  // told: they are still what fresh shared memory is filled with, and not by TMA.
   void check_written(const Caller& caller, const SharedMemory& shared, const void* p);
 
  private:

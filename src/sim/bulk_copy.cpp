@@ -103,8 +103,9 @@ void BulkCopy::store(const char* shared) const {
   }
 }
 
-// A store writes whole chunks of 16 bytes: where the matrix ends within one, the tile's bytes to its
-// end. (Seen on an H200: 100 columns of halves in rows 104 apart, and columns 100 to 103 written.)
+// A store writes whole chunks of 16 bytes: where the matrix ends within one, the tile's bytes to
+// its end. (Seen on an H200: 100 columns of halves in rows 104 apart, and columns 100 to 103
+// written.)
 int64_t BulkCopy::stored_cols() const {
   const int64_t bytes = map.cols * map.element;
   return (bytes + CHUNK - 1) / CHUNK * CHUNK / map.element;

@@ -1,8 +1,8 @@
 // cp.async.bulk: TMA's copies between global and shared memory. With the lazy schedule a load lands
-// when no thread can go on without it, and a store reads at the wait for it; with the eager one both
-// happen at once. Whatever the schedule, a load is in flight until it has landed, and a store until
-// its wait: to touch their memory before then is an error that is found when other copies or wgmma
-// do it.
+// when no thread can go on without it, and a store reads at the wait for it; with the eager one
+// both happen at once. Whatever the schedule, a load is in flight until it has landed, and a store
+// until its wait: to touch their memory before then is an error that is found when other copies or
+// wgmma do it.
 #pragma once
 
 #include <cstddef>

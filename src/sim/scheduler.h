@@ -68,8 +68,8 @@ class Scheduler {
   int threads() const { return threads_; }
   int alive() const { return threads_ - exited_; }
   bool exited(int thread) const { return state_[thread] == State::exited; }
-  // "thread 5 ... waits at ...; thread 32 ... and 31 more wait at ...": of all that have not exited,
-  // when nothing comes from outside any more.
+  // "thread 5 ... waits at ...; thread 32 ... and 31 more wait at ...": of all that have not
+  // exited, when nothing comes from outside any more.
   std::string who_waits() const;
   std::string name(int thread) const;             // "thread 37 (warp 1, lane 5)"
   int64_t barriers() const { return barriers_; }  // completed in the last run

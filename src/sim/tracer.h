@@ -99,8 +99,8 @@ class Tracer {
   void copy_issued(const void* to, const void* from, int bytes, int src_bytes, uintptr_t pc);
   void copy_landed(const void* to, int bytes);
 
-  // TMA and wgmma, in whole pieces of 16 bytes of shared memory. They are no requests of a warp, and
-  // so not counted. Of a copy to this block's memory, asked for by its own running thread:
+  // TMA and wgmma, in whole pieces of 16 bytes of shared memory. They are no requests of a warp,
+  // and so not counted. Of a copy to this block's memory, asked for by its own running thread:
   void bulk_issued(const void* to, size_t bytes, uintptr_t pc);
   // ... and when it has come and `barrier` tells so; thread: who asked for it.
   void bulk_landed(int thread, const void* to, size_t bytes, const void* barrier);

@@ -36,10 +36,11 @@ __device__ void keep(float sum, float* out) {
   if (sum == 1.2345e-30f) *out = sum;
 }
 
-// FFMA with two operands that every instruction shares: they stay in the operand reuse cache, so that
-// each instruction reads one register. An outer product of registers, as in a GEMM, reads up to three
-// from two banks, and reaches less: 50 of 64 TFLOPS on an H200 when the compiler's register
-// allocation makes half of its reads collide. 64 independent chains a thread hide the latency.
+// FFMA with two operands that every instruction shares: they stay in the operand reuse cache, so
+// that each instruction reads one register. An outer product of registers, as in a GEMM, reads up
+// to three from two banks, and reaches less: 50 of 64 TFLOPS on an H200 when the compiler's
+// register allocation makes half of its reads collide. 64 independent chains a thread hide the
+// latency.
 constexpr int FFMA_CHAINS = 64;
 constexpr int FFMA_ITERATIONS = 8192;
 constexpr double FFMA_FLOPS = 2.0 * FFMA_CHAINS * FFMA_ITERATIONS * THREADS;  // a block
