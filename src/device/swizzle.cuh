@@ -22,10 +22,4 @@ __host__ __device__ constexpr uint32_t swizzle(Swizzle mode, uint32_t offset) {
   return offset ^ (offset >> 3 & (static_cast<uint32_t>(mode) - 16));
 }
 
-// The same for byte `col` of row `row`, rows of one span each: what a kernel writes with.
-template <Swizzle MODE>
-__host__ __device__ constexpr uint32_t swizzled_offset(uint32_t row, uint32_t col) {
-  return swizzle(MODE, row * static_cast<uint32_t>(MODE) + col);
-}
-
 GEMM_BUILD_NAMESPACE_END

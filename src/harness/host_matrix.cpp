@@ -10,11 +10,6 @@ namespace gemm {
 namespace {
 
 template <class T>
-T from_float(float x) {
-  return T(x);
-}
-
-template <class T>
 T from_bits(uint32_t bits) {
   T x;
   std::memcpy(&x, &bits, sizeof x);
@@ -44,7 +39,7 @@ void fill(T* x, const Problem& p, Operand operand, Inputs kind, uint64_t seed) {
     else if (operand == Operand::C && p.beta == 0)
       x[i] = nan;
     else
-      x[i] = from_float<T>(random_value(matrix, row * l.cols + col, kind));
+      x[i] = T(random_value(matrix, row * l.cols + col, kind));
   });
 }
 
@@ -63,8 +58,7 @@ CheckResult check(const T* c, const Problem& p, const HostReference& reference, 
     const double got = static_cast<float>(c[i]);
     double want = reference.want[row * p.N + col];
     if (exact) want = round_to(p.dtype, want);
-    const double bound =
-        exact ? 0 : allowed_error(p, want, reference.magnitude[row * p.N + col]);
+    const double bound = exact ? 0 : allowed_error(p, want, reference.magnitude[row * p.N + col]);
     const double error = std::abs(got - want);
     if (error <= bound || (got == want)) return;  // written so that NaN falls through
     ++r.wrong;

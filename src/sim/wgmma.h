@@ -29,10 +29,6 @@ struct WgmmaOperand {
   WgmmaOperand(const Caller& caller, const char* shared, size_t shared_bytes, uint64_t descriptor,
                bool mn_major, int first_row, int rows);
 
-  // Calls f(chunk, i) for each of its 16-byte chunks; f tells whether to go on.
-  template <class F>
-  bool each_chunk(F&& f) const;
-
   bool mn_major;
   std::vector<const char*> chunks;  // K-major: [row][2]; MN-major: [k][row / 8]
   const char *begin, *end;          // around all
