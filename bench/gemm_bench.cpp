@@ -95,7 +95,7 @@ std::vector<Job> plan(const Options& o, Backend backend) {
   }
   const std::vector<const Rung*> chosen = select_rungs(o.kernels, o.dtypes, backend);
   std::vector<Job> jobs;
-  for (const DType dtype : {DType::f32, DType::tf32, DType::f16})
+  for (const DType dtype : {DType::f32, DType::tf32, DType::f16, DType::bf16})
     for (const Shape& s : shapes) {
       const std::vector<const Rung*> here = select_rungs(s.rungs, {}, backend);
       for (const Rung* r : chosen)

@@ -16,6 +16,7 @@ using namespace gemm;
 
 cudaDataType_t type(const float*) { return CUDA_R_32F; }
 cudaDataType_t type(const half*) { return CUDA_R_16F; }
+cudaDataType_t type(const bf16*) { return CUDA_R_16BF; }
 
 template <class T, cublasComputeType_t COMPUTE>
 void launch(const GemmArgs<T>& p, Stream stream) {
@@ -35,6 +36,7 @@ const Registration rung({.prev = "v8",
                          .needs = {.transposed = true}},
                         {f32(launch<float, CUBLAS_COMPUTE_32F>),
                          f16(launch<half, CUBLAS_COMPUTE_32F>),
+                         bfloat16(launch<bf16, CUBLAS_COMPUTE_32F>),
                          tf32(launch<float, CUBLAS_COMPUTE_32F_FAST_TF32>)});
 
 }  // namespace

@@ -25,7 +25,8 @@ constexpr int SA = WORDS + 4, SB = BN + 8;  // row strides: g * SA + t, t * SB +
 
 // [region idea]
 // A word holds two halves of consecutive k, or one tf32 value; and the instruction for such words.
-GEMM_DEVICE uint32_t pack(half lower, half upper) {
+template <class T>
+GEMM_DEVICE uint32_t pack(T lower, T upper) {
   uint16_t bits[2];
   memcpy(&bits[0], &lower, 2);
   memcpy(&bits[1], &upper, 2);
@@ -33,11 +34,11 @@ GEMM_DEVICE uint32_t pack(half lower, half upper) {
 }
 GEMM_DEVICE uint32_t pack(float x, float) { return cvt_rna_tf32(x); }
 
-GEMM_DEVICE void mma(half, float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-  mma_m16n8k16_f16(d, a, b);
-}
-GEMM_DEVICE void mma(float, float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-  mma_m16n8k8_tf32(d, a, b);
+template <class T>
+GEMM_DEVICE void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  if constexpr (std::is_same_v<T, half>) mma_m16n8k16_f16(d, a, b);
+  if constexpr (std::is_same_v<T, bf16>) mma_m16n8k16_bf16(d, a, b);
+  if constexpr (std::is_same_v<T, float>) mma_m16n8k8_tf32(d, a, b);
 }
 // [/region idea]
 
@@ -118,7 +119,7 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v10(GemmArgs<T> p) {
 #pragma unroll
       for (int i = 0; i < WM / MMA_M; ++i)
 #pragma unroll
-        for (int j = 0; j < WN / MMA_N; ++j) mma(T(), acc[i][j], rA[i], rB[j]);
+        for (int j = 0; j < WN / MMA_N; ++j) mma<T>(acc[i][j], rA[i], rB[j]);
     }
     if (more) commit(stage ^ 1);
     __syncthreads();  // both: the next slice is there, and this one has been read
@@ -143,6 +144,6 @@ void launch(const GemmArgs<T>& p, Stream stream) {
 }
 
 const Registration rung({.prev = "v8", .idea = "tensor cores: mma.sync", .needs = {.sm = 80}},
-                        {f16(launch<half>), tf32(launch<float>)});
+                        {f16(launch<half>), tf32(launch<float>), bfloat16(launch<bf16>)});
 
 }  // namespace

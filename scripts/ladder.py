@@ -17,7 +17,7 @@ from typing import NoReturn, Optional
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE_GPU = "h200"  # the README's and the chapters' figures come from this one
 REFERENCE_SHAPE = (4096, 4096, 4096)
-DTYPES = ("f32", "f16", "tf32")
+DTYPES = ("f32", "f16", "tf32", "bf16")
 
 Shape = tuple[int, int, int]
 
@@ -87,7 +87,8 @@ def parse_rung(path: Path) -> Rung:
         found = re.search(rf"\.{field}\s*=\s*{STRING}", registrations[0])
         return "".join(re.findall(r'"((?:\\.|[^"\\])*)"', found[1])) if found else ""
 
-    dtypes = re.findall(r"\b(t?f32|f16)\s*\(", registrations[0])
+    dtypes = re.findall(r"\b(t?f32|f16|bfloat16)\s*\(", registrations[0])
+    dtypes = ["bf16" if d == "bfloat16" else d for d in dtypes]
     return Rung(path, source, text("prev"), text("idea"), tuple(dtypes))
 
 
@@ -145,6 +146,7 @@ class Results:
         key, title = {
             "f32": ("peak_ffma_tflops", "FFMA"),
             "f16": ("peak_tensor_f16_tflops", "f16 tensor"),
+            "bf16": ("peak_tensor_f16_tflops", "f16 tensor"),
             "tf32": ("peak_tensor_tf32_tflops", "TF32 tensor"),
         }[dtype]
         value = float(self.context.get(key) or 0)

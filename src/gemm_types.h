@@ -7,9 +7,10 @@ namespace gemm {
 
 // What is multiplied. Storage and result have the same type; accumulation is always float.
 //   f32   float in, FP32 multiply-add            f16   half in, half out, float accumulation
+//   bf16  bfloat16 in and out, likewise
 //   tf32  float in and out, multiplied on tensor cores after rounding to 10 mantissa bits: NOT
 //   single precision, always labelled
-enum class DType { f32, f16, tf32 };
+enum class DType { f32, f16, tf32, bf16 };
 
 // op(X): N = as stored, T = transposed. op(A) is M x K and op(B) is K x N, so a transposed A is
 // stored K x M.

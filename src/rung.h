@@ -93,6 +93,7 @@ Entry entry(DType dtype, LaunchFn<T> fn) {
 inline Entry f32(LaunchFn<float> fn) { return entry(DType::f32, fn); }
 inline Entry f16(LaunchFn<half> fn) { return entry(DType::f16, fn); }
 inline Entry tf32(LaunchFn<float> fn) { return entry(DType::tf32, fn); }
+inline Entry bfloat16(LaunchFn<bf16> fn) { return entry(DType::bf16, fn); }  // bf16 is the type
 
 struct About {
   const char* prev = "";  // the rung that this one changes

@@ -81,13 +81,14 @@ class Accepted(unittest.TestCase):
         )
 
     def test_kernel_groups(self) -> None:
-        self.assertEqual(self.chosen("--kernel", "hgemm"), self.of("f16"))
+        self.assertEqual(self.chosen("--kernel", "hgemm"), self.of("f16", "bf16"))
         self.assertLessEqual(self.of("f32"), self.chosen("--kernel", "sgemm"))
-        self.assertFalse(self.of("f16") & self.chosen("--kernel", "sgemm"))
-        self.assertEqual(self.chosen("--kernel", "all"), self.of("f32", "f16", "tf32"))
+        self.assertFalse(self.of("f16", "bf16") & self.chosen("--kernel", "sgemm"))
+        self.assertEqual(self.chosen("--kernel", "all"), self.of("f32", "f16", "tf32", "bf16"))
 
     def test_dtype(self) -> None:
-        self.assertEqual(self.chosen("--kernel", "all", "--dtype", "f16"), self.of("f16"))
+        for dtype in ("f16", "bf16"):
+            self.assertEqual(self.chosen("--kernel", "all", "--dtype", dtype), self.of(dtype))
 
     def test_shapes(self) -> None:
         def shapes(*args: str) -> list[str]:
@@ -172,7 +173,7 @@ class Refused(unittest.TestCase):
             self.refused("--backend", "sim", "--shape", shape, names="(?i)MxNxK|M x N x K")
 
     def test_choices(self) -> None:
-        self.refused(*SMALL, "--dtype", "f64", names="f32.*f16")
+        self.refused(*SMALL, "--dtype", "f64", names="f32.*f16.*bf16")
         self.refused(*SMALL, "--backend", "tpu", names="gpu.*sim")
         self.refused(*SMALL, "--l2", "lukewarm", names="cold.*warm")
         self.refused(*SMALL, "--ld-pad", "-1", names="ld-pad")

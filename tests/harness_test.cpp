@@ -106,6 +106,15 @@ TEST(Check, SeesWritesOutside) {
   EXPECT_EQ(f.check().wrong, 0u);
   EXPECT_NE(describe(f.check()).find("outside C"), std::string::npos);
 }
+TEST(Check, Bf16KeepsEightBits) {
+  EXPECT_EQ(round_to(DType::bf16, 257), 256);  // ties to even
+  EXPECT_EQ(round_to(DType::bf16, 259), 260);
+  EXPECT_EQ(round_to(DType::bf16, 1e38), round_to(DType::f32, 0x1.2cp126));  // float's range
+  Problem p = small(DType::bf16);
+  EXPECT_EQ(layout(p, Operand::A).bytes % 2, 0u);
+  EXPECT_GE(allowed_error(p, 1, 0), 0x1p-8);
+  EXPECT_LT(allowed_error(p, 1, 0), 0x1.1p-8);
+}
 TEST(Check, HalfRoundsOnce) {
   EXPECT_EQ(round_to(DType::f16, 2049), 2048);
   EXPECT_EQ(round_to(DType::f16, 2051), 2052);

@@ -414,9 +414,10 @@ TEST(SimCollectives, LdmatrixChecksItsAddresses) {
 }
 
 // D = A * B + D with the fragments gathered and scattered as PTX ISA lays them out.
-__global__ void one_mma_f16(const half* A, const half* B, float* D) {  // 16x16, 16x8, 16x8
+template <class T>
+__global__ void one_mma_16(const T* A, const T* B, float* D) {  // 16x16, 16x8, 16x8
   const int lane = threadIdx.x, group = lane >> 2, quad = lane & 3;
-  half a[8], b[4];
+  T a[8], b[4];
   float d[4];
   for (int i = 0; i < 8; ++i) {
     const int row = i % 4 < 2 ? group : group + 8, col = quad * 2 + (i & 1) + (i >= 4 ? 8 : 0);
@@ -427,7 +428,10 @@ __global__ void one_mma_f16(const half* A, const half* B, float* D) {  // 16x16,
   uint32_t ra[4], rb[2];
   memcpy(ra, a, sizeof ra);
   memcpy(rb, b, sizeof rb);
-  mma_m16n8k16_f16(d, ra, rb);
+  if constexpr (std::is_same_v<T, half>)
+    mma_m16n8k16_f16(d, ra, rb);
+  else
+    mma_m16n8k16_bf16(d, ra, rb);
   for (int i = 0; i < 4; ++i) D[(i < 2 ? group : group + 8) * 8 + quad * 2 + (i & 1)] = d[i];
 }
 
@@ -468,12 +472,26 @@ void expect_mma(void (*kernel)(const T*, const T*, float*), Value value) {
 }
 
 TEST(SimCollectives, MmaF16) {
-  expect_mma<16, half>(
-      one_mma_f16, [](auto& r) { return half(float(std::uniform_int_distribution(-8, 8)(r))); });
-  expect_mma<16, half>(
-      one_mma_f16, [](auto& r) { return half(std::uniform_real_distribution<float>(-1, 1)(r)); });
-  expect_mma<16, half>(one_mma_f16, [](auto& r) {  // subnormals are not flushed
+  expect_mma<16, half>(one_mma_16<half>, [](auto& r) {
+    return half(float(std::uniform_int_distribution(-8, 8)(r)));
+  });
+  expect_mma<16, half>(one_mma_16<half>, [](auto& r) {
+    return half(std::uniform_real_distribution<float>(-1, 1)(r));
+  });
+  expect_mma<16, half>(one_mma_16<half>, [](auto& r) {  // subnormals are not flushed
     return half(std::uniform_real_distribution<float>(-0x1p-14f, 0x1p-14f)(r));
+  });
+}
+
+TEST(SimCollectives, MmaBf16) {
+  expect_mma<16, bf16>(one_mma_16<bf16>, [](auto& r) {
+    return bf16(float(std::uniform_int_distribution(-8, 8)(r)));
+  });
+  expect_mma<16, bf16>(one_mma_16<bf16>, [](auto& r) {
+    return bf16(std::uniform_real_distribution<float>(-1, 1)(r));
+  });
+  expect_mma<16, bf16>(one_mma_16<bf16>, [](auto& r) {  // far beyond what a half holds
+    return bf16(std::uniform_real_distribution<float>(-0x1p50f, 0x1p50f)(r));
   });
 }
 
@@ -701,7 +719,8 @@ TEST(SimErrors, LanesThatDisagree) {
 TEST(SimErrors, MmaNeedsAFullWarp) {
   const half a{}, b{};
   float d = 0;
-  EXPECT_THAT(error_of(one_mma_f16, 1, 16, &a, &b, &d), HasSubstr("the warp has only 16 threads"));
+  EXPECT_THAT(error_of(one_mma_16<half>, 1, 16, &a, &b, &d),
+              HasSubstr("the warp has only 16 threads"));
 }
 
 __global__ void nothing() {}

@@ -114,6 +114,20 @@ GEMM_DEVICE void mma_m16n8k16_f16(float (&d)[4], const uint32_t (&a)[4],
 #endif
 }
 
+// mma.sync.m16n8k16, bf16 in, f32 accumulate: as above.
+GEMM_DEVICE void mma_m16n8k16_bf16(float (&d)[4], const uint32_t (&a)[4],
+                                   const uint32_t (&b)[2] GEMM_CALLER_ARG) {
+#if GEMM_ON_GPU
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  sim::mma_bf16(d, a, b GEMM_CALLER_PASS);
+#endif
+}
+
 // mma.sync.m16n8k8, tf32 in, f32 accumulate: d += a * b. The same picture as above with one tf32
 // value a word.
 GEMM_DEVICE void mma_m16n8k8_tf32(float (&d)[4], const uint32_t (&a)[4],

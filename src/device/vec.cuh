@@ -1,4 +1,4 @@
-// 16 bytes as one value: 4 floats or 8 halves, moved by one 128-bit instruction.
+// 16 bytes as one value: 4 floats or 8 halves (or bf16), moved by one 128-bit instruction.
 #pragma once
 
 #include <cstring>

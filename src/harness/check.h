@@ -13,9 +13,9 @@ namespace gemm {
 // Integers are compared exactly with the double-precision result rounded once to the output type.
 // Otherwise
 //   |got - want| <= c * (K + 2) * u * (|alpha| |A||B| + |beta C|)_ij + u_out * |want| + tiny
-// with u = 2^-24 (float's unit roundoff), u_out that of the output type, and
+// with u = 2^-24 (float's unit roundoff), u_out that of the output type (f16 2^-11, bf16 2^-8), and
 //   c = 1 for f32: what no order of FP32 summation can exceed, and nothing looser;
-//   c = 4 for f16 and tf32: tensor cores truncate when they align partial sums;
+//   c = 4 for f16, bf16 and tf32: tensor cores truncate when they align partial sums;
 //   tf32 adds 2 * 2^-11 * |A||B|, the rounding of its two inputs. tiny = 2^-24 for f16 (subnormal
 //   outputs), else 2^-126;
 //   beta != 0 adds u_out * (|want| + |beta|), for |C| <= 1: cuBLAS rounds some products to half
@@ -23,7 +23,9 @@ namespace gemm {
 GEMM_HOST_DEVICE inline double allowed_error(const Problem& p, double want, double magnitude) {
   const double u = 1.0 / (1 << 24);
   const double c = p.dtype == DType::f32 ? 1 : 4;
-  const double u_out = p.dtype == DType::f16 ? 1.0 / (1 << 11) : u;
+  const double u_out = p.dtype == DType::f16    ? 1.0 / (1 << 11)
+                       : p.dtype == DType::bf16 ? 1.0 / (1 << 8)
+                                                : u;
   const double inputs = p.dtype == DType::tf32 ? 1.0 / (1 << 10) : 0;
   const double tiny = p.dtype == DType::f16 ? u : 1.2e-38;
   const double size = want < 0 ? -want : want;

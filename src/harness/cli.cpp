@@ -91,9 +91,9 @@ std::vector<Shape> read_shapes(const std::string& file) {
 }
 
 DType parse_dtype(const std::string& text) {
-  for (const DType d : {DType::f32, DType::f16, DType::tf32})
+  for (const DType d : {DType::f32, DType::f16, DType::tf32, DType::bf16})
     if (text == to_string(d)) return d;
-  throw UsageError(fmt::format("unknown dtype '{}': choose from f32, f16, tf32", text));
+  throw UsageError(fmt::format("unknown dtype '{}': choose from f32, f16, tf32, bf16", text));
 }
 
 // Position on the ladder: number, then variant letter.
@@ -115,7 +115,7 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.add_option("--kernel", o.kernels,
                  "Rungs: v8 | v8,v10 | v1-v8 | v4- | a name | sgemm | hgemm | all")
       ->capture_default_str();
-  app.add_option("--dtype", dtypes, "f32, f16, tf32 or a list; default: all that a rung has");
+  app.add_option("--dtype", dtypes, "f32, f16, tf32, bf16 or a list; default: all that a rung has");
   app.add_option("--size", sizes, "M = N = K: 4096 | 512,1024 | 512:8192:256")
       ->allow_extra_args(false);
   app.add_option("--shape", shapes, "MxNxK, repeatable")->allow_extra_args(false);
@@ -247,9 +247,9 @@ std::vector<const Rung*> select_rungs(const std::string& spec, const std::vector
     if (part == "all") {
       take([](const Rung&) { return true; });
     } else if (part == "sgemm") {
-      take([](const Rung& r) { return r.dtype != DType::f16; });
+      take([](const Rung& r) { return element_size(r.dtype) == 4; });
     } else if (part == "hgemm") {
-      take([](const Rung& r) { return r.dtype == DType::f16; });
+      take([](const Rung& r) { return element_size(r.dtype) == 2; });
     } else if (known(part)) {
       take([&](const Rung& r) { return r.id == part || r.name == part; });
     } else if (dash != std::string::npos) {

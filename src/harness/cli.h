@@ -45,7 +45,7 @@ struct Options {
 Options parse_command_line(int argc, const char* const* argv);
 
 // The rungs named by `spec`: "v8", "v8,v10", "v1-v8", "v08_double_buffer", "sgemm" (f32 and tf32),
-// "hgemm" (f16), "all"; only those of `dtypes` unless that is empty. In ladder order, each once.
+// "hgemm" (f16 and bf16), "all"; only those of `dtypes` unless that is empty. In ladder order, each once.
 // Throws UsageError when the spec names no rung of this backend.
 std::vector<const Rung*> select_rungs(const std::string& spec, const std::vector<DType>& dtypes,
                                       Backend backend);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "sim/bf16.h"
 #include "sim/half.h"
 
 namespace gemm {
@@ -72,26 +73,34 @@ CheckResult check(const T* c, const Problem& p, const HostReference& reference, 
   return r;
 }
 
+// Calls visit(T()) with the type that the matrices of `dtype` hold.
+template <class Visit>
+auto with_element(DType dtype, Visit visit) {
+  if (dtype == DType::f16) return visit(sim::half());
+  if (dtype == DType::bf16) return visit(sim::bf16());
+  return visit(float());
+}
+
 }  // namespace
 
 double round_to(DType dtype, double x) {
   // One rounding: the products of integers and the inputs that come here are exact as floats, so
   // double -> float does not round.
   const float f = static_cast<float>(x);
-  return dtype == DType::f16 ? static_cast<float>(sim::half(f)) : f;
+  return with_element(dtype, [f](auto t) -> double { return static_cast<float>(decltype(t)(f)); });
 }
 
 void fill_host(void* allocation, const Problem& p, Operand operand, Inputs kind, uint64_t seed) {
-  if (p.dtype == DType::f16)
-    fill(static_cast<sim::half*>(allocation), p, operand, kind, seed);
-  else
-    fill(static_cast<float*>(allocation), p, operand, kind, seed);
+  with_element(p.dtype, [&](auto t) {
+    fill(static_cast<decltype(t)*>(allocation), p, operand, kind, seed);
+  });
 }
 
 CheckResult check_host(const void* c, const Problem& p, const HostReference& reference,
                        bool exact) {
-  return p.dtype == DType::f16 ? check(static_cast<const sim::half*>(c), p, reference, exact)
-                               : check(static_cast<const float*>(c), p, reference, exact);
+  return with_element(p.dtype, [&](auto t) {
+    return check(static_cast<const decltype(t)*>(c), p, reference, exact);
+  });
 }
 
 }  // namespace gemm

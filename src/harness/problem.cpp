@@ -10,6 +10,8 @@ std::string to_string(DType dtype) {
       return "f16";
     case DType::tf32:
       return "tf32";
+    case DType::bf16:
+      return "bf16";
   }
   return "?";
 }
@@ -22,7 +24,7 @@ std::string ops_name(const Problem& p) {
   return std::string(p.op_a == Op::N ? "n" : "t") + (p.op_b == Op::N ? "n" : "t");
 }
 
-size_t element_size(DType dtype) { return dtype == DType::f16 ? 2 : 4; }
+size_t element_size(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16 ? 2 : 4; }
 
 MatrixLayout layout(const Problem& p, Operand operand) {
   MatrixLayout l;

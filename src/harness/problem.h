@@ -20,10 +20,10 @@ struct Problem {
   bool operator==(const Problem&) const = default;
 };
 
-std::string to_string(DType dtype);        // "f32", "f16", "tf32"
+std::string to_string(DType dtype);        // "f32", "f16", "tf32", "bf16"
 std::string shape_name(const Problem& p);  // "4096x4096x128" (M x N x K)
 std::string ops_name(const Problem& p);    // "nn", "tn", ...
-size_t element_size(DType dtype);          // bytes: 4, 2, 4
+size_t element_size(DType dtype);          // bytes: 4, 2, 4, 2
 inline double flops(const Problem& p) { return 2.0 * p.M * p.N * p.K; }
 
 // A guarded matrix: GUARD_BYTES, misalign elements, rows x ld elements, GUARD_BYTES; the allocation

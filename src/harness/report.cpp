@@ -18,6 +18,7 @@ double peak_of(const Peaks& peaks, DType dtype) {
     case DType::f32:
       return peaks.ffma_tflops;
     case DType::f16:
+    case DType::bf16:
       return peaks.tensor_f16_tflops;
     case DType::tf32:
       return peaks.tensor_tf32_tflops;

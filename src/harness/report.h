@@ -39,7 +39,7 @@ class Table {
 };
 
 // The measured limit that a rung of this type is held against, TFLOPS: FFMA for f32, the tensor
-// cores' for f16 and tf32.
+// cores' for f16, tf32 and bf16 (which has f16's: the same units at the same rate).
 double peak_of(const Peaks& peaks, DType dtype);
 
 }  // namespace gemm

@@ -7,8 +7,9 @@
 namespace gemm::sim::blas {
 namespace {
 
-// A column-major half matrix as floats, columns packed.
-std::vector<float> to_float(const half* x, int64_t rows, int64_t cols, int64_t ld) {
+// A column-major matrix of halves or bf16 as floats, columns packed.
+template <class T>
+std::vector<float> to_float(const T* x, int64_t rows, int64_t cols, int64_t ld) {
   std::vector<float> out(rows * cols);
   for (int64_t col = 0; col < cols; ++col)
     for (int64_t row = 0; row < rows; ++row) out[col * rows + row] = float(x[col * ld + row]);
@@ -17,6 +18,23 @@ std::vector<float> to_float(const half* x, int64_t rows, int64_t cols, int64_t l
 
 CBLAS_TRANSPOSE cblas(cublasOperation_t op) {
   return op == CUBLAS_OP_N ? CblasNoTrans : CblasTrans;
+}
+
+// cublasGemmEx of 2-byte elements T.
+template <class T>
+void gemm_16(cublasOperation_t op_a, cublasOperation_t op_b, int64_t m, int64_t n, int64_t k,
+             float alpha, const void* a, int64_t lda, const void* b, int64_t ldb, float beta,
+             void* c, int64_t ldc) {
+  const int64_t rows_a = op_a == CUBLAS_OP_N ? m : k, rows_b = op_b == CUBLAS_OP_N ? k : n;
+  const std::vector<float> fa = to_float(static_cast<const T*>(a), rows_a, m + k - rows_a, lda);
+  const std::vector<float> fb = to_float(static_cast<const T*>(b), rows_b, k + n - rows_b, ldb);
+  T* const out = static_cast<T*>(c);
+  std::vector<float> fc = beta == 0 ? std::vector<float>(m * n) : to_float(out, m, n, ldc);
+  const auto packed = [](int64_t rows) { return rows > 0 ? rows : 1; };
+  cblas_sgemm(CblasColMajor, cblas(op_a), cblas(op_b), m, n, k, alpha, fa.data(), packed(rows_a),
+              fb.data(), packed(rows_b), beta, fc.data(), m);
+  for (int64_t col = 0; col < n; ++col)
+    for (int64_t row = 0; row < m; ++row) out[col * ldc + row] = T(fc[col * m + row]);
 }
 
 }  // namespace
@@ -33,16 +51,8 @@ cublasStatus_t cublasGemmEx_64(cublasHandle_t, cublasOperation_t op_a, cublasOpe
                 static_cast<float*>(c), ldc);
     return CUBLAS_STATUS_SUCCESS;
   }
-  const int64_t rows_a = op_a == CUBLAS_OP_N ? m : k, rows_b = op_b == CUBLAS_OP_N ? k : n;
-  const std::vector<float> fa = to_float(static_cast<const half*>(a), rows_a, m + k - rows_a, lda);
-  const std::vector<float> fb = to_float(static_cast<const half*>(b), rows_b, k + n - rows_b, ldb);
-  half* const hc = static_cast<half*>(c);
-  std::vector<float> fc = *beta == 0 ? std::vector<float>(m * n) : to_float(hc, m, n, ldc);
-  const auto packed = [](int64_t rows) { return rows > 0 ? rows : 1; };
-  cblas_sgemm(CblasColMajor, cblas(op_a), cblas(op_b), m, n, k, *alpha, fa.data(), packed(rows_a),
-              fb.data(), packed(rows_b), *beta, fc.data(), m);
-  for (int64_t col = 0; col < n; ++col)
-    for (int64_t row = 0; row < m; ++row) hc[col * ldc + row] = half(fc[col * m + row]);
+  const auto gemm = type == CUDA_R_16F ? gemm_16<half> : gemm_16<bf16>;
+  gemm(op_a, op_b, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc);
   return CUBLAS_STATUS_SUCCESS;
 }
 

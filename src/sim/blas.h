@@ -11,7 +11,7 @@ namespace gemm::sim::blas {
 
 enum cublasStatus_t { CUBLAS_STATUS_SUCCESS = 0 };
 enum cublasOperation_t { CUBLAS_OP_N, CUBLAS_OP_T };
-enum cudaDataType_t { CUDA_R_32F, CUDA_R_16F };
+enum cudaDataType_t { CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF };
 enum cublasComputeType_t {
   CUBLAS_COMPUTE_32F,
   CUBLAS_COMPUTE_32F_PEDANTIC,
@@ -24,7 +24,7 @@ GEMM_SIM_INLINE cublasHandle_t blas_handle(void*) { return {}; }
 GEMM_SIM_INLINE void blas_check(cublasStatus_t) {}
 
 // C = alpha * op(A) * op(B) + beta * C, column-major, as cuBLAS documents it; both inputs and C of
-// the same type. A half is multiplied as the float it stands for, and C is rounded once. FAST_TF32
+// the same type. A half or bf16 is multiplied as the float it stands for, and C is rounded once. FAST_TF32
 // rounds nothing here: OpenBLAS has no such unit.
 cublasStatus_t cublasGemmEx_64(cublasHandle_t, cublasOperation_t op_a, cublasOperation_t op_b,
                                int64_t m, int64_t n, int64_t k, const float* alpha, const void* a,

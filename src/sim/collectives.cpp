@@ -237,7 +237,7 @@ struct MmaOperands {
 typedef float Row __attribute__((vector_size(32)));  // 8 columns of B or D
 
 // 8 halves to floats.
-void widen(float* to, const uint16_t* from) {
+void widen_halves(float* to, const uint16_t* from) {
 #ifdef __F16C__
   _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
 #else
@@ -245,8 +245,13 @@ void widen(float* to, const uint16_t* from) {
 #endif
 }
 
-// D += A * B for 16 x K times K x 8, in the order of k. Products of f16 and tf32 values are exact
-// in float, so that contraction to fused multiply-adds changes nothing.
+// 8 bf16 to floats: their upper halves.
+void widen_bf16(float* to, const uint16_t* from) {
+  for (int e = 0; e < 8; ++e) to[e] = std::bit_cast<float>(uint32_t{from[e]} << 16);
+}
+
+// D += A * B for 16 x K times K x 8, in the order of k. Products of f16, bf16 and tf32 values are
+// exact in float, so that contraction to fused multiply-adds changes nothing.
 template <int K>
 void multiply(Row (&d)[16], const float (&a)[16][K], const Row (&b)[K]) {
   for (int m0 = 0; m0 < 16; m0 += 8) {  // 8 rows of D fit in the registers
@@ -273,33 +278,36 @@ void multiply(const Arrivals& lanes, const float (&a)[16][K], const Row (&b)[K])
   }
 }
 
-constexpr Collectives::Op MMA_F16{"mma.m16n8k16.f16", [](const Arrivals& lanes, uint32_t) {
-                                    uint32_t a_words[16][8];
-                                    uint16_t b_halves[16][8];
-                                    for (int l = 0; l < WARP; ++l) {
-                                      const auto& o = operands<MmaOperands>(lanes, l);
-                                      const int g = l / 4, t = l % 4;
-                                      for (int i = 0; i < 4; ++i)
-                                        a_words[g + i % 2 * 8][t + i / 2 * 4] = o.a[i];
-                                      for (int i = 0; i < 4; ++i)
-                                        b_halves[i / 2 * 8 + 2 * t + i % 2][g] =
-                                            static_cast<uint16_t>(o.b[i / 2] >> i % 2 * 16);
-                                    }
-                                    alignas(32) float a[16][16];
-                                    Row b[16];
-                                    for (int m = 0; m < 16; ++m)
-                                      for (int half = 0; half < 2; ++half) {
-                                        uint16_t halves[8];
-                                        std::memcpy(halves, &a_words[m][half * 4], 16);
-                                        widen(&a[m][half * 8], halves);
-                                      }
-                                    for (int k = 0; k < 16; ++k) {
-                                      float row[8];
-                                      widen(row, b_halves[k]);
-                                      std::memcpy(&b[k], row, sizeof row);
-                                    }
-                                    multiply(lanes, a, b);
-                                  }};
+// m16n8k16 of 16-bit elements, which `widen` makes floats.
+template <void (*widen)(float*, const uint16_t*)>
+void complete_mma16(const Arrivals& lanes, uint32_t) {
+  uint32_t a_words[16][8];
+  uint16_t b_elements[16][8];
+  for (int l = 0; l < WARP; ++l) {
+    const auto& o = operands<MmaOperands>(lanes, l);
+    const int g = l / 4, t = l % 4;
+    for (int i = 0; i < 4; ++i) a_words[g + i % 2 * 8][t + i / 2 * 4] = o.a[i];
+    for (int i = 0; i < 4; ++i)
+      b_elements[i / 2 * 8 + 2 * t + i % 2][g] = static_cast<uint16_t>(o.b[i / 2] >> i % 2 * 16);
+  }
+  alignas(32) float a[16][16];
+  Row b[16];
+  for (int m = 0; m < 16; ++m)
+    for (int half = 0; half < 2; ++half) {
+      uint16_t elements[8];
+      std::memcpy(elements, &a_words[m][half * 4], 16);
+      widen(&a[m][half * 8], elements);
+    }
+  for (int k = 0; k < 16; ++k) {
+    float row[8];
+    widen(row, b_elements[k]);
+    std::memcpy(&b[k], row, sizeof row);
+  }
+  multiply(lanes, a, b);
+}
+
+constexpr Collectives::Op MMA_F16{"mma.m16n8k16.f16", complete_mma16<widen_halves>};
+constexpr Collectives::Op MMA_BF16{"mma.m16n8k16.bf16", complete_mma16<widen_bf16>};
 
 constexpr Collectives::Op MMA_TF32{"mma.m16n8k8.tf32", [](const Arrivals& lanes, uint32_t) {
                                      // The tensor core does not look at the 13 bits that tf32
@@ -374,6 +382,11 @@ void runtime::stmatrix(const uint32_t* r, int count, void* row, bool transposed,
 void runtime::mma_f16(float* d, const uint32_t* a, const uint32_t* b, std::source_location where) {
   MmaOperands o{d, a, b};
   join(MMA_F16, FULL_WARP, where, &o);
+}
+
+void runtime::mma_bf16(float* d, const uint32_t* a, const uint32_t* b, std::source_location where) {
+  MmaOperands o{d, a, b};
+  join(MMA_BF16, FULL_WARP, where, &o);
 }
 
 void runtime::mma_tf32(float* d, const uint32_t* a, const uint32_t* b, std::source_location where) {

@@ -82,6 +82,10 @@ GEMM_SIM_INLINE void mma_f16(float (&d)[4], const uint32_t (&a)[4], const uint32
                              GEMM_SIM_HERE) {
   runtime::mma_f16(d, a, b, where);
 }
+GEMM_SIM_INLINE void mma_bf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
+                              GEMM_SIM_HERE) {
+  runtime::mma_bf16(d, a, b, where);
+}
 GEMM_SIM_INLINE void mma_tf32(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
                               GEMM_SIM_HERE) {
   runtime::mma_tf32(d, a, b, where);

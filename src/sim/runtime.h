@@ -52,6 +52,7 @@ uint64_t shuffle(Shuffle mode, uint32_t mask, uint64_t value, uint32_t operand, 
 uint32_t ballot(uint32_t mask, bool predicate, std::source_location where);
 void ldmatrix(uint32_t* r, int count, const void* row, bool transposed, std::source_location where);
 void mma_f16(float* d, const uint32_t* a, const uint32_t* b, std::source_location where);
+void mma_bf16(float* d, const uint32_t* a, const uint32_t* b, std::source_location where);
 void mma_tf32(float* d, const uint32_t* a, const uint32_t* b, std::source_location where);
 
 // cp.async; throws on misaligned or impossible arguments.

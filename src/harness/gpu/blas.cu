@@ -15,7 +15,11 @@ constexpr size_t HANDLE_WORKSPACE = 32u << 20;  // what cuBLAS documents for Hop
 
 cublasOperation_t operation(Op op) { return op == Op::N ? CUBLAS_OP_N : CUBLAS_OP_T; }
 
-cudaDataType_t data_type(DType dtype) { return dtype == DType::f16 ? CUDA_R_16F : CUDA_R_32F; }
+cudaDataType_t data_type(DType dtype) {
+  if (dtype == DType::f16) return CUDA_R_16F;
+  if (dtype == DType::bf16) return CUDA_R_16BF;
+  return CUDA_R_32F;
+}
 
 // Only FAST_TF32 lets the libraries round single precision inputs; COMPUTE_32F does not.
 cublasComputeType_t compute_type(DType dtype) {

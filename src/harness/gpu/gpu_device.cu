@@ -1,5 +1,4 @@
 #include <cublas_v2.h>
-#include <cuda_fp16.h>
 #include <thrust/execution_policy.h>
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/transform_reduce.h>
@@ -229,12 +228,10 @@ void GpuDevice::fill(void* allocation, const Problem& p, Operand operand, Inputs
   constexpr int THREADS = 256;
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(
       (l.elements + THREADS - 1) / THREADS, properties_.multiProcessorCount * 32));
-  if (p.dtype == DType::f16)
-    fill_kernel<<<blocks, THREADS, 0, stream_>>>(static_cast<__half*>(allocation), l, outside,
+  with_element(p.dtype, [&](auto t) {
+    fill_kernel<<<blocks, THREADS, 0, stream_>>>(static_cast<decltype(t)*>(allocation), l, outside,
                                                  all_nan, kind, matrix);
-  else
-    fill_kernel<<<blocks, THREADS, 0, stream_>>>(static_cast<float*>(allocation), l, outside,
-                                                 all_nan, kind, matrix);
+  });
   check_cuda(cudaGetLastError(), "fill_kernel");
 }
 
@@ -283,9 +280,9 @@ std::unique_ptr<Reference> GpuDevice::reference(const Problem& p, Inputs kind, u
 CheckResult GpuDevice::check(const void* c, const Problem& p, const Reference& reference,
                              bool exact) {
   const auto& on_gpu = dynamic_cast<const GpuReference&>(reference);
-  return p.dtype == DType::f16
-             ? check_matrix(*this, static_cast<const __half*>(c), p, on_gpu, exact)
-             : check_matrix(*this, static_cast<const float*>(c), p, on_gpu, exact);
+  return with_element(p.dtype, [&](auto t) {
+    return check_matrix(*this, static_cast<const decltype(t)*>(c), p, on_gpu, exact);
+  });
 }
 
 std::map<std::string, std::string> describe_gpu(Device& device) {

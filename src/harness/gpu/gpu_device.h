@@ -1,6 +1,8 @@
 // The GPU as a Device, with what the timing needs beside it.
 #pragma once
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <string>
@@ -48,6 +50,14 @@ class GpuDevice final : public Device {
 
 // The GPU behind a Device. Throws std::invalid_argument for the simulator.
 GpuDevice& as_gpu(Device& device);
+
+// Calls visit(T()) with the type that the matrices of `dtype` hold.
+template <class Visit>
+auto with_element(DType dtype, Visit visit) {
+  if (dtype == DType::f16) return visit(__half());
+  if (dtype == DType::bf16) return visit(__nv_bfloat16());
+  return visit(float());
+}
 
 // Device memory that frees itself.
 class DeviceMemory {

@@ -1,6 +1,4 @@
 // The reference at large sizes: the same doubles as on the CPU, multiplied by cublasDgemm.
-#include <cuda_fp16.h>
-
 #include <cmath>
 #include <mutex>
 
@@ -31,7 +29,7 @@ class Generator {
     const MatrixLayout l = layout(p_, operand);
     const uint64_t matrix = matrix_seed(seed_, static_cast<int>(operand));
     const auto blocks = static_cast<unsigned>(device_.properties().multiProcessorCount * 32);
-    const auto kernel = p_.dtype == DType::f16 ? doubles_kernel<__half> : doubles_kernel<float>;
+    const auto kernel = with_element(p_.dtype, [](auto t) { return &doubles_kernel<decltype(t)>; });
     kernel<<<blocks, 256, 0, device_.stream()>>>(out, l.rows * l.cols, scale, absolute, kind_,
                                                  matrix);
     check_cuda(cudaGetLastError(), "doubles_kernel");
@@ -81,7 +79,8 @@ std::unique_ptr<GpuReference> multiply(GpuDevice& device, const Problem& p, Inpu
 void check_against_cpu(GpuDevice& device) {
   const Problem problems[] = {
       {.dtype = DType::f32, .M = 640, .N = 512, .K = 768, .alpha = 1.5f, .beta = -0.5f},
-      {.dtype = DType::f16, .M = 640, .N = 512, .K = 768, .op_a = Op::T, .op_b = Op::T}};
+      {.dtype = DType::f16, .M = 640, .N = 512, .K = 768, .op_a = Op::T, .op_b = Op::T},
+      {.dtype = DType::bf16, .M = 640, .N = 512, .K = 768, .op_a = Op::T}};
   for (const Problem& p : problems) {
     const HostReference cpu = cpu_reference(p, Inputs::uniform, 1);
     const auto gpu = multiply(device, p, Inputs::uniform, 1);
