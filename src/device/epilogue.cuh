@@ -35,4 +35,29 @@ GEMM_DEVICE void store_group(const GemmArgs<T>& p, int m, int n, const float* ac
   }
 }
 
+// Elements (m, n) and (m, n + 1), the neighbours that an mma's accumulator holds; n is even. One
+// store of both if WIDE (is_wide), else element by element. Taught in v16.
+template <bool WIDE, class T>
+GEMM_DEVICE void store_pair(const GemmArgs<T>& p, int m, int n, float left, float right) {
+  if constexpr (WIDE) {
+    using Pair = std::conditional_t<sizeof(T) == 2, uint32_t, uint2>;
+    if (m >= p.M || n >= p.N) return;
+    auto* c = reinterpret_cast<Pair*>(p.C + m * p.ldc + n);
+    left *= p.alpha, right *= p.alpha;
+    if (p.beta != 0) {
+      const Pair old = *c;
+      T was[2];
+      memcpy(was, &old, sizeof was);
+      left += p.beta * float(was[0]), right += p.beta * float(was[1]);
+    }
+    const T out[2] = {T(left), T(right)};
+    Pair pair{};
+    memcpy(&pair, out, sizeof pair);
+    *c = pair;
+  } else {
+    store(p, m, n, left);
+    store(p, m, n + 1, right);
+  }
+}
+
 GEMM_BUILD_NAMESPACE_END

@@ -1,0 +1,125 @@
+// v17 raster: blocks that run at the same time work on a compact patch of C.
+//
+// before: v16's 132 blocks in flight are tiles row by row: two rows of a 32768-wide matrix share
+//         one stripe of A and every column of B, which then passes through L2 row after row
+// idea:   number the tiles in groups of 16 rows, column by column within a group: 132 tiles are
+//         16 rows x 8 columns, a patch of 2048 x 2112 elements, and need the fewest rows of A and
+//         columns of B
+// watch:  hits in L2 and bytes from HBM; nothing changes inside of a block, so nothing at a size of
+//         which both operands stay in L2
+// needs:  sm_80; a narrow kernel, which copies through registers, for unaligned rows
+#include "device/epilogue.cuh"
+#include "device/mma.cuh"
+#include "device/tile_copy_async.cuh"
+#include "rung.h"
+
+namespace {
+using namespace gemm;
+
+constexpr int BM = 128, BN = 256, BK = 32, STAGES = 4;  // block tile, K slices in the ring
+constexpr int WM = 64, WN = 64;                         // warp tile
+constexpr int GROUP_M = 16;                             // rows of tiles that are worked on together
+constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16;        // one mma.sync
+constexpr int THREADS = (BM / WM) * (BN / WN) * 32;     // 2 x 4 warps
+static_assert(BK / MMA_K % 2 == 0, "fragments alternate between two buffers, slice after slice");
+
+template <class T>
+struct Slice {
+  T A[BM][BK], B[BK][BN];
+};
+
+// [region idea]
+// Where a block works: tiles are counted in groups of GROUP_M rows of tiles, within a group column
+// by column; the last group may have fewer rows.
+struct TileIndex {
+  int m, n;
+};
+template <int GROUP_M>
+GEMM_DEVICE constexpr TileIndex grouped_tile(int tile, int tiles_m, int tiles_n) {
+  const int group = tile / (GROUP_M * tiles_n), within = tile % (GROUP_M * tiles_n);
+  const int left = tiles_m - group * GROUP_M, rows = left < GROUP_M ? left : GROUP_M;
+  return {group * GROUP_M + within % rows, within / rows};
+}
+// [/region idea]
+
+template <class T, bool WIDE>
+__global__ void __launch_bounds__(THREADS, 1) gemm_v17(GemmArgs<T> p) {
+  // Where am I? Lane = 4 * g + t in every accumulator.
+  const auto [bm, bn] = grouped_tile<GROUP_M>(blockIdx.x, cdiv(p.M, BM), cdiv(p.N, BN));
+  const int tid = threadIdx.x, warp = tid / 32, g = tid % 32 / 4, t = tid % 4;
+  const int wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
+
+  // Panels: the block's rows of A and columns of B.
+  const T* gA = p.A + bm * BM * p.lda;
+  const T* gB = p.B + bn * BN;
+  auto* ring = static_cast<Slice<T>*>(dynamic_shared());
+
+  // The next slice's copies, one group; past the end of K zeros, so that every wait counts alike.
+  int copied = 0;
+  const auto copy_next = [&] {
+    Slice<T>& s = ring[copied % STAGES];
+    const int left = p.K - copied * BK;
+    copy_tile_swizzled_async<WIDE, THREADS>(s.A, gA, p.lda, p.M - bm * BM, left, tid);
+    copy_tile_swizzled_async<WIDE, THREADS>(s.B, gB, p.ldb, left, p.N - bn * BN, tid);
+    cp_async_commit();
+    ++copied, gA += BK, gB += BK * p.ldb;
+  };
+  uint32_t rA[2][WM / MMA_M][4], rB[2][WN / MMA_N / 2][2][2];
+  const auto load = [&](int slice, int k) {
+    Slice<T>& s = ring[slice % STAGES];
+#pragma unroll
+    for (int i = 0; i < WM / MMA_M; ++i) load_a(rA[k / MMA_K % 2][i], s.A, wm + i * MMA_M, k);
+#pragma unroll
+    for (int j = 0; j < WN / MMA_N / 2; ++j)
+      load_b(rB[k / MMA_K % 2][j], s.B, k, wn + j * 2 * MMA_N);
+  };
+
+  float acc[WM / MMA_M][WN / MMA_N][4] = {};
+#pragma unroll
+  for (int s = 0; s < STAGES - 1; ++s) copy_next();
+  cp_async_wait<STAGES - 2>();
+  __syncthreads();
+  load(0, 0);
+  for (int slice = 0; slice * BK < p.K; ++slice) {
+#pragma unroll
+    for (int k = 0; k < BK; k += MMA_K) {
+      if (k + MMA_K < BK) {
+        load(slice, k + MMA_K);
+      } else {
+        cp_async_wait<STAGES - 2>();
+        __syncthreads();  // both: the next slice is there, and this one has been read
+        load(slice + 1, 0);
+      }
+      if (k == 0) copy_next();  // over the slice before this one
+#pragma unroll
+      for (int i = 0; i < WM / MMA_M; ++i)
+#pragma unroll
+        for (int j = 0; j < WN / MMA_N; ++j)
+          mma<T>(acc[i][j], rA[k / MMA_K % 2][i], rB[k / MMA_K % 2][j / 2][j % 2]);
+    }
+  }
+
+  // Epilogue: lane (g, t) holds columns 2t and 2t + 1 of rows g and g + 8.
+#pragma unroll
+  for (int i = 0; i < WM / MMA_M; ++i)
+#pragma unroll
+    for (int j = 0; j < WN / MMA_N; ++j)
+#pragma unroll
+      for (int r = 0; r < 4; r += 2)
+        store_pair<WIDE>(p, bm * BM + wm + i * MMA_M + g + r * 4, bn * BN + wn + j * MMA_N + 2 * t,
+                         acc[i][j][r], acc[i][j][r + 1]);
+}
+
+template <class T>
+void launch(const GemmArgs<T>& p, Stream stream) {
+  const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
+  const auto kernel = is_wide(p) ? gemm_v17<T, true> : gemm_v17<T, false>;
+  gemm::launch(kernel, grid, dim3(THREADS), {.smem = STAGES * sizeof(Slice<T>)}, stream, p);
+}
+
+const Registration rung({.prev = "v16",
+                         .idea = "L2 rasterisation: block tiles in groups of rows",
+                         .needs = {.sm = 80}},
+                        {f16(launch<half>), bfloat16(launch<bf16>)});
+
+}  // namespace

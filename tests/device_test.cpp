@@ -1,0 +1,77 @@
+// The functions of src/device that are arithmetic alone, and so can be asked on the CPU.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "device/scheduler.cuh"
+#include "device/swizzle.cuh"
+
+namespace {
+
+using namespace gemm;
+
+template <int GROUP_M>
+void expect_permutation(int tiles_m, int tiles_n) {
+  std::vector<int> seen(tiles_m * tiles_n);
+  for (int tile = 0; tile < tiles_m * tiles_n; ++tile) {
+    const auto [m, n] = grouped_tile<GROUP_M>(tile, tiles_m, tiles_n);
+    ASSERT_TRUE(0 <= m && m < tiles_m && 0 <= n && n < tiles_n)
+        << GROUP_M << ": tile " << tile << " of " << tiles_m << " x " << tiles_n << " at " << m
+        << ", " << n;
+    ++seen[m * tiles_n + n];
+  }
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), tiles_m * tiles_n)
+      << GROUP_M << ": " << tiles_m << " x " << tiles_n;
+}
+
+TEST(GroupedTile, IsAPermutationOfEveryGrid) {
+  for (int tiles_m = 1; tiles_m <= 37; ++tiles_m)
+    for (int tiles_n = 1; tiles_n <= 37; ++tiles_n) {
+      expect_permutation<1>(tiles_m, tiles_n);
+      expect_permutation<4>(tiles_m, tiles_n);
+      expect_permutation<8>(tiles_m, tiles_n);
+      expect_permutation<16>(tiles_m, tiles_n);
+    }
+}
+
+TEST(GroupedTile, OneRowAGroupIsRowByRow) {
+  for (int tile = 0; tile < 15; ++tile) {
+    const auto [m, n] = grouped_tile<1>(tile, 3, 5);
+    EXPECT_EQ(m, tile / 5);
+    EXPECT_EQ(n, tile % 5);
+  }
+}
+
+// Stripes of A and of B that the first `blocks` tiles need.
+template <int GROUP_M>
+int stripes(int blocks, int tiles_m, int tiles_n) {
+  std::vector<bool> a(tiles_m), b(tiles_n);
+  for (int tile = 0; tile < blocks; ++tile) {
+    const auto [m, n] = grouped_tile<GROUP_M>(tile, tiles_m, tiles_n);
+    a[m] = b[n] = true;
+  }
+  return std::count(a.begin(), a.end(), true) + std::count(b.begin(), b.end(), true);
+}
+
+TEST(GroupedTile, NeedsFewerStripes) {
+  // Four blocks in flight on a grid of 4 x 4: 1 + 4 stripes row by row, 2 + 2 in groups of two.
+  EXPECT_EQ(stripes<1>(4, 4, 4), 5);
+  EXPECT_EQ(stripes<2>(4, 4, 4), 4);
+  // 132 blocks on the grid of 8192 x 8192 in tiles of 128 x 256.
+  EXPECT_EQ(stripes<1>(132, 64, 32), 5 + 32);
+  EXPECT_EQ(stripes<8>(132, 64, 32), 8 + 17);
+  EXPECT_EQ(stripes<16>(132, 64, 32), 16 + 9);
+}
+
+// The two ways to say it are one.
+TEST(Swizzle, ByRowsIsByOffset) {
+  for (const Swizzle mode : {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128}) {
+    const uint32_t span = static_cast<uint32_t>(mode);
+    for (uint32_t row = 0; row < 64; ++row)
+      for (uint32_t col = 0; col < span; ++col)
+        EXPECT_EQ(row * span + swizzled_column(mode, row, col), swizzle(mode, row * span + col));
+  }
+}
+
+}  // namespace
