@@ -9,6 +9,7 @@
   <!-- embed:index -->                               the same, as the index of kernels/
   <!-- embed:conditions -->                          GPU, driver, clocks ... of the results
   <!-- embed:counters -->                            the simulator's counters beside a GPU's
+  <!-- embed:exercises -->                           the exercises, from their own pages
 each followed, on a line of its own, by <!-- /embed -->; what stands between the two is replaced.
 Nothing measured yet reads "not measured". --check writes nothing and fails when a file is stale.
 """
@@ -51,6 +52,7 @@ class Embedder:
             "index": (lambda: self.index(page), 0),
             "conditions": (self.conditions, 0),
             "counters": (self.counters, 0),
+            "exercises": (lambda: self.exercises(page), 0),
         }
         if kind not in fillers:
             raise BadInput(f"unknown marker; known: {', '.join(fillers)}")
@@ -166,6 +168,26 @@ class Embedder:
         if not all(file.is_file() for file in files):
             return NOT_MEASURED
         return compare_counters.table(self.root)
+
+    # Exercises
+
+    def exercises(self, page: Path) -> str:
+        """From the pages' first lines: `# ex01: title`, `*After [v1](file). What to do.*`"""
+        lines = ["| exercise | after | |", "|---|---|---|"]
+        for file in sorted((self.root / "exercises").glob("ex*/README.md")):
+            opening = re.match(
+                r"# (ex\d+): ([^\n]+)\n\n\*After (.+?)\. ([^.*]+)\.\*\n",
+                file.read_text(encoding="utf-8"),
+                re.DOTALL,
+            )
+            if not opening:
+                raise BadInput(f"{file.relative_to(self.root)}: does not open as exercises do")
+            name, title, after, what = (" ".join(part.split()) for part in opening.groups())
+            after = re.sub(
+                r"\]\(([^)]+)\)", lambda m: f"]({link((file.parent / m[1]).resolve(), page)})", after
+            )
+            lines.append(f"| [{name}]({link(file, page)}): {title} | {after} | {what} |")
+        return "\n".join(lines)
 
 
 def dedent(code: str) -> str:

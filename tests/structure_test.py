@@ -3,6 +3,7 @@ registry is exactly those files (needs GEMM_BENCH, the path of the executable)."
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import subprocess
@@ -96,6 +97,38 @@ class EveryRung(unittest.TestCase):
                 wanted += [f"row {own}"] + ([f"diff {own}"] if rung.prev else [])
                 for marker in wanted:
                     self.assertRegex(text, rf"(?m)^<!-- embed:{marker} -->$")
+
+
+class EveryExercise(unittest.TestCase):
+    FOLDERS = sorted((ROOT / "exercises").glob("ex*/"))
+    FILES = ("README.md", "hint.md", "solution.cu", "start.cu", "test.cpp")
+
+    def test_ids_count_up(self) -> None:
+        ids = [re.fullmatch(r"ex(\d\d)_[a-z0-9_]+", f.name)[1] for f in self.FOLDERS]
+        self.assertGreaterEqual(len(ids), 12)
+        self.assertEqual(list(map(int, ids)), list(range(1, len(ids) + 1)))
+
+    def test_has_its_files(self) -> None:
+        for folder in self.FOLDERS:
+            with self.subTest(exercise=folder.name):
+                there = {f.name for f in folder.iterdir()} - {"work.cu"}
+                self.assertEqual(there, set(self.FILES))
+                title = (folder / "README.md").read_text(encoding="utf-8").split("\n")[0]
+                self.assertTrue(title.startswith(f"# {folder.name.split('_')[0]}: "), title)
+
+    def test_is_small_and_on_a_page(self) -> None:
+        for folder in self.FOLDERS:
+            with self.subTest(exercise=folder.name):
+                start, solution = (
+                    (folder / name).read_text(encoding="utf-8").splitlines()
+                    for name in ("start.cu", "solution.cu")
+                )
+                for line in start + solution:
+                    self.assertLessEqual(len(line), MAX_COLUMNS, line)
+                self.assertLessEqual(max(len(start), len(solution)), MAX_LINES)
+                self.assertIn("const Exercise exercise(", "\n".join(start))
+                changed = [l for l in difflib.ndiff(start, solution) if l[0] in "+-"]
+                self.assertTrue(0 < len(changed) <= 30, f"{len(changed)} lines differ")
 
 
 class TheHouse(unittest.TestCase):

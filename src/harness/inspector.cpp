@@ -142,7 +142,12 @@ sim::Trace Inspector::trace(const Rung& rung, std::vector<int64_t> blocks,
                                 .writable = i == C,
                                 .written_once = i == C});
   }
+  options.matrices.insert(options.matrices.end(), inputs_.begin(), inputs_.end());
   return sim::trace(options, [&] { rung.launch(call); });
+}
+
+sim::Written Inspector::written(const Rung& rung, int64_t block) {
+  return trace(rung, {block}).written[C];
 }
 
 Inspection Inspector::inspect(const Rung& rung, int64_t wanted,

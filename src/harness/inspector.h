@@ -45,6 +45,11 @@ class Inspector {
   // Of the watched warp, also its requests.
   Inspection inspect(const Rung& rung, int64_t blocks, std::optional<sim::WarpId> watched = {});
 
+  // A further matrix that kernels may read, such as a bias. It must stay where it is.
+  void add_input(const sim::Matrix& matrix) { inputs_.push_back(matrix); }
+  // The part of C that one block of the grid writes.
+  sim::Written written(const Rung& rung, int64_t block);
+
  private:
   void count(Inspection& result, int64_t wanted);
   sim::Trace trace(const Rung& rung, std::vector<int64_t> blocks,
@@ -54,6 +59,7 @@ class Inspector {
   Problem problem_, padded_;
   char* memory_;  // all matrices, so that their distances are the same in every run
   size_t offset_[3];
+  std::vector<sim::Matrix> inputs_;
 };
 
 // Blocks that inspection traces unless it is told: all (0) of a small problem, few of a large one.

@@ -1,0 +1,27 @@
+#include "grader/grader.h"
+
+namespace gemm::grading {
+namespace {
+
+const Test test({"result", "out of bounds"}, [](Grader& grader) {
+  const auto all = [](int m, int n, int k) {
+    std::vector<Problem> four;
+    for (const Op a : {Op::N, Op::T})
+      for (const Op b : {Op::N, Op::T})
+        four.push_back({.M = m, .N = n, .K = k, .op_a = a, .op_b = b, .beta = 0.5f});
+    return four;
+  };
+  grader.right(all(32, 32, 32));  // square: a transposed matrix has the same shape
+  for (const Problem& p : all(65, 33, 47)) grader.clean(p);
+  grader.right(all(65, 33, 47));
+  const Problem tt{.M = 64, .N = 64, .K = 64, .op_a = Op::T, .op_b = Op::T};
+  const sim::Traffic a = grader.traffic(tt, true, sim::AccessKind::read, "A"),
+                     b = grader.traffic(tt, true, sim::AccessKind::read, "B");
+  if (grader.failed().empty())
+    grader.note("Both transposed, a load of A touches " + std::to_string(a.passes / a.requests) +
+                " sectors and one of B " + std::to_string(b.passes / b.requests) +
+                ". Which of v1's two mappings would you choose for each of the four cases?");
+});
+
+}  // namespace
+}  // namespace gemm::grading

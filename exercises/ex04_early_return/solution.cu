@@ -1,0 +1,36 @@
+// ex04: block tiles in shared memory, as in v2.
+#include "device/epilogue.cuh"
+#include "device/tile_copy.cuh"
+#include "exercise.h"
+
+namespace {
+using namespace gemm;
+
+constexpr int BM = 16, BN = 16, BK = 16;  // block tile: one thread an element
+
+__global__ void gemm_ex04(GemmArgs<float> p) {
+  const int tiles_n = cdiv(p.N, BN);
+  const int bm = blockIdx.x / tiles_n, bn = blockIdx.x % tiles_n;
+  const int tm = threadIdx.y, tn = threadIdx.x;
+  const int m = bm * BM + tm, n = bn * BN + tn;
+  alignas(16) __shared__ float sA[BM][BK], sB[BK][BN];
+
+  float acc = 0;
+  for (int k0 = 0; k0 < p.K; k0 += BK) {
+    sA[tm][tn] = load_or_zero(p.A, p.lda, m, k0 + tn, p.M, p.K);
+    sB[tm][tn] = load_or_zero(p.B, p.ldb, k0 + tm, n, p.K, p.N);
+    __syncthreads();
+    for (int k = 0; k < BK; ++k) acc += sA[tm][k] * sB[k][tn];
+    __syncthreads();
+  }
+  store(p, m, n, acc);  // leaves out what is outside of C
+}
+
+void launch(const GemmArgs<float>& p, Stream stream) {
+  const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
+  gemm::launch(gemm_ex04, grid, dim3(BN, BM), {}, stream, p);
+}
+
+const Exercise exercise(launch);
+
+}  // namespace

@@ -1,0 +1,53 @@
+// ex05: thread tiles, as in v3: 32 x 32 threads, each with 4 x 4 elements of C.
+#include "device/epilogue.cuh"
+#include "device/tile_copy.cuh"
+#include "exercise.h"
+
+namespace {
+using namespace gemm;
+
+constexpr int BM = 128, BN = 128, BK = 8;       // block tile
+constexpr int TM = 4, TN = 4;                   // thread tile
+constexpr int THREADS = (BM / TM) * (BN / TN);  // 32 x 32
+
+__global__ void __launch_bounds__(THREADS) gemm_ex05(GemmArgs<float> p) {
+  const int tiles_n = cdiv(p.N, BN);
+  const int bm = blockIdx.x / tiles_n, bn = blockIdx.x % tiles_n;
+  const int tm = threadIdx.y, tn = threadIdx.x;
+
+  const float* gA = p.A + bm * BM * p.lda;
+  const float* gB = p.B + bn * BN;
+  alignas(16) __shared__ float smem[BM * BK + BK * BN];
+  float* const sA = smem;            // [BM][BK]
+  float* const sB = smem + BM * BK;  // [BK][BN]
+
+  float acc[TM][TN] = {};
+  for (int k0 = 0; k0 < p.K; k0 += BK) {
+    if (tn < BK)  // a row of sA has BK elements, a row of threads has 32
+      for (int i = 0; i < TM; ++i)
+        sA[(tm * TM + i) * BK + tn] =
+            load_or_zero(gA + k0, p.lda, tm * TM + i, tn, p.M - bm * BM, p.K - k0);
+    if (tm < BK)
+      for (int j = 0; j < TN; ++j)
+        sB[tm * BN + tn * TN + j] =
+            load_or_zero(gB + k0 * p.ldb, p.ldb, tm, tn * TN + j, p.K - k0, p.N - bn * BN);
+    __syncthreads();
+    for (int k = 0; k < BK; ++k)
+      for (int i = 0; i < TM; ++i)
+        for (int j = 0; j < TN; ++j)
+          acc[i][j] += sA[(tm * TM + i) * BK + k] * sB[k * BN + tn * TN + j];
+    __syncthreads();
+  }
+
+  for (int i = 0; i < TM; ++i)
+    for (int j = 0; j < TN; ++j) store(p, bm * BM + tm * TM + i, bn * BN + tn * TN + j, acc[i][j]);
+}
+
+void launch(const GemmArgs<float>& p, Stream stream) {
+  const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
+  gemm::launch(gemm_ex05, grid, dim3(BN / TN, BM / TM), {}, stream, p);
+}
+
+const Exercise exercise(launch);
+
+}  // namespace

@@ -1,0 +1,47 @@
+// ex09: the tiles and 128-bit copies of v5, and a bias: C = alpha * A * B + beta * C + bias, where
+// bias[n] is added to every element of column n. bias has N elements, nothing more.
+#include "device/epilogue.cuh"
+#include "device/tile_copy.cuh"
+#include "exercise.h"
+
+namespace {
+using namespace gemm;
+
+constexpr int BM = 64, BN = 64, BK = 8;         // block tile
+constexpr int TM = 4, TN = 4;                   // thread tile
+constexpr int THREADS = (BM / TM) * (BN / TN);  // 16 x 16
+
+__global__ void __launch_bounds__(THREADS) gemm_ex09(GemmArgs<float> p, const float* bias) {
+  const int tiles_n = cdiv(p.N, BN);
+  const int bm = blockIdx.x / tiles_n, bn = blockIdx.x % tiles_n;
+  const int tm = threadIdx.y, tn = threadIdx.x;
+  const int tid = tm * (BN / TN) + tn;
+
+  const float* gA = p.A + bm * BM * p.lda;
+  const float* gB = p.B + bn * BN;
+  alignas(16) __shared__ float sA[BM][BK], sB[BK][BN];
+
+  float acc[TM][TN] = {};
+  for (int k0 = 0; k0 < p.K; k0 += BK) {
+    copy_tile<THREADS>(sA, gA + k0, p.lda, p.M - bm * BM, p.K - k0, tid);
+    copy_tile<THREADS>(sB, gB + k0 * p.ldb, p.ldb, p.K - k0, p.N - bn * BN, tid);
+    __syncthreads();
+    for (int k = 0; k < BK; ++k)
+      for (int i = 0; i < TM; ++i)
+        for (int j = 0; j < TN; ++j) acc[i][j] += sA[tm * TM + i][k] * sB[k][tn * TN + j];
+    __syncthreads();
+  }
+
+  static_cast<void>(bias);  // yours to use
+  for (int i = 0; i < TM; ++i)
+    for (int j = 0; j < TN; ++j) store(p, bm * BM + tm * TM + i, bn * BN + tn * TN + j, acc[i][j]);
+}
+
+void launch(const GemmArgs<float>& p, const float* bias, Stream stream) {
+  const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
+  gemm::launch(gemm_ex09, grid, dim3(BN / TN, BM / TM), {}, stream, p, bias);
+}
+
+const Exercise exercise(launch);
+
+}  // namespace

@@ -1,0 +1,42 @@
+// ex18: block tiles in groups of rows, so that blocks that run together share rows of A and columns
+// of B in the L2 cache.
+#include "device/epilogue.cuh"
+#include "device/tile_copy.cuh"
+#include "exercise.h"
+
+namespace {
+using namespace gemm;
+
+constexpr int BM = 16, BN = 16, BK = 16;  // block tile: one thread an element
+
+__global__ void gemm_ex18(GemmArgs<float> p) {
+  // Column by column within a group, then the next group below.
+  const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
+  const int group = tiles_m;  // rows of tiles in a group
+  const int in_group = group * tiles_n, first = blockIdx.x / in_group * group;
+  const int bm = first + blockIdx.x % in_group % group;
+  const int bn = blockIdx.x % in_group / group;
+
+  const int tm = threadIdx.y, tn = threadIdx.x;
+  const int m = bm * BM + tm, n = bn * BN + tn;
+  alignas(16) __shared__ float sA[BM][BK], sB[BK][BN];
+
+  float acc = 0;
+  for (int k0 = 0; k0 < p.K; k0 += BK) {
+    sA[tm][tn] = load_or_zero(p.A, p.lda, m, k0 + tn, p.M, p.K);
+    sB[tm][tn] = load_or_zero(p.B, p.ldb, k0 + tm, n, p.K, p.N);
+    __syncthreads();
+    for (int k = 0; k < BK; ++k) acc += sA[tm][k] * sB[k][tn];
+    __syncthreads();
+  }
+  store(p, m, n, acc);
+}
+
+void launch(const GemmArgs<float>& p, Stream stream) {
+  const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
+  gemm::launch(gemm_ex18, grid, dim3(BN, BM), {}, stream, p);
+}
+
+const Exercise exercise(launch);
+
+}  // namespace
