@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "extra/extra_rungs.h"
 #include "harness/inspection_report.h"
 #include "harness/verify.h"
 #include "planted/planted.h"
@@ -405,6 +406,12 @@ INSTANTIATE_TEST_SUITE_P(Sim, TracedRung, testing::ValuesIn(rungs(Backend::sim_t
                          [](const auto& info) {
                            return info.param->name + "_" + to_string(info.param->dtype);
                          });
+
+TEST(TracedRungs, ExtraOnesHaveNoFindings) {
+  for (const Rung& rung : traced_extra_rungs())
+    for (const Problem& p : {problem(rung.dtype, 19, 31, 2085), problem(rung.dtype, 40, 64, 32)})
+      EXPECT_EQ(all_of(Inspector(p).inspect(rung, 0).findings), "") << rung.name << shape_name(p);
+}
 
 TEST(TracedRungs, AreThePlainOnes) {
   ASSERT_EQ(rungs(Backend::sim_traced).size(), rungs(Backend::sim).size());

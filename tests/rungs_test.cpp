@@ -2,6 +2,7 @@
 // simulator and for the GPU.
 #include <gtest/gtest.h>
 
+#include "extra/extra_rungs.h"
 #include "gpu.h"
 #include "harness/verify.h"
 #include "print.h"
@@ -90,6 +91,12 @@ TEST_P(RungTest, MisalignedPointers) {
   }
 }
 
+// Rows that are longer than a block's share, and end anywhere in it.
+TEST_P(RungTest, LongRows) {
+  expect_right(shape(3, 20, 2085));
+  expect_right(shape(2, 2085, 9));
+}
+
 class TransposedTest : public RungTest {};  // of the rungs that take transposed operands
 TEST_P(TransposedTest, AllFour) {
   for (const Op a : {Op::N, Op::T})
@@ -116,6 +123,10 @@ std::vector<Rung> transposing(Backend backend) {
 }
 INSTANTIATE_TEST_SUITE_P(Sim, RungTest, testing::ValuesIn(all(Backend::sim)), test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, RungTest, testing::ValuesIn(all(Backend::gpu)), test_name);
+INSTANTIATE_TEST_SUITE_P(SimExtra, RungTest, testing::ValuesIn(sim_extra_rungs()), test_name);
+#ifdef EXTRA_ON_GPU
+INSTANTIATE_TEST_SUITE_P(GpuExtra, RungTest, testing::ValuesIn(gpu_extra_rungs()), test_name);
+#endif
 INSTANTIATE_TEST_SUITE_P(Sim, TransposedTest, testing::ValuesIn(transposing(Backend::sim)),
                          test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, TransposedTest, testing::ValuesIn(transposing(Backend::gpu)),

@@ -48,7 +48,7 @@ class Device {
   // 0, else with `kind`, and CANARY around.
   virtual void fill(void* allocation, const Problem& p, Operand operand, Inputs kind,
                     uint64_t seed) = 0;
-  // Launches and waits. Throws LaunchError.
+  // Launches and waits. Throws LaunchError; std::bad_alloc when its workspace does not fit.
   virtual void run(const Rung& rung, const GemmCall& call) = 0;
   virtual std::unique_ptr<Reference> reference(const Problem& p, Inputs kind, uint64_t seed) = 0;
   // Compares C (a guarded allocation) with the reference; exactly when `exact`.

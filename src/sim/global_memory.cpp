@@ -87,6 +87,19 @@ void GlobalMemory::record_write(size_t matrix, int64_t row, int64_t byte_col, in
         row, col, {static_cast<uint32_t>(block + 1), static_cast<uint16_t>(thread), pc}, atomic);
 }
 
+// Blocks on other OS threads write at the same time.
+bool GlobalMemory::initialised(size_t matrix, int64_t offset, int bytes) const {
+  for (int64_t i = offset; i < offset + bytes; ++i)
+    if (std::atomic_ref(matrices_[matrix].initialised[i]).load(std::memory_order_relaxed) == 0)
+      return false;
+  return true;
+}
+
+void GlobalMemory::set_initialised(size_t matrix, int64_t offset, int bytes) {
+  for (int64_t i = offset; i < offset + bytes; ++i)
+    std::atomic_ref(matrices_[matrix].initialised[i]).store(1, std::memory_order_relaxed);
+}
+
 // `offset`: in bytes from element (0, 0).
 std::string GlobalMemory::outside(size_t matrix, int64_t offset, int bytes) const {
   const Matrix& m = matrices_[matrix];

@@ -83,6 +83,8 @@ class GlobalMemory {
 
   void record_write(size_t matrix, int64_t row, int64_t byte_col, int bytes, bool atomic,
                     uintptr_t pc, int64_t block, int thread);
+  bool initialised(size_t matrix, int64_t offset, int bytes) const;
+  void set_initialised(size_t matrix, int64_t offset, int bytes);
   std::string outside(size_t matrix, int64_t offset, int bytes) const;
 
   const std::vector<Matrix>& matrices_;
@@ -112,6 +114,14 @@ void GlobalMemory::access(uint8_t matrix, uintptr_t address, int bytes, AccessKi
                          col / m.element,
                          m.writable ? "whose old values must not be used" : "which is an input");
     });
+  if (m.initialised != nullptr) {
+    if (kind != AccessKind::write && !initialised(i, offset, bytes))
+      findings.add(Check::uninitialised, pc, matrix, block, [&] {
+        return fmt::format("{{line}}: {} {} {} bytes from byte {} of {}, which nobody has written",
+                           who(), verb(kind), bytes, offset, m.name);
+      });
+    if (kind != AccessKind::read) set_initialised(i, offset, bytes);
+  }
   if (kind != AccessKind::read)
     record_write(i, row, col, bytes, kind == AccessKind::atomic, pc, block, thread);
 }

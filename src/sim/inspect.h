@@ -25,6 +25,9 @@ struct Matrix {
   bool readable = true;  // false: its old values must not be used
   bool writable = false;
   bool written_once = false;  // every element must be
+  // For each byte from `first` on, nonzero once it has been written, and must be so before it is
+  // read; null: values were there before.
+  uint8_t* initialised = nullptr;
 };
 
 enum class AccessKind : uint8_t { read, write, atomic };

@@ -2,9 +2,13 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
+#include <cstring>
 #include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -211,6 +215,39 @@ void runtime::launch(void (*body)(void*), void* context, const LaunchConfig& con
     throw Error(job.failure);
   }
   stats_of_last_launch = job.stats;
+}
+
+namespace {
+
+// What lies around a workspace, so that a stray access is told by its distance.
+constexpr size_t WORKSPACE_GUARD = 4096;
+std::map<void*, size_t> workspaces;  // by their first byte; launch_mutex
+
+}  // namespace
+
+void* runtime::workspace_allocate(size_t bytes) {
+  const size_t all = (bytes + 2 * WORKSPACE_GUARD + 255) / 256 * 256;
+  char* const allocation = static_cast<char*>(std::aligned_alloc(256, all));
+  if (allocation == nullptr) throw std::bad_alloc();
+  std::memset(allocation, 0xff, all);
+  char* const first = allocation + WORKSPACE_GUARD;
+  std::lock_guard lock(launch_mutex);
+  workspaces[first] = bytes;
+  if (session != nullptr) session->add_workspace(allocation, all, first, bytes);
+  return first;
+}
+
+void runtime::workspace_release(void* p) {
+  std::lock_guard lock(launch_mutex);
+  workspaces.erase(p);
+  if (session != nullptr) session->remove_workspace(p);
+  std::free(static_cast<char*>(p) - WORKSPACE_GUARD);
+}
+
+void runtime::workspace_zero(void* p) {
+  std::lock_guard lock(launch_mutex);
+  std::memset(p, 0, workspaces.at(p));
+  if (session != nullptr) session->zero_workspace(p);
 }
 
 void runtime::misaligned(const void* address, int bytes) {

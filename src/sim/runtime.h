@@ -61,6 +61,13 @@ void cp_async(void* shared, const void* global, int bytes, int src_bytes,
 void cp_async_commit();
 void cp_async_wait(int pending);
 
+// Scratch memory of a launch (device/workspace.h), 256-byte aligned, all bytes 0xff: NaN in every
+// type. Where kernels are traced, its bounds are checked, and that what is read has been written.
+// Throws std::bad_alloc.
+void* workspace_allocate(size_t bytes);
+void workspace_release(void* p);
+void workspace_zero(void* p);
+
 float atomic_add(float* address, float value);
 int atomic_add(int* address, int value);
 

@@ -17,7 +17,8 @@ namespace {
 constexpr size_t BANK_ROW = 128;  // bytes
 }
 
-TraceSession::TraceSession(const TraceOptions& o) : options(o), written(o.matrices.size()) {
+TraceSession::TraceSession(const TraceOptions& o)
+    : options(o), matrices(o.matrices), written(o.matrices.size()) {
   pthread_attr_t attributes;
   void* begin = nullptr;
   pthread_getattr_np(pthread_self(), &attributes);
@@ -28,8 +29,41 @@ TraceSession::TraceSession(const TraceOptions& o) : options(o), written(o.matric
     writers.push_back(m.written_once ? std::make_unique<Writers>(m) : nullptr);
 }
 
+void TraceSession::add_workspace(void* allocation, size_t allocation_bytes, void* first,
+                                 size_t bytes) {
+  constexpr size_t MOST = 255;  // Location::matrix
+  if (matrices.size() >= MOST) fail("a launch has {} workspaces", MOST - options.matrices.size());
+  uint8_t* known = nullptr;
+  if (options.blocks.empty()) {  // else what is read may be what blocks left out would have written
+    initialised.push_back(std::make_unique<uint8_t[]>(bytes));
+    known = initialised.back().get();
+  }
+  matrices.push_back({.name = "workspace",
+                      .allocation = allocation,
+                      .allocation_bytes = allocation_bytes,
+                      .first = first,
+                      .rows = 1,
+                      .cols = static_cast<int64_t>(bytes),
+                      .ld = static_cast<int64_t>(bytes),
+                      .element = 1,
+                      .writable = true,
+                      .initialised = known});
+  writers.push_back(nullptr);
+  written.emplace_back();
+}
+
+void TraceSession::zero_workspace(void* first) {
+  for (Matrix& m : matrices)
+    if (m.first == first && m.initialised != nullptr) std::fill_n(m.initialised, m.cols, 1);
+}
+
+void TraceSession::remove_workspace(void* first) {
+  for (size_t i = options.matrices.size(); i < matrices.size(); ++i)
+    if (matrices[i].first == first) matrices[i].allocation_bytes = 0, matrices[i].first = nullptr;
+}
+
 std::string TraceSession::name(Target target) const {
-  if (!is_shared(target)) return options.matrices[target - 1].name;
+  if (!is_shared(target)) return matrices[target - 1].name;
   const size_t variable = target - SHARED;
   return variable < shared_variables().size() ? shared_variables()[variable].name : "dynamic";
 }
@@ -44,7 +78,7 @@ Tracer::Tracer(TraceSession& session, const Scheduler& scheduler, const SharedMe
       static_bytes_(shared.static_size()),
       stacks_bytes_(scheduler.stacks_size()),
       dynamic_offset_((static_bytes_ / BANK_ROW + 2) * BANK_ROW),
-      global_(session.options.matrices, session.writers) {}
+      global_(session.matrices, session.writers) {}
 
 Tracer::~Tracer() {
   std::lock_guard lock(session_.mutex);
@@ -339,7 +373,7 @@ void Tracer::keep_first(const TraceSession::Key& key, const WarpRequest& r) {
     if (r.matrix == 0) {
       first.offset[lane] = static_cast<int64_t>(variable(at).byte);
     } else {  // the low halves of two addresses that are less than 2 GiB apart
-      const auto begin = reinterpret_cast<uintptr_t>(session_.options.matrices[r.matrix - 1].first);
+      const auto begin = reinterpret_cast<uintptr_t>(session_.matrices[r.matrix - 1].first);
       first.offset[lane] = static_cast<int32_t>(at - static_cast<uint32_t>(begin));
     }
   }

@@ -54,7 +54,14 @@ struct TraceSession {
   explicit TraceSession(const TraceOptions& options);
   std::string name(Target target) const;
 
+  // Scratch memory that a launch allocates joins the matrices, and stays among them after its end.
+  void add_workspace(void* allocation, size_t allocation_bytes, void* first, size_t bytes);
+  void zero_workspace(void* first);
+  void remove_workspace(void* first);
+
   const TraceOptions& options;
+  std::vector<Matrix> matrices;                         // the options', then scratch memory
+  std::vector<std::unique_ptr<uint8_t[]>> initialised;  // of scratch memory
   // The launching OS thread's stack: kernels read their parameters there.
   uintptr_t stack_begin = 0;
   size_t stack_bytes = 0;

@@ -1,6 +1,7 @@
 // Small GEMMs that are wrong in exactly one way each; see planted.h. `// [name]` marks the lines
 // that must be named when the bug `name` is found.
 #include "device/ptx.cuh"
+#include "device/repack.cuh"
 #include "planted.h"
 #include "rung.h"
 
@@ -128,6 +129,37 @@ __global__ void gemm_partial_sums(GemmArgs<float> p) {
   *c = p.alpha * acc + (p.beta == 0 ? 0 : p.beta * *c);
 }
 
+// Two launches: the first copies A to scratch memory, which the second multiplies.
+enum Scratch { WHOLE, NOT_ALL_WRITTEN, PAST_THE_END };
+template <int BUG>
+__global__ void copy_a(GemmArgs<float> p, float* copy) {
+  const int k = threadIdx.x;
+  if (BUG == NOT_ALL_WRITTEN && k == p.K - 1) return;
+  copy[blockIdx.x * p.K + k] = p.A[blockIdx.x * p.lda + k];
+}
+template <int BUG>
+__global__ void gemm_scratch(GemmArgs<float> p, const float* a) {
+  const int m = blockIdx.x, n = threadIdx.x;
+  float acc = 0;
+  for (int k = 0; k < p.K + (BUG == PAST_THE_END); ++k)
+    acc += a[m * p.K + k] *  // [reads_unwritten_workspace] [past_the_workspace]
+           (k < p.K ? p.B[k * p.ldb + n] : 0);
+  p.C[m * p.ldc + n] = p.alpha * acc + (p.beta == 0 ? 0 : p.beta * p.C[m * p.ldc + n]);
+}
+
+template <int BUG>
+void launch_scratch(const GemmArgs<float>& p, Stream stream) {
+  const Workspace a(sizeof(float) * p.M * p.K, stream);
+  gemm::launch(copy_a<BUG>, p.M, dim3(p.K), {}, stream, p, a.as<float>());
+  gemm::launch(gemm_scratch<BUG>, p.M, dim3(p.N), {}, stream, p, a.as<float>());
+}
+void launch_repacked(const GemmArgs<float>& p, Stream stream) {
+  const Repacked<float> a(p.A + 1, p.M, p.K - 1, p.lda, stream);
+  GemmArgs<float> q = p;
+  q.A = a.data, q.lda = a.ld, q.K = p.K - 1;
+  gemm::launch(gemm_tiles<NONE>, int64_t{cdiv(p.M, TILE)} * cdiv(p.N, TILE), dim3(TILE, TILE), {},
+               stream, q);
+}
 template <int BUG>
 void launch_tiles(const GemmArgs<float>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, TILE)} * cdiv(p.N, TILE);
@@ -170,8 +202,12 @@ __global__ void ldmatrix_rows() {
 namespace gemm {
 
 std::vector<Rung> planted_twins() {
-  return {rung("tiles", launch_tiles<NONE>), rung("two_buffers", launch_two_buffers<true>),
-          rung("async", launch_async<RIGHT>), rung("partial_sums", launch_partial_sums<ORDERED>),
+  return {rung("tiles", launch_tiles<NONE>),
+          rung("two_buffers", launch_two_buffers<true>),
+          rung("async", launch_async<RIGHT>),
+          rung("partial_sums", launch_partial_sums<ORDERED>),
+          rung("scratch", launch_scratch<WHOLE>),
+          rung("repacked", launch_repacked),
           rung("atomic_sums", launch_partial_sums<ATOMIC>)};
 }
 
@@ -195,6 +231,10 @@ std::vector<Planted> planted_bugs() {
        "no thread writes C[0][35]"},
       {rung("writes_twice", launch_tiles<WRITES_TWICE>), "written twice", "C[0][15]"},
       {rung("reads_old_c", launch_tiles<READS_OLD_C>), "forbidden access", "reads C[0][0]"},
+      {rung("reads_unwritten_workspace", launch_scratch<NOT_ALL_WRITTEN>), "uninitialised read",
+       "reads 4 bytes from byte 76 of workspace, which nobody has written"},
+      {rung("past_the_workspace", launch_scratch<PAST_THE_END>), "out of bounds",
+       "4 bytes, 0 bytes past the end of workspace"},
       {rung("writes_to_a", launch_tiles<WRITES_TO_A>), "forbidden access", "writes A[0][0]"},
   };
 }

@@ -193,7 +193,7 @@ GpuDevice& as_gpu(Device& device) {
 }
 
 GpuDevice::GpuDevice(int ordinal)
-    : properties_(select_device(ordinal)), nvml_(pci_bus_id(ordinal)) {
+    : ordinal_(ordinal), properties_(select_device(ordinal)), nvml_(pci_bus_id(ordinal)) {
   GEMM_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
 }
 
@@ -201,7 +201,16 @@ GpuDevice::~GpuDevice() { cudaStreamDestroy(stream_); }
 
 void* GpuDevice::allocate(size_t bytes) {
   void* p = nullptr;
-  GEMM_CUDA(cudaMalloc(&p, bytes));
+  cudaError_t error = cudaMalloc(&p, bytes);
+  if (error == cudaErrorMemoryAllocation) {  // what rungs' workspaces have left in the pool
+    cudaGetLastError();
+    synchronize();
+    cudaMemPool_t pool = nullptr;
+    GEMM_CUDA(cudaDeviceGetDefaultMemPool(&pool, ordinal_));
+    GEMM_CUDA(cudaMemPoolTrimTo(pool, 0));
+    error = cudaMalloc(&p, bytes);
+  }
+  check_cuda(error, "cudaMalloc");
   return p;
 }
 
@@ -244,6 +253,8 @@ void GpuDevice::enqueue(const Rung& rung, const GemmCall& call) {
   };
   try {
     rung.launch(on_stream);
+  } catch (const std::bad_alloc&) {  // no memory for its workspace: nothing that the rung did wrong
+    throw;
   } catch (const std::exception& e) {  // host code of a rung, such as cuBLAS's set-up
     fail(e.what());
   }

@@ -34,7 +34,8 @@ class GpuDevice final : public Device {
   CheckResult check(const void* c, const Problem& p, const Reference& reference,
                     bool exact) override;
 
-  // Launches without waiting. Throws LaunchError when the launch is refused.
+  // Launches without waiting. Throws LaunchError when the launch is refused, std::bad_alloc when
+  // there is no memory for its workspace.
   void enqueue(const Rung& rung, const GemmCall& call);
   void synchronize();
 
@@ -43,6 +44,7 @@ class GpuDevice final : public Device {
   const Nvml& nvml() const { return nvml_; }
 
  private:
+  const int ordinal_;
   cudaDeviceProp properties_;
   Nvml nvml_;
   cudaStream_t stream_ = nullptr;
