@@ -38,6 +38,19 @@ struct GemmArgs {
   Op op_a, op_b;
 };
 
+// Multiprocessors of the GPU in use; in the simulator those of an H200, so that a rung chooses there
+// as it would on one.
+inline int sm_count() {
+#if GEMM_ON_GPU
+  int device = 0, count = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
+  return count;
+#else
+  return 132;
+#endif
+}
+
 struct LaunchOptions {
   size_t smem = 0;  // dynamic shared memory, bytes
   int cluster = 1;  // blocks a cluster, along x
