@@ -2,8 +2,8 @@
 //
 // before: v16's 132 blocks in flight are tiles row by row: two rows of a 32768-wide matrix share
 //         one stripe of A and every column of B, which then passes through L2 row after row
-// idea:   number the tiles in groups of 16 rows, column by column within a group: 132 tiles are
-//         16 rows x 8 columns, a patch of 2048 x 2112 elements, and need the fewest rows of A and
+// idea:   number the tiles in groups of 8 rows, column by column within a group: 132 tiles are 8
+//         rows x 17 columns, a patch of 1024 x 4352 elements, and need few rows of A and few
 //         columns of B
 // watch:  hits in L2 and bytes from HBM; nothing changes inside of a block, so nothing at a size of
 //         which both operands stay in L2
@@ -18,7 +18,7 @@ using namespace gemm;
 
 constexpr int BM = 128, BN = 256, BK = 32, STAGES = 4;  // block tile, K slices in the ring
 constexpr int WM = 64, WN = 64;                         // warp tile
-constexpr int GROUP_M = 16;                             // rows of tiles that are worked on together
+constexpr int GROUP_M = 8;                              // rows of tiles that are worked on together
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16;        // one mma.sync
 constexpr int THREADS = (BM / WM) * (BN / WN) * 32;     // 2 x 4 warps
 static_assert(BK / MMA_K % 2 == 0, "fragments alternate between two buffers, slice after slice");

@@ -25,6 +25,7 @@ struct Rung {
   std::string prev;  // id of the rung that this one is compared with; empty for the first
   std::string idea;  // one line
   Needs needs;
+  double product_error;  // relative error of its products, beyond their type's; 0 for most
   DType dtype;
   Backend backend;
   std::function<void(const GemmCall&)>

@@ -112,6 +112,10 @@ struct About {
   const char* prev = "";  // the rung that this one changes
   const char* idea = "";  // one line, for --list and the table
   Needs needs = {};
+  // How wrong a product a * b may be, relative to it, before it is added: of a rung that keeps each
+  // number as two of a narrower type. The harness allows for that much more, and no rung should
+  // need it without saying so in its idea.
+  double product_error = 0;
 };
 
 // `const Registration rung({...}, {f32(launch<float>), f16(launch<half>)});` registers a rung under
@@ -126,6 +130,7 @@ struct Registration {
                          .prev = about.prev,
                          .idea = about.idea,
                          .needs = about.needs,
+                         .product_error = about.product_error,
                          .dtype = e.dtype,
                          .backend = BACKEND,
                          .launch = std::move(e.launch)});

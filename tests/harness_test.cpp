@@ -98,6 +98,13 @@ TEST(Check, TheBoundIsTightEnoughToSeeAMissingProduct) {
   p.dtype = DType::f16, p.K = 512;
   EXPECT_LT(allowed_error(p, 1, 128), 0.02);
 }
+TEST(Check, AllowsProductsNoMoreThanTheRungSays) {
+  Problem p;
+  p.K = 1;
+  const double strict = allowed_error(p, 1, 1);
+  p.product_error = 0x1p-20;
+  EXPECT_EQ(allowed_error(p, 1, 1), strict + 0x1p-20);
+}
 TEST(Check, SeesWritesOutside) {
   Filled f;
   f.c[layout(f.p, Operand::C).first + f.p.N] = 0;  // first element of the row gap

@@ -16,7 +16,8 @@ namespace gemm {
 // with u = 2^-24 (float's unit roundoff), u_out that of the output type (f16 2^-11, bf16 2^-8), and
 //   c = 1 for f32: what no order of FP32 summation can exceed, and nothing looser;
 //   c = 4 for f16, bf16 and tf32: tensor cores truncate when they align partial sums;
-//   tf32 adds 2 * 2^-11 * |A||B|, the rounding of its two inputs. tiny = 2^-24 for f16 (subnormal
+//   tf32 adds 2 * 2^-11 * |A||B|, the rounding of its two inputs, and a rung that keeps numbers in
+//   two parts its product_error * |A||B|. tiny = 2^-24 for f16 (subnormal
 //   outputs), else 2^-126;
 //   beta != 0 adds u_out * (|want| + |beta|), for |C| <= 1: cuBLAS rounds some products to half
 //   before it adds beta * C (seen at 64 x 136 x 48; its math modes do not prevent it).
@@ -26,7 +27,7 @@ GEMM_HOST_DEVICE inline double allowed_error(const Problem& p, double want, doub
   const double u_out = p.dtype == DType::f16    ? 1.0 / (1 << 11)
                        : p.dtype == DType::bf16 ? 1.0 / (1 << 8)
                                                 : u;
-  const double inputs = p.dtype == DType::tf32 ? 1.0 / (1 << 10) : 0;
+  const double inputs = (p.dtype == DType::tf32 ? 1.0 / (1 << 10) : 0) + p.product_error;
   const double tiny = p.dtype == DType::f16 ? u : 1.2e-38;
   const double size = want < 0 ? -want : want;
   const double before_beta = p.beta == 0 ? 0 : size + (p.beta < 0 ? -p.beta : p.beta);

@@ -17,6 +17,7 @@ struct Problem {
   int ld_pad = 0;  // elements
   int misalign =
       0;  // elements by which every matrix's first element is moved past a 256-byte boundary
+  double product_error = 0;  // what the check allows a product (Rung::product_error)
   bool operator==(const Problem&) const = default;
 };
 

@@ -1,0 +1,138 @@
+// v14 3xTF32: single precision from tensor cores, by three products of halves of the numbers.
+//
+// before: v10 multiplies floats on tensor cores after rounding them to TF32's 11 significant bits;
+//         the exact kernels multiply on CUDA cores, at a fifth of the tensor cores' rate
+// idea:   a = big + small, both TF32: 22 bits together. a * b = big * big + big * small + small *
+//         big, the fourth product is below single precision. Tensor cores cut off what does not fit
+//         when they accumulate, always downwards: so a slice's sum starts from zero, and is added
+//         to the result by ordinary additions, which round to nearest
+// watch:  error against double precision beside cuBLAS's; three mma a product: at best a third of
+//         TF32's rate; 24 splits of two instructions for 48 mma
+// needs:  sm_80; not counted as FP32 multiply-adds; a narrow kernel for unaligned rows
+#include "device/epilogue.cuh"
+#include "device/mma.cuh"
+#include "device/tile_copy_async.cuh"
+#include "rung.h"
+
+namespace {
+using namespace gemm;
+
+constexpr int BM = 64, BN = 128, BK = 32, STAGES = 3;  // block tile, K slices in the ring
+constexpr int WM = 64, WN = 32;                         // warp tile
+constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 8;         // one mma.sync
+constexpr int THREADS = (BM / WM) * (BN / WN) * 32;     // 4 warps in a row
+constexpr int SA = BK + 4, SB = BN + 8;  // row strides: g * SA + t, t * SB + g: 32 banks
+
+struct Slice {
+  float A[BM][SA], B[BK][SB];
+};
+
+// [region idea]
+// COUNT floats as two TF32 values each, cut off and not rounded: two instructions, where cvt.rna is
+// seven and rounding by hand three. mma.sync ignores the lower 13 bits of its operands, and so two
+// of the 13 that are left for `small`: it needs no cut of its own.
+template <int COUNT>
+struct Split {
+  uint32_t big[COUNT], small[COUNT];
+  GEMM_DEVICE void set(int i, float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    big[i] = bits & ~0x1fffu;
+    float cut;
+    memcpy(&cut, &big[i], sizeof cut);
+    const float rest = x - cut;  // exact
+    memcpy(&small[i], &rest, sizeof rest);
+  }
+};
+
+// d += a * b to single precision, the smallest products first.
+GEMM_DEVICE void mma_3xtf32(float (&d)[4], const Split<4>& a, const Split<2>& b) {
+  mma<float>(d, a.small, b.big);
+  mma<float>(d, a.big, b.small);
+  mma<float>(d, a.big, b.big);
+}
+// [/region idea]
+
+template <bool WIDE>
+__global__ void __launch_bounds__(THREADS, 2) gemm_v14(GemmArgs<float> p) {
+  // Where am I? Lane = 4 * g + t in every fragment.
+  const int tiles_n = cdiv(p.N, BN);
+  const int bm = blockIdx.x / tiles_n, bn = blockIdx.x % tiles_n;
+  const int tid = threadIdx.x, warp = tid / 32, g = tid % 32 / 4, t = tid % 4;
+  const int wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
+
+  // Panels: the block's rows of A and columns of B.
+  const float* gA = p.A + bm * BM * p.lda;
+  const float* gB = p.B + bn * BN;
+  auto* ring = static_cast<Slice*>(dynamic_shared());
+
+  // The next slice's copies, one group; past the end of K zeros, so that every wait counts alike.
+  int copied = 0;
+  const auto copy_next = [&] {
+    Slice& s = ring[copied % STAGES];
+    const int left = p.K - copied * BK;
+    copy_tile_async<WIDE, THREADS, BM, BK>(s.A, gA, p.lda, p.M - bm * BM, left, tid);
+    copy_tile_async<WIDE, THREADS, BK, BN>(s.B, gB, p.ldb, left, p.N - bn * BN, tid);
+    cp_async_commit();
+    ++copied, gA += BK, gB += BK * p.ldb;
+  };
+
+  float acc[WM / MMA_M][WN / MMA_N][4] = {};
+#pragma unroll
+  for (int s = 0; s < STAGES - 1; ++s) copy_next();
+  for (int slice = 0; slice * BK < p.K; ++slice) {
+    cp_async_wait<STAGES - 2>();
+    __syncthreads();  // both: this slice is there, and the one before has been read
+    copy_next();
+    const Slice& s = ring[slice % STAGES];
+    float sum[WM / MMA_M][WN / MMA_N][4] = {};  // of this slice, on tensor cores
+#pragma unroll
+    for (int k = 0; k < BK; k += MMA_K) {
+      Split<4> rA[WM / MMA_M];
+      Split<2> rB[WN / MMA_N];
+#pragma unroll
+      for (int i = 0; i < WM / MMA_M; ++i)
+#pragma unroll
+        for (int r = 0; r < 4; ++r)
+          rA[i].set(r, s.A[wm + i * MMA_M + g + r % 2 * 8][k + t + r / 2 * 4]);
+#pragma unroll
+      for (int j = 0; j < WN / MMA_N; ++j)
+#pragma unroll
+        for (int r = 0; r < 2; ++r) rB[j].set(r, s.B[k + t + r * 4][wn + j * MMA_N + g]);
+#pragma unroll
+      for (int i = 0; i < WM / MMA_M; ++i)
+#pragma unroll
+        for (int j = 0; j < WN / MMA_N; ++j) mma_3xtf32(sum[i][j], rA[i], rB[j]);
+    }
+#pragma unroll
+    for (int i = 0; i < WM / MMA_M; ++i)
+#pragma unroll
+      for (int j = 0; j < WN / MMA_N; ++j)
+#pragma unroll
+        for (int r = 0; r < 4; ++r) acc[i][j][r] += sum[i][j][r];
+  }
+
+  // Epilogue: lane (g, t) holds columns 2t and 2t + 1 of rows g and g + 8.
+#pragma unroll
+  for (int i = 0; i < WM / MMA_M; ++i)
+#pragma unroll
+    for (int j = 0; j < WN / MMA_N; ++j)
+#pragma unroll
+      for (int r = 0; r < 4; r += 2)
+        store_pair<WIDE>(p, bm * BM + wm + i * MMA_M + g + r * 4, bn * BN + wn + j * MMA_N + 2 * t,
+                         acc[i][j][r], acc[i][j][r + 1]);
+}
+
+void launch(const GemmArgs<float>& p, Stream stream) {
+  const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
+  const auto kernel = is_wide(p) ? gemm_v14<true> : gemm_v14<false>;
+  gemm::launch(kernel, grid, dim3(THREADS), {.smem = STAGES * sizeof(Slice)}, stream, p);
+}
+
+const Registration rung({.prev = "v10",
+                         .idea = "3xTF32: single precision from tensor cores",
+                         .needs = {.sm = 80},
+                         .product_error = 0x1p-19},
+                        {f32(launch)});
+
+}  // namespace
