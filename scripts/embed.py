@@ -9,6 +9,8 @@
   <!-- embed:index -->                               the same, as the index of kernels/
   <!-- embed:conditions -->                          GPU, driver, clocks ... of the results
   <!-- embed:counters -->                            the simulator's counters beside a GPU's
+  <!-- embed:limits -->                              what the reference GPU can do
+  <!-- embed:figure plots/waves.svg What it shows --> a figure, as soon as there is one
   <!-- embed:exercises -->                           the exercises, from their own pages
 each followed, on a line of its own, by <!-- /embed -->; what stands between the two is replaced.
 Nothing measured yet reads "not measured". --check writes nothing and fails when a file is stale.
@@ -52,11 +54,15 @@ class Embedder:
             "index": (lambda: self.index(page), 0),
             "conditions": (self.conditions, 0),
             "counters": (self.counters, 0),
+            "limits": (self.limits, 0),
+            "figure": (self.figure, 2),
             "exercises": (lambda: self.exercises(page), 0),
         }
         if kind not in fillers:
             raise BadInput(f"unknown marker; known: {', '.join(fillers)}")
         filler, count = fillers[kind]
+        if kind == "figure" and len(args) > 2:  # the words of its alternative text
+            return self.figure(page, args[0], " ".join(args[1:]))
         if len(args) != count:
             raise BadInput(f"{len(args)} arguments where embed:{kind} takes {count}")
         return filler(*args)
@@ -73,8 +79,9 @@ class Embedder:
         code = ladder.region(self.source(file), name)
         if code is None:
             raise BadInput(f"{file} has no // [region {name}] ... // [/region {name}]")
-        code = re.sub(r"^[ \t]*// \[/?region [^\n]*\n", "", code, flags=re.MULTILINE)  # nested ones
-        return f"```cpp\n{dedent(code)}\n```"
+        nested = r"^[ \t]*(?://|#) \[/?region [^\n]*\n"
+        code = re.sub(nested, "", code, flags=re.MULTILINE)
+        return f"```{'python' if file.endswith('.py') else 'cpp'}\n{dedent(code)}\n```"
 
     def header(self, file: str) -> str:
         comment = re.match(r"(?://[^\n]*\n)+", self.source(file))
@@ -169,6 +176,42 @@ class Embedder:
             return NOT_MEASURED
         return compare_counters.table(self.root)
 
+    def limits(self) -> str:
+        """Arithmetic and memory levels of the reference GPU, as measured."""
+        if not self.results:
+            return NOT_MEASURED
+        context, memory = self.results.context, ladder.memory_limits(self.root)
+        peak = float(context.get("peak_ffma_tflops") or 0)
+
+        def level(name: str, tbs: float, latency: Optional[float]) -> str:
+            bandwidth = f"{tbs:.3g} TB/s" if tbs else NOT_MEASURED
+            needed = f"{peak / tbs:.2g}" if tbs and peak else ""
+            return f"| {name} | {bandwidth} | {f'{latency:.0f} cycles' if latency else ''} | {needed} |"
+
+        lines = ["| | bandwidth | one load takes | FLOP a byte for FFMA |", "|---|---|---|---|"]
+        hbm = float(context.get("peak_copy_tbs") or 0)
+        lines.append(level("HBM, copy", hbm, memory.get("hbm_latency_cycles")))
+        if memory:
+            lines.append(level("L2", memory["l2_tbs"], memory["l2_latency_cycles"]))
+            shared = (memory["shared_tbs"], memory["shared_latency_cycles"])
+            lines.append(level("shared memory", *shared))
+        lines += ["", "| arithmetic | TFLOPS |", "|---|---:|"]
+        for name, key in (
+            ("FP32 on CUDA cores (FFMA)", "peak_ffma_tflops"),
+            ("TF32 on tensor cores, mma.sync", "peak_mma_tf32_tflops"),
+            ("TF32 on tensor cores, the best instruction", "peak_tensor_tf32_tflops"),
+            ("f16 on tensor cores, mma.sync", "peak_mma_f16_tflops"),
+            ("f16 on tensor cores, the best instruction", "peak_tensor_f16_tflops"),
+        ):
+            value = float(context.get(key) or 0)
+            lines.append(f"| {name} | {tflops(value) if value else NOT_MEASURED} |")
+        return "\n".join(lines)
+
+    def figure(self, page: Path, file: str, alt: str) -> str:
+        """A figure that appears when its results do."""
+        there = (self.root / file).exists()
+        return f"![{alt}]({link(self.root / file, page)})" if there else NOT_MEASURED
+
     # Exercises
 
     def exercises(self, page: Path) -> str:
@@ -183,9 +226,8 @@ class Embedder:
             if not opening:
                 raise BadInput(f"{file.relative_to(self.root)}: does not open as exercises do")
             name, title, after, what = (" ".join(part.split()) for part in opening.groups())
-            after = re.sub(
-                r"\]\(([^)]+)\)", lambda m: f"]({link((file.parent / m[1]).resolve(), page)})", after
-            )
+            here = lambda m: f"]({link((file.parent / m[1]).resolve(), page)})"  # noqa: E731
+            after = re.sub(r"\]\(([^)]+)\)", here, after)
             lines.append(f"| [{name}]({link(file, page)}): {title} | {after} | {what} |")
         return "\n".join(lines)
 

@@ -106,8 +106,8 @@ def find_rung(rungs: list[Rung], wanted: str) -> Rung:
 
 
 def region(source: str, name: str) -> Optional[str]:
-    """What stands between // [region name] and // [/region name], or None."""
-    begin, end = (rf"^[ \t]*// \[{slash}region {re.escape(name)}\]" for slash in ("", "/"))
+    """What stands between // [region name] and // [/region name], or None. In Python: #."""
+    begin, end = (rf"^[ \t]*(?://|#) \[{slash}region {re.escape(name)}\]" for slash in ("", "/"))
     found = re.search(rf"{begin}[^\n]*\n(.*?){end}", source, re.DOTALL | re.MULTILINE)
     return found[1] if found else None
 
@@ -206,6 +206,12 @@ def load_results(path: Path) -> Results:
                 raise BadInput(f"{path}: {entry['name']} has no {missing}") from None
         points.setdefault((parts[1], parts[2]), {})[shape] = point
     return Results(path, context, points)
+
+
+def memory_limits(root: Path = ROOT) -> dict[str, float]:
+    """What memory_limits measured on the reference GPU: TB/s and cycles; empty when it was not run."""
+    path = root / "plots" / "results" / REFERENCE_GPU / "memory_limits.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def results_of(gpu: str = REFERENCE_GPU, root: Path = ROOT) -> Optional[Results]:

@@ -5,12 +5,21 @@
   plots/ladder_f32.svg  plots/ladder_f16.svg   % of cuBLAS at 4096, with the gain of each step
 
 for the reference GPU; those of any other GPU lie beside its results. A size that a rung has no
-measurement for breaks its line and is marked below the axis. And from what the simulator saw, which
-scripts/simulate.py writes (drawn by pictures.py):
+measurement for breaks its line and is marked below the axis. What bounds the rungs (limits.py):
+
+  plots/roofline.svg       what memory and arithmetic allow, and what was reached
+  plots/waterfall_*.svg    what each step adds
+  plots/timeline_*.svg     pipelines, computed from sizes and latencies
+  plots/wave_quantisation.svg  TFLOPS in small steps of M
+
+And from what the simulator saw, which scripts/simulate.py writes (pictures.py and layouts.py):
 
   plots/banks_*.svg    where a warp's lanes meet in the banks of shared memory
   plots/sectors_*.svg  what they use of the sectors of global memory that they touch
   plots/swizzle.svg    how the swizzles spread a tile's columns over the banks
+  plots/tiles_*.svg    which part of C a block, a warp and a thread compute
+  plots/fragments.svg  which lane holds what for mma.sync
+  plots/raster.svg     the order of blocks
 
 The same results give the same bytes. --check writes nothing and fails when a figure is stale.
 """
@@ -33,6 +42,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 import ladder
+import layouts
+import limits
 import pictures
 from ladder import REFERENCE_SHAPE, ROOT, BadInput, Point, Results, Rung, Shape, fail
 
@@ -297,8 +308,14 @@ def figures(root: Path) -> dict[Path, Optional[bytes]]:
             for figure in FIGURE_DTYPES:
                 drawn = draw(results, rungs, figure) if results else None
                 wanted[folder / f"{name}_{figure}.svg"] = svg(drawn) if drawn else None
-    for path, drawn in pictures.figures(root, rungs).items():
-        wanted[path] = svg(drawn) if drawn else None
+    reference = ladder.results_of(root=root)
+    sms = int(reference.context.get("sm_count", 0)) if reference else 0
+    for drawn in (
+        pictures.figures(root, rungs),
+        layouts.figures(root, rungs, sms),
+        limits.figures(root, rungs),
+    ):
+        wanted |= {path: svg(figure) if figure else None for path, figure in drawn.items()}
     return wanted
 
 

@@ -3,9 +3,10 @@
 
   plots/results/simulator/warp_requests.json  the first requests of one warp, lane by lane
   plots/results/simulator/swizzles.json       where the swizzles put the chunks of a tile
+  plots/results/simulator/layouts.json        tiles of rungs, fragments of mma.sync, order of blocks
 
-Asks gemm_bench ($GEMM_BENCH, or ./gemm_bench) and swizzle_table beside it. --check writes nothing
-and fails when a file is stale. Then draw: scripts/plot.py.
+Asks gemm_bench ($GEMM_BENCH, or ./gemm_bench), and swizzle_table and layout_table beside it.
+--check writes nothing and fails when a file is stale. Then draw: scripts/plot.py.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ladder import ROOT, BadInput, fail
+from ladder import ROOT, BadInput, fail, find_rung, load_rungs
 
 RESULTS = Path("plots/results/simulator")
 REQUESTS, SWIZZLES = RESULTS / "warp_requests.json", RESULTS / "swizzles.json"
+LAYOUTS = RESULTS / "layouts.json"
+TILES = ("v2/f32", "v3/f32", "v5/f32", "v6/f32", "v7/f32", "v10/f16")  # figures show their tiles
 RUNGS = ("v1", "v1u", "v5", "v6", "v7")  # those that the figures show
 # Lines move when comments do, and figures do not show them.
 LEFT_OUT = ("line", "helper")
@@ -58,6 +61,12 @@ def swizzles(bench: Path) -> str:
     return written(json.loads(run(bench.resolve().parent / "swizzle_table")))
 
 
+def layouts(bench: Path) -> str:
+    rungs, tiles = load_rungs(), (tile.split("/") for tile in TILES)
+    wanted = [f"{find_rung(rungs, tag).name}/{dtype}" for tag, dtype in tiles]
+    return written(json.loads(run(bench.resolve().parent / "layout_table", *wanted)))
+
+
 def written(data: Any, indent: str = "") -> str:
     """JSON with a line for every object or list that holds no objects."""
     inner = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
@@ -87,7 +96,11 @@ def main() -> None:
 
     root, stale = args.root.resolve(), False
     bench = Path(os.environ.get("GEMM_BENCH") or ROOT / "gemm_bench")
-    for path, wanted in ((REQUESTS, warp_requests(bench)), (SWIZZLES, swizzles(bench))):
+    for path, wanted in (
+        (REQUESTS, warp_requests(bench)),
+        (SWIZZLES, swizzles(bench)),
+        (LAYOUTS, layouts(bench)),
+    ):
         file = root / path
         if file.exists() and file.read_text(encoding="utf-8") == wanted:
             continue

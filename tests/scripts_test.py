@@ -442,6 +442,70 @@ class Pictures(Fixture):
         self.assertIn('    {"a": [1, null]},', simulate.written({"x": [{"a": [1, None]}, {}]}))
 
 
+class TileLanguage(unittest.TestCase):
+    def test_multiplies(self) -> None:
+        import numpy as np
+        import tile_language
+
+        for m, n, k in ((64, 32, 16), (130, 70, 33), (1, 1, 1), (5, 100, 7)):
+            A = np.arange(m * k, dtype=np.float32).reshape(m, k) % 7 - 3
+            B = np.arange(k * n, dtype=np.float32).reshape(k, n) % 5 - 2
+            C = np.full((m, n), np.nan, np.float32)
+            tile_language.gemm(A, B, C)
+            np.testing.assert_array_equal(C, A @ B)
+
+
+class Limits(Fixture):
+    def test_constants_are_those_of_the_source(self) -> None:
+        import layouts
+
+        sizes = layouts.constants(ladder.find_rung(ladder.load_rungs(ROOT), "v8"), "f16")
+        wanted = {"BM": 128, "BN": 128, "TM": 8, "TN": 8, "THREADS": 256, "BK": 16}
+        self.assertEqual({name: sizes[name] for name in wanted}, wanted)
+
+    def test_timelines(self) -> None:
+        import limits
+
+        one = limits.serial(1, 2, latency=100, commit=10, work=50)
+        self.assertEqual(one[-1], limits.Span(0, 270, 320, "multiply", 1))
+        two = [s for s in limits.serial(2, 1, 100, 10, 50) if s.kind == "multiply"]
+        self.assertEqual([(s.start, s.end) for s in two], [(110, 160), (160, 210)])
+        hidden = limits.pipelined(3, latency=40, commit=10, work=50)
+        self.assertEqual(max(s.end for s in hidden), 40 + 3 * (10 + 50))
+        exposed = limits.pipelined(2, latency=100, commit=10, work=50)
+        self.assertEqual(max(s.end for s in exposed), 100 + 10 + 100 + 10 + 50)
+        ring = [s for s in limits.ring(2, 8, latency=100, issue=20, work=30) if s.kind == "multiply"]
+        self.assertEqual(ring[2].start, 130 + 100)  # its buffer was free when slice 0 was done
+        full = [s for s in limits.ring(6, 8, 100, 20, 30) if s.kind == "multiply"]
+        self.assertEqual(full[-1].end, 100 + 8 * 30)  # deep enough: the tensor cores never wait
+
+    def test_waterfall_follows_the_chain(self) -> None:
+        self.measure()
+        self.script("plot.py")
+        steps = (self.root / "plots/waterfall_f32.svg").read_text()
+        for wanted in ("v1 first", "+10  to 15", "cuBLAS 50"):
+            self.assertIn(wanted, steps)
+        self.assertNotIn("third", steps)
+        self.assertFalse((self.root / "plots/waterfall_f16.svg").exists())  # one step is none
+
+    def test_waves_appear_with_their_results(self) -> None:
+        self.measure()
+        self.assertNotIn("wave", self.script("plot.py"))
+        kernel = self.root / "kernels/v02_second.cu"
+        sizes = "namespace {\nconstexpr int BM = 64, BN = 2 * BM;\n"
+        kernel.write_text(kernel.read_text().replace("namespace {", sizes))
+        entries = []
+        for m in (64, 128, 192):
+            entries.append(entry("v02_second", "f32", 0, 10, 40))
+            entries[-1]["name"] = f"v02_second/f32/nn/{m}x128x64"
+        path = self.root / "plots/results/h200/wave_quantisation.json"
+        context = {**CONTEXT, "sm_count": "2"}
+        path.write_text(json.dumps({"context": context, "benchmarks": entries}))
+        self.assertIn("plots/wave_quantisation.svg: drawn", self.script("plot.py"))
+        drawn = (self.root / "plots/wave_quantisation.svg").read_text()
+        self.assertIn("tiles of 64 x 128, 2 at a time", drawn)
+
+
 class NewRung(Fixture):
     def test_creates_a_rung_that_is_complete(self) -> None:
         self.script("new_rung.py", "v04_fourth", "--prev", "v2")

@@ -131,6 +131,23 @@ class EveryExercise(unittest.TestCase):
                 self.assertTrue(0 < len(changed) <= 30, f"{len(changed)} lines differ")
 
 
+class EveryFigure(unittest.TestCase):
+    def test_is_shown_and_told(self) -> None:
+        """Each is in some chapter or page, with words for those who cannot see it."""
+        told: dict[str, str] = {}
+        for page in ROOT.rglob("*.md"):
+            if any(part.startswith((".", "build")) for part in page.relative_to(ROOT).parts):
+                continue
+            text = page.read_text(encoding="utf-8")
+            for alt, file in re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", text):
+                self.assertTrue((page.parent / file).is_file(), f"{page.name}: no {file}")
+                self.assertGreater(len(alt), 20, f"{page.name}: {file} has no alternative text")
+                told[Path(file).name] = alt
+        for figure in sorted((ROOT / "plots").glob("*.svg")):
+            with self.subTest(figure=figure.name):
+                self.assertTrue(figure.name in told, "no page shows it")
+
+
 class TheHouse(unittest.TestCase):
     def test_there_are_rungs(self) -> None:
         self.assertTrue(RUNGS)

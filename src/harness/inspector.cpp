@@ -121,13 +121,14 @@ Inspector::Inspector(const Problem& problem)
 Inspector::~Inspector() { device_->release(memory_); }
 
 sim::Trace Inspector::trace(const Rung& rung, std::vector<int64_t> blocks,
-                            std::optional<sim::WarpId> watched) {
+                            std::optional<sim::WarpId> watched, bool owners) {
   const GemmCall call =
       make_call(padded_, memory_ + offset_[0], memory_ + offset_[1], memory_ + offset_[2]);
   const void* const first[] = {call.A, call.B, call.C};
   sim::TraceOptions options;
   options.blocks = std::move(blocks);
   options.watched = watched;
+  options.owners = owners;
   for (int i = 0; i < 3; ++i) {
     const MatrixLayout l = layout(padded_, OPERANDS[i]);
     options.matrices.push_back({.name = NAMES[i],
@@ -148,6 +149,10 @@ sim::Trace Inspector::trace(const Rung& rung, std::vector<int64_t> blocks,
 
 sim::Written Inspector::written(const Rung& rung, int64_t block) {
   return trace(rung, {block}).written[C];
+}
+
+std::vector<int> Inspector::owners(const Rung& rung, int64_t block) {
+  return std::move(trace(rung, {block}, {}, true).owners[C]);
 }
 
 Inspection Inspector::inspect(const Rung& rung, int64_t wanted,

@@ -49,11 +49,13 @@ class Inspector {
   void add_input(const sim::Matrix& matrix) { inputs_.push_back(matrix); }
   // The part of C that one block of the grid writes.
   sim::Written written(const Rung& rung, int64_t block);
+  // Which of its threads writes each element of C, row by row; -1: none.
+  std::vector<int> owners(const Rung& rung, int64_t block);
 
  private:
   void count(Inspection& result, int64_t wanted);
   sim::Trace trace(const Rung& rung, std::vector<int64_t> blocks,
-                   std::optional<sim::WarpId> watched = {});
+                   std::optional<sim::WarpId> watched = {}, bool owners = false);
 
   std::unique_ptr<Device> device_;
   Problem problem_, padded_;

@@ -32,6 +32,13 @@ void Writers::add(int64_t row, int64_t col, const Writer& writer, bool atomic) {
     e.second = writer;
 }
 
+std::vector<int> Writers::threads() const {
+  std::vector<int> threads(elements_, -1);
+  for (int64_t i = 0; i < elements_; ++i)
+    if (element_[i].first.block != 0) threads[i] = element_[i].first.thread;
+  return threads;
+}
+
 void Writers::check(const Matrix& matrix, bool complete, Findings& findings) const {
   if (!complete && !twice_) return;
   for (int64_t i = 0; i < elements_; ++i) {

@@ -35,6 +35,8 @@ class Writers {
   void add(int64_t row, int64_t col, const Writer& writer, bool atomic);
   // Adds what is wrong with the matrix to `findings`; `complete`: all blocks ran.
   void check(const Matrix& matrix, bool complete, Findings& findings) const;
+  // The thread of each element's first writer, row by row; -1: nobody.
+  std::vector<int> threads() const;
 
  private:
   struct Element {

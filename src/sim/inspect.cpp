@@ -99,6 +99,9 @@ Trace trace(const TraceOptions& options, const std::function<void()>& run) {
 
   Trace& result = session.result;
   result.written = session.written;
+  if (options.owners)
+    for (const auto& writers : session.writers)
+      result.owners.push_back(writers == nullptr ? std::vector<int>() : writers->threads());
   if (failure.empty()) {
     for (size_t i = 0; i < options.matrices.size(); ++i)
       if (session.writers[i] != nullptr && result.launches > 0)

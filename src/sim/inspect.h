@@ -105,6 +105,7 @@ struct TraceOptions {
   std::vector<Matrix> matrices;
   std::vector<int64_t> blocks;    // of each launch, ascending, those in its grid; empty: all
   std::optional<WarpId> watched;  // whose requests are to be shown
+  bool owners = false;            // who wrote which element is to be told
 };
 
 struct Trace {
@@ -117,6 +118,8 @@ struct Trace {
   std::vector<LineTraffic> lines;  // in order of lines
   std::vector<Finding> findings;
   std::vector<Written> written;        // by matrix
+  // By matrix that is written once, and element, row by row: which thread wrote it; -1: none.
+  std::vector<std::vector<int>> owners;
   std::vector<FirstRequest> requests;  // of the watched warp, in order of lines
 };
 

@@ -1,0 +1,492 @@
+"""Figures of what bounds a rung: the roofline, the steps of the ladder, waves of blocks, and the
+timelines of pipelines.
+
+Speeds are read from plots/results/<gpu>/*.json, counts from the profiler's counters.json beside them,
+sizes from the rungs' sources. A timeline is computed from these, and says from which.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+import compare_counters
+import ladder
+from layouts import constants
+from ladder import BadInput, Results, Rung
+from pictures import BLUE, GREY, ORANGE, PALE, bare, fill, heading, title_of
+
+GREEN, RED = "#1b9e77", "#b2182b"
+SECTOR, WAVEFRONT = 32, 128  # bytes
+F16_FLOP_PER_CYCLE = 4096  # of an SM's tensor cores, dense, sm_90
+FFMA_PER_CYCLE = 4  # warp instructions of an SM
+WAVES = Path("plots/results", ladder.REFERENCE_GPU, "wave_quantisation.json")
+
+
+def number(results: Results, key: str) -> float:
+    return float(results.context.get(key) or 0)
+
+
+# The roofline
+# --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Roof:
+    name: str
+    tbs: float
+    measured: bool
+
+
+def draw_roof(
+    ax: Axes,
+    points: list[tuple[Rung, str, float, float]],
+    roofs: list[Roof],
+    flat: list[tuple[str, float]],
+    label: str,
+) -> None:
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    xs = [x for _, _, x, _ in points]
+    left, right = min(xs) / 2.5, max(xs) * 4
+    top, bottom = max(limit for _, limit in flat), min(y for *_, y in points) / 2
+    for name, limit in flat:
+        ax.plot([left, right], [limit, limit], color="black", linewidth=1.2)
+        ax.annotate(
+            f"{name} {limit:.0f}",
+            (right, limit),
+            xytext=(-2, 3),
+            textcoords="offset points",
+            fontsize=8,
+            ha="right",
+        )
+    for roof, dash in zip(roofs, ("-", "--", ":")):
+        end = min(right, top / roof.tbs)
+        ax.plot([left, end], [left * roof.tbs, end * roof.tbs], dash, color=BLUE, linewidth=1.3)
+        how = "" if roof.measured else ", derived"
+        x = max(left, bottom / roof.tbs) * 1.15
+        ax.annotate(
+            f"{roof.name} {roof.tbs:.3g} TB/s{how}",
+            (x, x * roof.tbs),
+            xytext=(0, 4),
+            textcoords="offset points",
+            fontsize=8,
+            color=BLUE,
+            rotation=38,
+            rotation_mode="anchor",
+        )
+    for rung, dtype, x, y in points:
+        tone = ORANGE if dtype == "f16" else GREEN if dtype == "tf32" else "black"
+        ax.plot([x], [y], "o", color=tone, markersize=4.5)
+    # Labels to the left of f32, to the right of others, below each other where rungs stand close.
+    for sign in (-1, 1):
+        placed: list[tuple[float, float]] = []
+        side = [p for p in points if (p[1] == "f32") == (sign < 0)]
+        for rung, dtype, x, y in sorted(side, key=lambda p: -p[3]):
+            tone = ORANGE if dtype == "f16" else GREEN if dtype == "tf32" else "black"
+            at = y
+            while any(abs(math.log(x / px)) < 0.5 and at > 0.82 * py for px, py in placed):
+                at *= 0.97
+            placed.append((x, at))
+            how = {"ha": "right" if sign < 0 else "left", "va": "center", "fontsize": 7.5}
+            ax.text(x * math.exp(0.12 * sign), at, rung.id, color=tone, **how)
+    ax.set_xlim(left, right)
+    ax.set_ylim(bottom, top * 1.8)
+    ax.set_xlabel(label)
+
+
+def draw_roofline(root: Path, results: Results, rungs: list[Rung]) -> Optional[Figure]:
+    counted = root / compare_counters.MEASURED
+    if not counted.exists():
+        return None
+    limits = ladder.memory_limits(root)
+    size = ladder.REFERENCE_SHAPE
+    global_points, shared_points = [], []
+    for kernel in json.loads(counted.read_text(encoding="utf-8"))["rungs"]:
+        rung = ladder.find_rung(rungs, kernel["rung"])
+        point = results.at(rung, kernel["dtype"])
+        if not point or not kernel["global_load_sectors"]:
+            continue
+        flop = 2.0 * kernel["size"] ** 3
+        sectors = kernel["global_load_sectors"] + kernel["global_store_sectors"]
+        global_points.append((rung, kernel["dtype"], flop / (SECTOR * sectors), point.tflops))
+        wavefronts = kernel["shared_load_wavefronts"] + kernel["shared_store_wavefronts"]
+        if wavefronts and "wgmma" not in rung.source:  # whose reads are not counted
+            x = flop / (WAVEFRONT * wavefronts)
+            shared_points.append((rung, kernel["dtype"], x, point.tflops))
+    if not shared_points:
+        return None
+    sms, clock = number(results, "sm_count"), number(results, "max_sm_clock_mhz") * 1e6
+    derived = WAVEFRONT * sms * clock * 1e-12
+    fig, axes = plt.subplots(1, 2, figsize=(10, 5.4))
+    fig.subplots_adjust(0.07, 0.1, 0.985, 0.8, wspace=0.14)
+    heading(
+        fig,
+        f"Roofline of the ladder at {size[0]}: what memory allows, and what was reached",
+        f"{results.conditions()}.",
+        "Black: f32, orange: f16, green: TF32. Across: multiply-adds (2 FLOP) for each byte that warps "
+        "ask for, by the profiler's counts: left of global memory, in",
+        "32-byte sectors before any cache; right of shared memory, in wavefronts of 128 bytes, bank "
+        "conflicts included.",
+    )
+    flat = [
+        (name, value)
+        for name, value in (
+            ("FFMA", number(results, "peak_ffma_tflops")),
+            ("TF32 tensor", number(results, "peak_tensor_tf32_tflops")),
+            ("f16 tensor", number(results, "peak_tensor_f16_tflops")),
+        )
+        if value
+    ]
+    l1 = Roof("L1 and shared", limits.get("shared_tbs", derived), "shared_tbs" in limits)
+    below = [Roof("HBM, copy", number(results, "peak_copy_tbs"), True)]
+    if "l2_tbs" in limits:
+        below.insert(0, Roof("L2", limits["l2_tbs"], True))
+    draw_roof(axes[0], global_points, [l1, *below], flat, "FLOP per byte asked of global memory")
+    draw_roof(axes[1], shared_points, [l1], flat, "FLOP per byte of shared memory's wavefronts")
+    axes[0].set_ylabel("TFLOPS")
+    return fig
+
+
+# Steps
+# --------------------------------------------------------------------------------------------------
+
+
+def chain(results: Results, rungs: list[Rung], dtype: str) -> list[Rung]:
+    """From the first rung to the last one measured, each the one that the next one changes."""
+    measured = [r for r in rungs if results.at(r, dtype) and "__global__" in r.source]
+    if not measured:
+        return []
+    steps = [measured[-1]]
+    while steps[0].prev:
+        steps.insert(0, ladder.find_rung(rungs, steps[0].prev))
+    return [r for r in steps if r in measured]
+
+
+def draw_waterfall(results: Results, rungs: list[Rung], dtype: str) -> Optional[Figure]:
+    steps = chain(results, rungs, dtype)
+    if len(steps) < 2:
+        return None
+    speeds = [results.at(r, dtype) for r in steps]
+    fig = plt.figure(figsize=(10, 1.75 + 0.33 * len(steps)))
+    height = fig.get_figheight()
+    ax = fig.add_axes((0.215, 0.45 / height, 0.755, (height - 1.25) / height))
+    heading(
+        fig,
+        f"{dtype} at {ladder.REFERENCE_SHAPE[0]}: what each step adds to the one before, in TFLOPS",
+        f"{results.conditions()}.",
+    )
+    baseline = sorted(p.baseline for p in speeds)[len(speeds) // 2]
+    end = 1.04 * max(baseline, *(p.tflops for p in speeds))
+    before = 0.0
+    for row, (rung, point) in enumerate(zip(steps, speeds)):
+        gained = point.tflops - before
+        ax.barh(row, gained, 0.68, left=before, color=BLUE if gained >= 0 else RED)
+        if row + 1 < len(steps):
+            ax.plot([point.tflops] * 2, [row - 0.34, row + 1.34], color=GREY, linewidth=0.7)
+        text = f"{gained:+.3g}  to {point.tflops:.3g}"
+        right = max(before, point.tflops)
+        inside = right > 0.8 * end
+        ax.text(
+            (min(before, point.tflops) if inside else right) + (-1 if inside else 1) * 0.008 * end,
+            row,
+            text if row else f"{point.tflops:.3g}",
+            va="center",
+            ha="right" if inside else "left",
+            fontsize=9,
+        )
+        before = point.tflops
+    ax.axvline(baseline, color="black", linewidth=1.2)
+    ax.text(baseline, -0.62, f"cuBLAS {baseline:.3g} ", fontsize=8.5, ha="right", va="bottom")
+    ax.set_xlim(0, end)
+    ax.set_ylim(len(steps) - 0.5, -0.6)
+    ax.set_yticks(range(len(steps)), [title_of(r) for r in steps], fontsize=9)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(axis="y", visible=False)
+    ax.set_xlabel("TFLOPS")
+    return fig
+
+
+# Waves of blocks
+# --------------------------------------------------------------------------------------------------
+
+
+def blocks_an_sm(rung: Rung) -> int:
+    """What __launch_bounds__ asks for; 1 where it says nothing."""
+    found = re.search(r"__launch_bounds__\([^,()]+,\s*(\d+)\)", rung.source)
+    return int(found[1]) if found else 1
+
+
+def draw_waves(root: Path, rungs: list[Rung]) -> Optional[Figure]:
+    """TFLOPS in small steps of M, beside what whole tiles and whole waves would allow."""
+    if not (root / WAVES).exists():
+        return None
+    results = ladder.load_results(root / WAVES)
+    (name, dtype), points = next(iter(results.points.items()))
+    rung = ladder.find_rung(rungs, name)
+    sizes = constants(rung, dtype)
+    measured = sorted((shape, p) for shape, p in points.items() if not p.reason)
+    if not measured:
+        return None
+    _, n, k = measured[0][0]
+    slots = int(number(results, "sm_count")) * blocks_an_sm(rung)
+    tiles_n = math.ceil(n / sizes["BN"])
+
+    def share(m: int) -> float:
+        tiles = math.ceil(m / sizes["BM"]) * tiles_n
+        return m / sizes["BM"] * tiles_n / (math.ceil(tiles / slots) * slots)
+
+    ms = [shape[0] for shape, _ in measured]
+    speeds = [p.tflops for _, p in measured]
+    best = max(s / share(m) for m, s in zip(ms, speeds))
+    fig = plt.figure(figsize=(10, 5))
+    ax = fig.add_axes((0.065, 0.1, 0.92, 0.72))
+    heading(
+        fig,
+        f"Waves: TFLOPS against M, {dtype}, N = {n}, K = {k}",
+        f"{results.conditions()}.",
+        f"{rung.id} computes tiles of {sizes['BM']} x {sizes['BN']}, {slots} at a time. A last wave that "
+        "is not full takes as long as a full one: dotted, the share of the slots that work, times "
+        f"{best:.3g}.",
+    )
+    fine = range(ms[0], ms[-1] + 1, 16)
+    ax.plot(fine, [best * share(m) for m in fine], ":", color=GREY, label="whole waves, predicted")
+    ax.plot(
+        ms, [p.baseline for _, p in measured], "-s", color="black", markersize=3.5, label="cuBLAS"
+    )
+    ax.plot(ms, speeds, "-o", color=ORANGE, markersize=4, label=title_of(rung))
+    wave = slots / tiles_n * sizes["BM"]
+    for full in range(math.ceil(ms[0] / wave), int(ms[-1] / wave) + 1):
+        ax.axvline(full * wave, color=BLUE, linewidth=0.8)
+        ax.text(full * wave, 0.01, f" {full} waves", transform=ax.get_xaxis_transform(), fontsize=8)
+    ax.set_xlabel("M")
+    ax.set_ylabel("TFLOPS")
+    ax.legend(loc="lower right", ncols=3)
+    return fig
+
+
+# Timelines
+# --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Span:
+    row: int
+    start: float
+    end: float
+    kind: str  # load, multiply, commit, wait
+    slice: int
+
+
+def serial(blocks: int, slices: int, latency: float, commit: float, work: float) -> list[Span]:
+    """Blocks of one SM that load a slice, commit it and multiply it, one after the other. The pipes
+    belong to the block that came first; the others wait."""
+    spans: list[Span] = []
+    ready = [(0.0, block, 0) for block in range(blocks)]  # when a block begins a slice
+    pipes = 0.0
+    while ready:
+        now, block, s = min(ready)
+        ready.remove((now, block, s))
+        arrived = now + latency
+        begin = max(arrived + commit, pipes)
+        pipes = begin + work
+        spans.append(Span(block, now, arrived, "load", s))
+        spans.append(Span(block, arrived, arrived + commit, "commit", s))
+        if begin > arrived + commit:
+            spans.append(Span(block, arrived + commit, begin, "full", s))
+        spans.append(Span(block, begin, pipes, "multiply", s))
+        if s + 1 < slices:
+            ready.append((pipes, block, s + 1))
+    return spans
+
+
+def pipelined(slices: int, latency: float, commit: float, work: float) -> list[Span]:
+    """One block with two buffers: the next slice is loaded while this one is multiplied."""
+    spans, now = [Span(0, 0, latency, "load", 0)], latency
+    spans.append(Span(1, now, now + commit, "commit", 0))
+    now += commit
+    for s in range(slices):
+        spans.append(Span(1, now, now + work, "multiply", s))
+        if s + 1 < slices:
+            spans.append(Span(0, now, now + latency, "load", s + 1))
+            arrived = max(now + work, now + latency)
+            spans.append(Span(1, arrived, arrived + commit, "commit", s + 1))
+            now = arrived + commit
+        else:
+            now += work
+    return spans
+
+
+KINDS = {
+    "load": (ORANGE, "on its way from global memory"),
+    "commit": (GREEN, "stored to shared memory, barrier"),
+    "multiply": (BLUE, "multiplied"),
+    "full": ("#c3d5e8", "arrived, waits for its turn"),
+}
+
+
+def draw_spans(ax: Axes, spans: list[Span], rows: list[str], end: float, title: str) -> None:
+    bare(ax, end, len(rows))
+    for row in range(len(rows)):
+        fill(ax, 0, row + 0.08, end, 0.84, PALE, PALE)
+    for span in spans:
+        if span.start >= end:
+            continue
+        wide = min(span.end, end) - span.start
+        fill(ax, span.start, span.row + 0.08, wide, 0.84, KINDS[span.kind][0], "white")
+        if wide > end / 45 and span.kind != "full":
+            tone = {"color": "white", "fontsize": 8, "ha": "center", "va": "center"}
+            ax.text(span.start + wide / 2, span.row + 0.5, str(span.slice), **tone)
+    ax.set_yticks([row + 0.5 for row in range(len(rows))], rows, fontsize=8.5)
+    ax.set_title(title, fontsize=10, loc="left", pad=4)
+
+
+def key_of(fig: Figure, kinds: list[str], y: float) -> None:
+    fig.legend(
+        handles=[Patch(color=KINDS[k][0], label=KINDS[k][1]) for k in kinds],
+        loc="upper left",
+        bbox_to_anchor=(0.005, y),
+        ncols=len(kinds),
+        fontsize=9,
+        handlelength=1.2,
+    )
+
+
+def time_axis(ax: Axes, end: float) -> None:
+    step = 10 ** math.floor(math.log10(end / 4))
+    ticks = [t for t in range(0, int(end) + 1, int(step * (2 if end / step > 12 else 1)))]
+    ax.set_xticks(ticks, ticks)
+    ax.set_xlabel("cycles", fontsize=9)
+
+
+def latency_of(root: Path) -> tuple[float, str]:
+    measured = ladder.memory_limits(root).get("hbm_latency_cycles")
+    return (measured, "measured") if measured else (800.0, "assumed")
+
+
+def draw_double_buffer(root: Path, before: Rung, rung: Rung) -> Figure:
+    sizes = constants(rung, "f32")
+    warps = sizes["BM"] // sizes["TM"] * (sizes["BN"] // sizes["TN"]) // 32
+    work = warps * sizes["TM"] * sizes["TN"] * sizes["BK"] / FFMA_PER_CYCLE
+    stored = (sizes["BM"] + sizes["BN"]) * sizes["BK"] * 4 / WAVEFRONT
+    commit = 2 * stored  # in and, latest, out of the way of others; small beside the rest
+    latency, how = latency_of(root)
+    slices, end = 4, 2.35 * (latency + work) + 2 * commit
+    fig = plt.figure(figsize=(10, 4.5))
+    heading(
+        fig,
+        f"Serial and pipelined: {title_of(before)} and {title_of(rung)} (f32)",
+        f"Computed: a slice is {warps} warps x {sizes['TM'] * sizes['TN'] * sizes['BK']} FFMA = "
+        f"{work:.0f} cycles of an SM's {FFMA_PER_CYCLE} pipes; latency of global memory {latency:.0f} "
+        f"cycles ({how}). Numbers are slices of K.",
+    )
+    key_of(fig, ["load", "commit", "multiply", "full"], 0.88)
+    one = serial(1, slices, latency, commit, work)
+    two = serial(2, slices, latency, commit, work)
+    double = pipelined(slices, latency, commit, work)
+    for bottom, spans, rows, title in (
+        (0.64, one, ["block"], f"{before.id}, one block on the SM: the pipes idle while it waits"),
+        (
+            0.385,
+            two,
+            ["block 0", "block 1"],
+            f"{before.id}, two blocks: one multiplies while the other waits",
+        ),
+        (
+            0.13,
+            double,
+            ["loads", "block"],
+            f"{rung.id}, one block: the next slice travels during the multiplication",
+        ),
+    ):
+        ax = fig.add_axes((0.075, bottom, 0.915, 0.06 + 0.045 * len(rows)))
+        draw_spans(ax, spans, rows, end, title)
+    time_axis(ax, end)
+    return fig
+
+
+def ring(stages: int, slices: int, latency: float, issue: float, work: float) -> list[Span]:
+    """A producer fills `stages` buffers in turn, and the tensor cores read them in turn. A row a
+    buffer."""
+    free = [0.0] * stages
+    spans, issued, done = [], 0.0, 0.0
+    for s in range(slices):
+        start = max(issued, free[s % stages])
+        issued = start + issue
+        arrived = start + latency
+        begin = max(arrived, done)
+        done = begin + work
+        free[s % stages] = done
+        spans.append(Span(s % stages, start, arrived, "load", s))
+        if begin > arrived:
+            spans.append(Span(s % stages, arrived, begin, "full", s))
+        spans.append(Span(s % stages, begin, done, "multiply", s))
+    return spans
+
+
+def draw_ring(root: Path, rung: Rung) -> Figure:
+    """The timeline of a warp-specialised rung: what happens in each buffer of the ring."""
+    sizes = constants(rung, "f16")
+    stages, bm, bn, bk = (sizes[name] for name in ("STAGES", "BM", "BN", "BK"))
+    work = 2 * bm * bn * bk / F16_FLOP_PER_CYCLE
+    latency, how = latency_of(root)
+    bytes_ = (bm + bn) * bk * 2
+    issue = bytes_ / 64  # bytes a cycle that L2 gives an SM
+    slices = 4 * stages
+    end = latency + (stages + 6) * max(work, issue)
+    fig = plt.figure(figsize=(10, 2.0 + 0.36 * (stages + 1)))
+    height = fig.get_figheight()
+    heading(
+        fig,
+        f"{title_of(rung)}: the ring of {stages} buffers, filled by the producer and read by wgmma",
+        f"Computed: {bm} x {bn} x {bk} are {work:.0f} cycles of an SM's tensor cores, {bytes_ // 1024} KB "
+        f"take {issue:.0f} cycles at 64 bytes a cycle from L2, latency {latency:.0f} cycles ({how}).",
+        "An orange span begins when the producer has seen `empty` and asks for the slice; it ends with "
+        "`full`. A blue one ends when the consumer says `empty`.",
+    )
+    key_of(fig, ["load", "full", "multiply"], 1 - 0.85 / height)
+    spans = ring(stages, slices, latency, issue, work)
+    ax = fig.add_axes((0.075, 0.5 / height, 0.915, 0.36 * (stages + 1) / height))
+    rows = [f"buffer {i}" for i in range(stages)] + ["tensor cores"]
+    spans += [
+        Span(stages, s.start, s.end, "multiply", s.slice) for s in spans if s.kind == "multiply"
+    ]
+    draw_spans(ax, spans, rows, end, "")
+    time_axis(ax, end)
+    return fig
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+def rung_with(rungs: list[Rung], word: str) -> Optional[Rung]:
+    return next((r for r in rungs if word in r.name), None)
+
+
+def figures(root: Path, rungs: list[Rung]) -> dict[Path, Optional[Figure]]:
+    """Every figure; None for one whose data are not there."""
+    plots, results = root / "plots", ladder.results_of(root=root)
+    wanted: dict[Path, Optional[Figure]] = {
+        plots / "roofline.svg": draw_roofline(root, results, rungs) if results else None,
+        plots / "wave_quantisation.svg": draw_waves(root, rungs),
+    }
+    for dtype in ("f32", "f16"):
+        drawn = draw_waterfall(results, rungs, dtype) if results else None
+        wanted[plots / f"waterfall_{dtype}.svg"] = drawn
+    double = rung_with(rungs, "double_buffer")
+    if double and {"BK", "TM"} <= set(constants(double, "f32")):
+        before = ladder.find_rung(rungs, double.prev)
+        wanted[plots / f"timeline_{double.tag}.svg"] = draw_double_buffer(root, before, double)
+    ring_rung = rung_with(rungs, "warp_specialized")
+    if ring_rung and {"STAGES", "BM", "BN", "BK"} <= set(constants(ring_rung, "f16")):
+        wanted[plots / f"timeline_{ring_rung.tag}.svg"] = draw_ring(root, ring_rung)
+    return wanted
