@@ -442,6 +442,17 @@ class Pictures(Fixture):
         self.assertIn('    {"a": [1, null]},', simulate.written({"x": [{"a": [1, None]}, {}]}))
 
 
+class Grade(unittest.TestCase):
+    def grade(self, *args: str) -> subprocess.CompletedProcess:
+        return subprocess.run([SCRIPTS / "grade.sh", *args], capture_output=True, text=True)
+
+    def test_help_and_unknown_exercise(self) -> None:
+        self.assertIn("scripts/grade.sh ex03", self.grade("--help").stdout)
+        run = self.grade("ex99")
+        self.assertEqual(run.returncode, 2)
+        self.assertRegex(run.stderr, "no exercise 'ex99'; there are: ex01 ex02 ")
+
+
 class TileLanguage(unittest.TestCase):
     def test_multiplies(self) -> None:
         import numpy as np

@@ -131,18 +131,32 @@ class EveryExercise(unittest.TestCase):
                 self.assertTrue(0 < len(changed) <= 30, f"{len(changed)} lines differ")
 
 
-class EveryFigure(unittest.TestCase):
-    def test_is_shown_and_told(self) -> None:
-        """Each is in some chapter or page, with words for those who cannot see it."""
-        told: dict[str, str] = {}
-        for page in ROOT.rglob("*.md"):
-            if any(part.startswith((".", "build")) for part in page.relative_to(ROOT).parts):
-                continue
+def pages() -> list[Path]:
+    """All Markdown files but those of hidden and build folders."""
+    return [
+        page
+        for page in sorted(ROOT.rglob("*.md"))
+        if not any(part.startswith((".", "build")) for part in page.relative_to(ROOT).parts)
+    ]
+
+
+class EveryPage(unittest.TestCase):
+    def test_links_lead_somewhere(self) -> None:
+        for page in pages():
+            text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+            for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+                with self.subTest(page=page.name, link=target):
+                    there = target.startswith("http") or (page.parent / target).exists()
+                    self.assertTrue(there, "no such file")
+
+    def test_figures_are_shown_and_told(self) -> None:
+        """Each is on some page, with words for those who cannot see it."""
+        told = set()
+        for page in pages():
             text = page.read_text(encoding="utf-8")
             for alt, file in re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", text):
-                self.assertTrue((page.parent / file).is_file(), f"{page.name}: no {file}")
                 self.assertGreater(len(alt), 20, f"{page.name}: {file} has no alternative text")
-                told[Path(file).name] = alt
+                told.add(Path(file).name)
         for figure in sorted((ROOT / "plots").glob("*.svg")):
             with self.subTest(figure=figure.name):
                 self.assertTrue(figure.name in told, "no page shows it")

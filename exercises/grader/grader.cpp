@@ -263,9 +263,15 @@ sim::Traffic Grader::traffic(const Problem& problem, bool global, sim::AccessKin
 
 void Grader::clean(const Problem& problem) {
   if (dangerous_) return;
-  const Inspection& seen = look(problem);
+  Inspection seen = look(problem);
   if (!seen.skipped.empty())
     return check("launched", false, seen.skipped, "No kernel was launched: see launch().");
+  if (seen.findings.empty()) {  // what is asynchronous again, with the other end of what may happen
+    sim::set_async_schedule(sim::AsyncSchedule::eager_copies);
+    View& v = view(problem);
+    seen.findings = v.inspector.inspect(v.rung, default_traced_blocks(v.problem)).findings;
+    sim::set_async_schedule(sim::AsyncSchedule::lazy_copies);
+  }
   std::vector<std::string> names;
   for (const sim::Finding& f : seen.findings)
     if (std::find(names.begin(), names.end(), name_of(f)) == names.end())

@@ -31,7 +31,8 @@ class Grader {
   const Submission& submission() const { return submission_; }
 
   // The microscope finds no mistake: no race, nothing out of bounds, ... The checks that fail carry
-  // the names of what it finds. Sees all blocks.
+  // the names of what it finds. Asynchronous copies land as late as the program allows, and if that
+  // is well, once more as early.
   void clean(const Problem& problem);
 
   // Check "result": as the harness verifies rungs, on small integers bit for bit and then on uniform
