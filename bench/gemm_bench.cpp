@@ -2,6 +2,7 @@
 // and writes the JSON; this file says what a run of one is, and prints the table.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "harness/inspection_report.h"
 #include "harness/report.h"
 #include "harness/timing.h"
+#include "harness/tuning.h"
 #include "harness/verify.h"
 #include "version.h"
 
@@ -27,17 +29,26 @@ constexpr int EXIT_WRONG = 1, EXIT_USAGE = 2;
 struct Job {
   const Rung* rung;
   Problem problem;
+  int variant = -1;  // asked for; -1: the rung's own or its tuning's choice
   std::string name() const {
-    return fmt::format("{}/{}/{}/{}", rung->name, to_string(problem.dtype), ops_name(problem),
-                       shape_name(problem));
+    const std::string asked = variant < 0 ? "" : "/variant:" + rung->variants[variant].name;
+    return fmt::format("{}/{}/{}/{}{}", rung->name, to_string(problem.dtype), ops_name(problem),
+                       shape_name(problem), asked);
   }
 };
+
+// Of a job on a rung with variants: which one runs.
+Choice choose(const Job& job, const TuningCache& cache, const Device& device) {
+  if (job.variant >= 0) return {job.variant, "asked for by --variant"};
+  return choose_variant(*job.rung, job.problem, &cache, device.name(), device.sm_count());
+}
 
 // Runs jobs on one device. Jobs that follow each other on the same problem share its matrices,
 // references and baselines.
 class Runner {
  public:
-  Runner(Device& device, const Options& options) : device_(device), options_(options) {}
+  Runner(Device& device, const Options& options, const TuningCache& cache)
+      : device_(device), options_(options), cache_(cache) {}
 
   Outcome run(const Job& job) {
     Outcome o;
@@ -45,18 +56,30 @@ class Runner {
     o.problem = job.problem;
     o.skipped = unmet_need(*job.rung, job.problem, device_);
     if (!o.skipped.empty()) return o;
+    Rung rung = *job.rung;
+    if (!rung.variants.empty()) {
+      o.choice = choose(job, cache_, device_);
+      rung = with_variant(rung, o.choice->variant);
+      o.skipped = unmet_need(rung, job.problem, device_);
+      if (!o.skipped.empty()) return o;
+    }
     prepare(job.problem);
-    sim::clear_last_launch();
-    o.failure = verifier_->verify(*job.rung);
+    sim::clear_launches();
+    o.failure = verifier_->verify(rung);
     if (!o.failure.empty()) return o;
+    const auto keep_errors = [&o](const CheckResult& r) {
+      o.max_error = r.max_error, o.max_error_roundings = r.max_error_roundings;
+    };
+    keep_errors(verifier_->uniform());
     if (device_.backend() == Backend::sim) {
-      o.stats = sim::last_launch();
+      o.stats = sim::main_launch();
     } else if (!options_.verify_only && flops(job.problem) > 0) {
       try {
         if (timed_ == nullptr)
           timed_ = make_timed_problem(device_, job.problem, {.l2_cold = options_.l2_cold});
-        o.timing = timed_->time(*job.rung);
+        o.timing = timed_->time(rung);
         o.baseline = timed_->baseline();
+        keep_errors(o.timing->after);
       } catch (const LaunchError& e) {
         o.failure = e.what();
       }
@@ -80,37 +103,75 @@ class Runner {
 
   Device& device_;
   const Options& options_;
+  const TuningCache& cache_;
   Problem problem_;
   std::unique_ptr<Verifier> verifier_;
   std::unique_ptr<TimedProblem> timed_;
 };
 
+// What --tune measures by default: one shape a bucket, and those whose rows are no 16-byte groups.
+std::vector<Shape> tuned_shapes() {
+  std::vector<Shape> shapes;
+  for (const int n : {512, 1000, 1024, 2048, 4096, 4097, 8192}) shapes.push_back({n, n, n});
+  for (const Shape& s : {Shape{16, 4096, 4096},
+                         {64, 4096, 14336},
+                         {4096, 64, 4096},
+                         {128, 128, 16384},
+                         {16384, 16384, 512}})
+    shapes.push_back(s);
+  return shapes;
+}
+
+// One job a variant that --variant names; none of a rung without it.
+std::vector<Job> jobs_of(const Rung* rung, const Problem& p, const std::string& variant) {
+  if (variant.empty() || (variant == "all" && rung->variants.empty())) return {{rung, p}};
+  std::vector<Job> jobs;
+  for (size_t i = 0; i < rung->variants.size(); ++i)
+    if (variant == "all" || variant == rung->variants[i].name)
+      jobs.push_back({rung, p, static_cast<int>(i)});
+  return jobs;
+}
+
 std::vector<Job> plan(const Options& o, Backend backend) {
   std::vector<Shape> shapes = o.shapes;
   if (shapes.empty()) {
-    if (backend == Backend::gpu)
+    if (o.tune)
+      shapes = tuned_shapes();
+    else if (backend == Backend::gpu)
       shapes = {{4096, 4096, 4096}};
     else
       shapes = {{256, 256, 256}, {129, 65, 250}};
   }
   const std::vector<const Rung*> chosen = select_rungs(o.kernels, o.dtypes, backend);
+  if (!o.variant.empty() && o.variant != "all") {
+    std::vector<std::string> known;
+    for (const Rung* r : chosen)
+      for (const RungVariant& v : r->variants)
+        if (std::count(known.begin(), known.end(), v.name) == 0) known.push_back(v.name);
+    if (std::count(known.begin(), known.end(), o.variant) == 0)
+      throw UsageError(fmt::format(
+          "unknown variant '{}': {}", o.variant,
+          known.empty() ? "these rungs have none"
+                        : fmt::format("choose from '{}', or all", fmt::join(known, "', '"))));
+  }
   std::vector<Job> jobs;
   for (const DType dtype : {DType::f32, DType::tf32, DType::f16, DType::bf16})
-    for (const Shape& s : shapes) {
-      const std::vector<const Rung*> here = select_rungs(s.rungs, {}, backend);
-      for (const Rung* r : chosen)
-        if (r->dtype == dtype && std::count(here.begin(), here.end(), r) > 0)
-          jobs.push_back({r,
-                          {.dtype = dtype,
-                           .M = s.M,
-                           .N = s.N,
-                           .K = s.K,
-                           .op_a = o.op_a,
-                           .op_b = o.op_b,
-                           .alpha = o.alpha,
-                           .beta = o.beta,
-                           .ld_pad = o.ld_pad}});
-    }
+    for (const auto& [op_a, op_b] : o.ops)
+      for (const Shape& s : shapes) {
+        const std::vector<const Rung*> here = select_rungs(s.rungs, {}, backend);
+        const Problem p{.dtype = dtype,
+                        .M = s.M,
+                        .N = s.N,
+                        .K = s.K,
+                        .op_a = op_a,
+                        .op_b = op_b,
+                        .alpha = o.alpha,
+                        .beta = o.beta,
+                        .ld_pad = o.ld_pad};
+        for (const Rung* r : chosen)
+          if (r->dtype == dtype && std::count(here.begin(), here.end(), r) > 0)
+            for (const Job& job : jobs_of(r, p, o.variant)) jobs.push_back(job);
+      }
   return jobs;
 }
 
@@ -138,7 +199,10 @@ void report(benchmark::State& state, const Outcome& o) {
   if (!o.skipped.empty()) return state.SkipWithError(("skipped: " + o.skipped).c_str());
   if (!o.failure.empty()) return state.SkipWithError(("wrong: " + o.failure).c_str());
   state.counters["verified"] = 1;
+  state.counters["max_error"] = o.max_error;
+  state.counters["max_error_roundings"] = o.max_error_roundings;
   state.SetIterationTime(0);
+  std::string label;
   if (o.timing) {
     const Timing& t = *o.timing;
     state.SetIterationTime(flops(o.problem) / t.tflops.median * 1e-12);
@@ -154,15 +218,20 @@ void report(benchmark::State& state, const Outcome& o) {
     state.counters["samples"] = t.samples;
     state.counters["launches_per_sample"] = t.launches_per_sample;
     state.counters["held"] = t.held;
+    state.counters["baseline_max_error"] = o.baseline.max_error;
+    state.counters["baseline_max_error_roundings"] = o.baseline.max_error_roundings;
     state.counters["cublas_TFLOPS"] = o.baseline.cublas_tflops;
     state.counters["cublaslt_TFLOPS"] = o.baseline.cublaslt_tflops;
     state.counters["sm_clock_mhz"] = t.conditions.sm_clock_mhz;
     state.counters["sm_clock_min_mhz"] = t.conditions.sm_clock_min_mhz;
     state.counters["power_w"] = t.conditions.power_w;
     state.counters["temperature_c"] = t.conditions.temperature_c;
-    state.SetLabel("baseline " + o.baseline.name + ", throttle " +
-                   (t.conditions.throttle.empty() ? "unknown" : t.conditions.throttle));
+    label = "baseline " + o.baseline.name + ", throttle " +
+            (t.conditions.throttle.empty() ? "unknown" : t.conditions.throttle);
   }
+  if (o.choice)
+    label += (label.empty() ? "variant " : "; variant ") + o.rung->variants[o.choice->variant].name;
+  if (!label.empty()) state.SetLabel(label);
   if (o.stats) {
     state.counters["blocks"] = o.stats->blocks;
     state.counters["threads_per_block"] = o.stats->threads_per_block;
@@ -214,8 +283,11 @@ int inspect(Options o, const std::string& command) {
       }
     }
     const Rung* const traced = find_rung(Backend::sim_traced, job.rung->name, job.rung->dtype);
+    Rung chosen = *traced;
+    if (!chosen.variants.empty())
+      chosen = with_variant(chosen, choose(job, {}, *make_sim_device()).variant);
     Inspection i = inspector->inspect(
-        *traced, o.traced_blocks.value_or(default_traced_blocks(job.problem)), o.watched);
+        chosen, o.traced_blocks.value_or(default_traced_blocks(job.problem)), o.watched);
     const int warps = (i.threads_per_block + 31) / 32;
     if (i.watched && (i.watched->block >= i.blocks || i.watched->warp >= warps))
       throw UsageError(fmt::format("no warp {} of block {} in {}: it has {} blocks of {} warps",
@@ -237,6 +309,97 @@ int inspect(Options o, const std::string& command) {
                        {"build", BUILD_DESCRIPTION}};
     file["benchmarks"] = std::move(entries);
     std::ofstream(o.json) << file.dump(2) << "\n";
+  }
+  return wrong ? EXIT_WRONG : 0;
+}
+
+// --explain: which variant would run, and why.
+int explain(const std::vector<Job>& jobs, const TuningCache& cache, const Device& device) {
+  for (const Job& job : jobs) {
+    const std::string why_not = unmet_need(*job.rung, job.problem, device);
+    fmt::print("{}: ", job.name());
+    if (!why_not.empty()) {
+      fmt::print("would be skipped: {}\n", why_not);
+    } else if (job.rung->variants.empty()) {
+      fmt::print("has no variants\n");
+    } else {
+      const Choice c = choose(job, cache, device);
+      fmt::print("{}\n    {}\n", job.rung->variants[c.variant].name, c.why);
+    }
+  }
+  return 0;
+}
+
+// The variants of a rung that take the problem and give the right result, in order. Prints those
+// that are wrong.
+std::vector<int> right_variants(Device& device, const Job& job, bool& wrong) {
+  Problem padded = job.problem;
+  padded.ld_pad += 16;  // as in Runner
+  Verifier verifier(device, padded);
+  std::vector<int> right;
+  for (size_t i = 0; i < job.rung->variants.size(); ++i) {
+    const Rung one = with_variant(*job.rung, static_cast<int>(i));
+    if (!unmet_need(one, job.problem, device).empty()) continue;
+    const std::string failure = verifier.verify(one);
+    if (failure.empty())
+      right.push_back(static_cast<int>(i));
+    else
+      fmt::print("{} {}: WRONG: {}\n", job.name(), one.variants[0].name, failure);
+    wrong |= !failure.empty();
+  }
+  return right;
+}
+
+// --tune: times the variants of each rung at each shape and keeps what was found.
+int tune(const Options& o, Device& device, const std::string& file) {
+  if (device.backend() == Backend::sim)
+    throw UsageError(
+        "--tune times variants on a GPU, and the simulator has no time: there is "
+        "nothing to tune; --explain and --variant work here");
+  std::vector<Job> jobs = plan(o, device.backend());
+  std::erase_if(jobs, [](const Job& job) { return job.rung->variants.empty(); });
+  if (jobs.empty())
+    throw UsageError(fmt::format("--tune: no rung of '{}' has variants", o.kernels));
+  TuningCache().write(file);  // a file that cannot be written is refused before the work
+  fmt::print("{}: {} rungs x problems, kept in {}\n", device.name(), jobs.size(), file);
+  bool wrong = false;
+  for (const Job& job : jobs) {
+    if (!unmet_need(*job.rung, job.problem, device).empty() || flops(job.problem) == 0) continue;
+    std::vector<int> right;
+    std::vector<double> tflops;
+    try {
+      right = right_variants(device, job, wrong);
+      if (right.empty()) continue;
+      std::vector<Rung> entrants;
+      for (const int i : right) entrants.push_back(with_variant(*job.rung, i));
+      const TimingOptions options{.l2_cold = o.l2_cold, .lt_heuristics = 0};
+      tflops = make_timed_problem(device, job.problem, options)->compare(entrants);
+    } catch (const std::bad_alloc&) {
+      fmt::print("{}: skipped: out of memory\n", job.name());
+      continue;
+    } catch (const LaunchError& e) {
+      fmt::print("{}: WRONG: {}\n", job.name(), e.what());
+      wrong = true;
+      continue;
+    }
+    TunedProblem tuned{device.name(), job.rung->name, job.problem, {}, GIT_REVISION};
+    for (size_t i = 0; i < right.size(); ++i)
+      tuned.variants.push_back({job.rung->variants[right[i]].name, tflops[i]});
+    std::sort(tuned.variants.begin(), tuned.variants.end(),
+              [](const TimedVariant& a, const TimedVariant& b) { return a.tflops > b.tflops; });
+    TuningCache cache;
+    cache.put(tuned);
+    cache.write(file);  // after each: an end by force loses nothing
+
+    const Choice own =
+        choose_variant(*job.rung, job.problem, nullptr, device.name(), device.sm_count());
+    const std::string& untuned = job.rung->variants[own.variant].name;
+    fmt::print("\n{}\n", job.name());
+    for (const TimedVariant& v : tuned.variants)
+      fmt::print("  {:>8.2f} TFLOPS {:>6.1f}%  {}{}\n", v.tflops,
+                 100 * v.tflops / tuned.variants[0].tflops, v.name,
+                 v.name == untuned ? "   <- the rung's own choice" : "");
+    std::fflush(stdout);
   }
   return wrong ? EXIT_WRONG : 0;
 }
@@ -271,7 +434,24 @@ int run(int argc, char** argv) {
     list(device->backend());
     return 0;
   }
+  const bool tuned = device->backend() == Backend::gpu && !options.no_tune_cache;
+  const std::string cache_file =
+      options.tune_cache.empty() ? default_tuning_cache() : options.tune_cache;
+  if (options.tune) {
+    if (cache_file.empty())
+      throw UsageError(
+          "--tune: neither XDG_CACHE_HOME nor HOME says where to keep the results; "
+          "--tune-cache names a file");
+    return tune(options, *device, cache_file);
+  }
   const std::vector<Job> jobs = plan(options, device->backend());
+  const bool any = std::any_of(jobs.begin(), jobs.end(),
+                               [](const Job& job) { return !job.rung->variants.empty(); });
+  const TuningCache cache = tuned && any ? TuningCache::read(cache_file) : TuningCache();
+  if (options.explain) {
+    if (!note.empty()) fmt::print("{}\n", note);
+    return explain(jobs, cache, *device);
+  }
   const std::string partial =
       options.json + ".partial";  // renamed at the end: an aborted run leaves the old file alone
   if (!options.json.empty() && !std::ofstream(partial)) throw cannot_write(options.json);
@@ -306,8 +486,8 @@ int run(int argc, char** argv) {
         peaks.mma_tf32_tflops, peaks.copy_tbs);
   }
 
-  Runner runner(*device, options);
-  Table table(peaks);
+  Runner runner(*device, options, cache);
+  Table table(peaks, options.accuracy);
   int wrong = 0, verified = 0, done = 0;
   std::string out_of_memory;
   const bool progress = isatty(STDERR_FILENO) && isatty(STDOUT_FILENO);

@@ -116,7 +116,7 @@ class Embedder:
             if not (point and self.results):
                 lines.append(f"| {dtype} | {NOT_MEASURED} | | | |")
                 continue
-            peak = self.results.peak(dtype)
+            peak = None if rung.tensor_cores and dtype == "f32" else self.results.peak(dtype)
             gain = ladder.gain(self.results, self.rungs, rung, dtype)
             lines.append(
                 f"| {dtype} | {tflops(point.tflops)} ({tflops(point.p10)} - {tflops(point.p90)}) "
@@ -146,7 +146,7 @@ class Embedder:
                 if dtype not in rung.dtypes:
                     cells += ["", ""]
                 elif point:
-                    label = " (TF32)" if dtype == "tf32" else ""
+                    label = ladder.label(rung, dtype)
                     cells += [tflops(point.tflops) + label, self.of_baseline(point, dtype)]
                 else:
                     cells += [NOT_MEASURED, ""]

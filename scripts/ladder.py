@@ -16,6 +16,10 @@ from typing import NoReturn, Optional
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE_GPU = "h200"  # the README's and the chapters' figures come from this one
+# The committed runs: the ladder, from which tables are made, with what bf16.json has beside it; and
+# the fine sweeps, which have figures of their own.
+LADDER, BF16 = "ladder.json", "bf16.json"
+SWEEPS = {"f32": "sgemm_sweep.json", "f16": "hgemm_sweep.json"}
 REFERENCE_SHAPE = (4096, 4096, 4096)
 DTYPES = ("f32", "f16", "tf32", "bf16")
 
@@ -49,6 +53,7 @@ class Rung:
     prev: str  # id of the rung that this one changes; "" for the first
     idea: str
     dtypes: tuple[str, ...]
+    tensor_cores: bool = False  # an f32 rung whose products are theirs: not held against FFMA
 
     @property
     def name(self) -> str:  # v05_float4
@@ -71,6 +76,13 @@ class Rung:
         return self.path.with_suffix(".md")
 
 
+def label(rung: Rung, dtype: str) -> str:
+    """What must stand beside a figure in a column or plot of FP32; empty elsewhere."""
+    if dtype == "tf32":
+        return " (TF32)"
+    return " (tensor cores)" if dtype == "f32" and rung.tensor_cores else ""
+
+
 def strip_comments(source: str) -> str:
     return TOKEN.sub(lambda t: "" if t[0].startswith("/") else t[0], source)
 
@@ -89,7 +101,8 @@ def parse_rung(path: Path) -> Rung:
 
     dtypes = re.findall(r"\b(t?f32|f16|bfloat16)\s*\(", registrations[0])
     dtypes = ["bf16" if d == "bfloat16" else d for d in dtypes]
-    return Rung(path, source, text("prev"), text("idea"), tuple(dtypes))
+    tensor_cores = ".product_error" in registrations[0]
+    return Rung(path, source, text("prev"), text("idea"), tuple(dtypes), tensor_cores)
 
 
 def load_rungs(root: Path = ROOT) -> list[Rung]:
@@ -185,8 +198,8 @@ def load_results(path: Path) -> Results:
         if entry.get("run_type", "iteration") != "iteration":
             continue  # Google Benchmark's aggregates of repetitions
         parts = re.match(r"(\w+)/(\w+)/nn/(\d+)x(\d+)x(\d+)(?:/|$)", entry["name"])
-        if not parts:
-            continue  # transposed operands have no place in tables and plots
+        if not parts or "/variant:" in entry["name"]:
+            continue  # transposed operands and chosen variants have no place in tables and plots
         shape = (int(parts[3]), int(parts[4]), int(parts[5]))
         if entry.get("error_occurred") or entry.get("skipped"):
             reason = entry.get("error_message") or entry.get("skip_message") or "no reason given"
@@ -199,7 +212,7 @@ def load_results(path: Path) -> Results:
                     p10=float(entry["TFLOPS_p10"]),
                     p90=float(entry["TFLOPS_p90"]),
                     baseline=float(entry["baseline_TFLOPS"]),
-                    baseline_name=entry.get("label") or "cuBLAS",
+                    baseline_name=entry.get("label", "").split(";")[0] or "cuBLAS",
                     ratio=float(entry["ratio"]),
                 )
             except KeyError as missing:
@@ -216,7 +229,20 @@ def memory_limits(root: Path = ROOT) -> dict[str, float]:
 
 def results_of(gpu: str = REFERENCE_GPU, root: Path = ROOT) -> Optional[Results]:
     """The committed run of the whole ladder on that GPU; None when there is none yet."""
-    path = root / "plots" / "results" / gpu / "ladder.json"
+    folder = root / "plots" / "results" / gpu
+    if not (folder / LADDER).exists():
+        return None
+    results = load_results(folder / LADDER)
+    if (folder / BF16).exists():
+        for key, points in load_results(folder / BF16).points.items():
+            for shape, point in points.items():
+                results.points.setdefault(key, {}).setdefault(shape, point)
+    return results
+
+
+def sweep_of(dtype: str, gpu: str = REFERENCE_GPU, root: Path = ROOT) -> Optional[Results]:
+    """The committed sweep over sizes in small steps; None when there is none yet."""
+    path = root / "plots" / "results" / gpu / SWEEPS[dtype]
     return load_results(path) if path.exists() else None
 
 

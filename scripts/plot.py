@@ -4,6 +4,8 @@
   plots/tflops_f32.svg  plots/tflops_f16.svg   TFLOPS against size, a line a rung
   plots/ladder_f32.svg  plots/ladder_f16.svg   % of cuBLAS at 4096, with the gain of each step
 
+  plots/sweep_f32.svg   plots/sweep_f16.svg    TFLOPS against size in small steps, with the limit
+
 for the reference GPU; those of any other GPU lie beside its results. A size that a rung has no
 measurement for breaks its line and is marked below the axis. What bounds the rungs (limits.py):
 
@@ -75,14 +77,14 @@ def series_of(results: Results, rungs: list[Rung], figure: str) -> list[Series]:
 
 def color(rungs: list[Rung], rung: Rung, dtype: str) -> tuple[float, ...] | str:
     """Along the ladder from dark to light: monotonic in lightness, so safe for the colour-blind."""
-    if dtype == "tf32":
+    if ladder.label(rung, dtype):
         return TF32
     return matplotlib.colormaps["viridis"](0.8 * rungs.index(rung) / max(1, len(rungs) - 1))
 
 
 def label(rung: Rung, dtype: str) -> str:
     title = rung.name.split("_", 1)[1].replace("_", " ")
-    return f"{rung.id} {title}" + (" (TF32)" if dtype == "tf32" else "")
+    return f"{rung.id} {title}" + ladder.label(rung, dtype)
 
 
 def cubes(points: dict[Shape, Point]) -> dict[int, Point]:
@@ -230,6 +232,55 @@ def draw_tflops(results: Results, rungs: list[Rung], figure: str) -> Optional[Fi
     return fig
 
 
+# TFLOPS against size in small steps
+# --------------------------------------------------------------------------------------------------
+
+
+LAST = 8192  # where the small steps end
+
+
+def draw_panel(
+    ax: Axes, results: Results, rungs: list[Rung], series: list[Series], sizes: list[int]
+) -> None:
+    """Lines of some rungs over the sizes, from 0 up; cuBLAS as timed beside them."""
+    for i, (rung, dtype) in enumerate(series):
+        here = cubes(results.points[rung.name, dtype])
+        tone = matplotlib.colormaps["viridis"](0.85 * (1 - i / max(1, len(series) - 1)))
+        data = without_gaps(sizes, here, "tflops")
+        marker = MARKERS[i % len(MARKERS)]
+        ax.plot(sizes, data, color=tone, linewidth=1.4, marker=marker, markersize=3.5,
+                label=label(rung, dtype))  # fmt: skip
+        low, high = without_gaps(sizes, here, "p10"), without_gaps(sizes, here, "p90")
+        ax.fill_between(sizes, low, high, color=tone, alpha=0.2, linewidth=0)
+    beside = [cubes(results.points[rung.name, dtype]) for rung, dtype in series]
+    draw_baseline(ax, sizes, beside, series[0][1])
+    ax.set_ylabel("TFLOPS: median, band p10 to p90")
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8.5)
+
+
+def draw_sweep(results: Results, rungs: list[Rung], figure: str) -> Optional[Figure]:
+    """Rungs on tensor cores that stand among f32's get a panel of their own."""
+    series = [s for s in series_of(results, rungs, figure) if cubes(results.points[s[0].name, s[1]])]
+    panels = [[s for s in series if bool(ladder.label(*s)) == apart] for apart in (False, True)]
+    if not series:
+        return None
+    sizes = sorted({n for r, d in series for n in cubes(results.points[r.name, d]) if n <= LAST})
+    shown = [p for p in panels if p]
+    fig = plt.figure(figsize=(10, 1.1 + 4.2 * len(shown)))
+    height = fig.get_figheight()
+    titles(fig, results, f"{TITLES[figure]} GEMM, square matrices in small steps")
+    for i, panel in enumerate(shown):
+        ax = fig.add_axes((0.075, (0.55 + 4.2 * (len(shown) - 1 - i)) / height, 0.655, 3.5 / height))
+        draw_panel(ax, results, rungs, panel, sizes)
+        if not ladder.label(*panel[0]):
+            draw_limit(ax, results, figure)
+        elif len(shown) > 1:
+            ax.set_title("on tensor cores, not FFMA", fontsize=10, loc="left")
+        ax.set_ylim(bottom=0)
+        ax.set_xlabel("M = N = K")
+    return fig
+
+
 # The ladder as bars
 # --------------------------------------------------------------------------------------------------
 
@@ -258,7 +309,7 @@ def draw_ladder(results: Results, rungs: list[Rung], figure: str) -> Optional[Fi
             )
             continue
         percent = 100 * point.ratio
-        hatch = "//" if dtype == "tf32" else None
+        hatch = "//" if ladder.label(rung, dtype) else None
         ax.barh(row, percent, 0.72, color=color(rungs, rung, dtype), hatch=hatch, edgecolor="white")
         gain = ladder.gain(results, rungs, rung, dtype)
         step = f"   x{gain:.2f} over {rung.prev}" if gain else ""
@@ -298,15 +349,18 @@ def svg(fig: Figure) -> bytes:
 def figures(root: Path) -> dict[Path, Optional[bytes]]:
     """What every figure should hold; None for one that has no results to show."""
     rungs, wanted = ladder.load_rungs(root), {}
-    folders = {p.parent.name for p in (root / "plots" / "results").glob("*/ladder.json")}
+    files = (ladder.LADDER, *ladder.SWEEPS.values())
+    folders = {p.parent.name for f in files for p in (root / "plots" / "results").glob(f"*/{f}")}
     for gpu in sorted(folders | {ladder.REFERENCE_GPU}):
         results = ladder.results_of(gpu, root)
         folder = root / "plots"
         if gpu != ladder.REFERENCE_GPU:
             folder = folder / "results" / gpu
-        for name, draw in (("tflops", draw_tflops), ("ladder", draw_ladder)):
+        draws = (("tflops", draw_tflops), ("ladder", draw_ladder), ("sweep", draw_sweep))
+        for name, draw in draws:
             for figure in FIGURE_DTYPES:
-                drawn = draw(results, rungs, figure) if results else None
+                source = ladder.sweep_of(figure, gpu, root) if draw is draw_sweep else results
+                drawn = draw(source, rungs, figure) if source else None
                 wanted[folder / f"{name}_{figure}.svg"] = svg(drawn) if drawn else None
     reference = ladder.results_of(root=root)
     sms = int(reference.context.get("sm_count", 0)) if reference else 0

@@ -32,6 +32,15 @@ void detail::add(Rung rung) {
   all().push_back(std::move(rung));
 }
 
+Rung with_variant(const Rung& rung, int variant) {
+  Rung one = rung;
+  one.launch = rung.variants[variant].launch;
+  one.fits = rung.variants[variant].fits;
+  one.variants = {rung.variants[variant]};
+  one.choose = nullptr;
+  return one;
+}
+
 std::vector<const Rung*> rungs(Backend backend) {
   std::vector<const Rung*> found;
   for (const Rung& r : all())

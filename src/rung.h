@@ -89,24 +89,83 @@ void launch(void (*kernel)(Params...), int64_t grid, dim3 block, LaunchOptions o
 template <class T>
 using LaunchFn = void (*)(const GemmArgs<T>&, Stream);
 
+// One of several template configurations of a rung, instantiated once in its file.
+template <class T>
+struct Variant {
+  const char* name;  // "128x128x16 8x8 s4": how --variant and --explain call it
+  LaunchFn<T> launch;
+  bool (*fits)(const GemmArgs<T>&) = nullptr;  // whether it takes this problem; null: every one
+};
+// A rung's own choice among those that fit the problem: one always does.
+template <class T>
+using ChooseFn = Choice (*)(const GemmArgs<T>&, int sm_count);
+
 struct Entry {
   DType dtype;
   std::function<void(const GemmCall&)> launch;
+  std::vector<RungVariant> variants = {};
+  std::function<Choice(const GemmCall&, int)> choose = {};
 };
 
 template <class T>
-Entry entry(DType dtype, LaunchFn<T> fn) {
-  return {dtype, [fn](const GemmCall& c) {
-            fn({c.M, c.N, c.alpha == 0 ? 0 : c.K, static_cast<const T*>(c.A), c.lda,
-                static_cast<const T*>(c.B), c.ldb, static_cast<T*>(c.C), c.ldc, c.alpha, c.beta,
-                c.op_a, c.op_b},
-               static_cast<Stream>(c.stream));
-          }};
+GemmArgs<T> typed(const GemmCall& c) {
+  return {c.M,
+          c.N,
+          c.alpha == 0 ? 0 : c.K,
+          static_cast<const T*>(c.A),
+          c.lda,
+          static_cast<const T*>(c.B),
+          c.ldb,
+          static_cast<T*>(c.C),
+          c.ldc,
+          c.alpha,
+          c.beta,
+          c.op_a,
+          c.op_b};
 }
+
+template <class T>
+Entry entry(DType dtype, LaunchFn<T> fn) {
+  return {dtype, [fn](const GemmCall& c) { fn(typed<T>(c), static_cast<Stream>(c.stream)); }};
+}
+// `variants` must live as long as the program.
+template <class T, size_t N>
+Entry entry(DType dtype, const Variant<T> (&variants)[N], ChooseFn<T> choose) {
+  Entry e{dtype, [&variants, choose](const GemmCall& c) {
+            const GemmArgs<T> p = typed<T>(c);
+            variants[choose(p, sm_count()).variant].launch(p, static_cast<Stream>(c.stream));
+          }};
+  for (const Variant<T>& v : variants)
+    e.variants.push_back(
+        {v.name, entry(dtype, v.launch).launch,
+         [fits = v.fits](const GemmCall& c) { return fits == nullptr || fits(typed<T>(c)); }});
+  e.choose = [choose](const GemmCall& c, int sms) { return choose(typed<T>(c), sms); };
+  return e;
+}
+
+// Entries: f32(launch<float>), or of a rung with variants f32(VARIANTS, choose), with
+//   const Variant<float> VARIANTS[] = {{"128x128 s4", launch<128, 128, 4>}, ...};
+//   Choice choose(const GemmArgs<float>& p, int sm_count);
 inline Entry f32(LaunchFn<float> fn) { return entry(DType::f32, fn); }
+template <size_t N>
+Entry f32(const Variant<float> (&variants)[N], ChooseFn<float> choose) {
+  return entry(DType::f32, variants, choose);
+}
 inline Entry f16(LaunchFn<half> fn) { return entry(DType::f16, fn); }
+template <size_t N>
+Entry f16(const Variant<half> (&variants)[N], ChooseFn<half> choose) {
+  return entry(DType::f16, variants, choose);
+}
 inline Entry tf32(LaunchFn<float> fn) { return entry(DType::tf32, fn); }
+template <size_t N>
+Entry tf32(const Variant<float> (&variants)[N], ChooseFn<float> choose) {
+  return entry(DType::tf32, variants, choose);
+}
 inline Entry bfloat16(LaunchFn<bf16> fn) { return entry(DType::bf16, fn); }  // bf16 is the type
+template <size_t N>
+Entry bfloat16(const Variant<bf16> (&variants)[N], ChooseFn<bf16> choose) {
+  return entry(DType::bf16, variants, choose);
+}
 
 struct About {
   const char* prev = "";  // the rung that this one changes
@@ -133,7 +192,9 @@ struct Registration {
                          .product_error = about.product_error,
                          .dtype = e.dtype,
                          .backend = BACKEND,
-                         .launch = std::move(e.launch)});
+                         .launch = std::move(e.launch),
+                         .variants = std::move(e.variants),
+                         .choose = std::move(e.choose)});
   }
 };
 

@@ -112,9 +112,22 @@ class Accepted(unittest.TestCase):
         self.assertEqual(shapes("--size", "16:48:16"), [f"{s}x{s}x{s}" for s in (16, 32, 48)])
         self.assertEqual(shapes("--shape", "3x5x7", "--shape", "8x1x2"), ["3x5x7", "8x1x2"])
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as listed:
-            listed.write("# a comment\n\n4x5x6\n7x8x9  v2-   # not for the first\n")
+            listed.write("# a comment\n\n4x5x6\n7x8x9  v2-   # not for the first\n16:48:32\n9 v1\n")
             listed.flush()
-            self.assertEqual(shapes("--shapes", listed.name), ["4x5x6"])
+            cubes = [f"{n}x{n}x{n}" for n in (16, 48, 9)]
+            self.assertEqual(shapes("--shapes", listed.name), ["4x5x6", *cubes])
+
+    def test_several_transpositions(self) -> None:
+        names = [e["name"] for e in self.entries("--kernel", "v9", "--op", "nn,tn,tt")]
+        first = [n.split("/")[2] for n in names if "/f32/" in n]
+        self.assertEqual(first, ["nn", "tn", "tt"])
+
+    def test_accuracy(self) -> None:
+        for entry in self.entries("--kernel", "v1", "--dtype", "f32"):
+            self.assertGreater(entry["max_error"], 0)
+            self.assertLess(entry["max_error_roundings"], 5 + 2)  # K + 2: see check.h
+        run = bench(*SMALL, "--kernel", "v1", "--accuracy")
+        self.assertIn("largest error on uniform inputs", run.stdout)
 
     def test_semantics_options(self) -> None:
         for args in (
@@ -178,6 +191,8 @@ class Refused(unittest.TestCase):
         self.refused(*SMALL, "--l2", "lukewarm", names="cold.*warm")
         self.refused(*SMALL, "--ld-pad", "-1", names="ld-pad")
         self.refused(*SMALL, "--alpha", "much", names="alpha")
+        for ops in ("nx", "nnn", "", "nn,"):
+            self.refused(*SMALL, "--op", ops, names="nn, nt, tn, tt")
 
     def test_inspected_warps(self) -> None:
         self.refused(*SMALL, "--warp", "0", names="--inspect")

@@ -105,6 +105,16 @@ TEST(Check, AllowsProductsNoMoreThanTheRungSays) {
   p.product_error = 0x1p-20;
   EXPECT_EQ(allowed_error(p, 1, 1), strict + 0x1p-20);
 }
+TEST(Check, TellsTheLargestError) {
+  Filled f;
+  EXPECT_EQ(f.check().max_error, 0);
+  const double magnitude = f.reference.magnitude[1 * f.p.N + 2];
+  f.at(1, 2) += 0.5f, f.at(3, 3) -= 0.25f;
+  EXPECT_EQ(f.check(false).max_error, 0.5);
+  EXPECT_GE(f.check(false).max_error_roundings, 0.5 / magnitude * (1 << 24));
+  f.at(0, 0) = NAN;
+  EXPECT_EQ(f.check(false).max_error, INFINITY);
+}
 TEST(Check, SeesWritesOutside) {
   Filled f;
   f.c[layout(f.p, Operand::C).first + f.p.N] = 0;  // first element of the row gap

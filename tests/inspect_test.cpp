@@ -238,6 +238,34 @@ TEST(Counters, TensorCores) {
   }
 }
 
+// Repacks A and B (3 launches), and the product is what counts as the rung's launch.
+TEST(Counters, OfSeveralLaunches) {
+  Rung repacks;
+  for (const Rung& r : traced_extra_rungs())
+    if (r.dtype == DType::f32) repacks = r;
+  Problem p = problem(DType::f32, 400, 401, 403);
+  const auto traffic = [&](const Inspection& i, const char* memory, AccessKind kind) {
+    Traffic t;
+    for (const sim::LineTraffic& l : i.lines)
+      if (l.memory == memory && l.kind == kind) t += l.traffic;
+    return t;
+  };
+  const Inspection all = Inspector(p).inspect(repacks, 0), some = Inspector(p).inspect(repacks, 9);
+  EXPECT_EQ(all.blocks, 400 * 101 / 64 + 1);
+  EXPECT_EQ(all.traced, all.blocks);
+  EXPECT_EQ(traffic(all, "A", READ).bytes, 4 * 400 * 403);
+  EXPECT_EQ(traffic(all, "B", READ).bytes, 4 * 403 * 401);
+  EXPECT_EQ(traffic(all, "workspace", WRITE).bytes, 4 * (400 + 403) * 404);
+  EXPECT_EQ(traffic(all, "C", WRITE).bytes, 4 * 400 * 401);
+  // Two of the repacking's 100 blocks stand for all: whole ones, where every other one is cut.
+  EXPECT_EQ(some.blocks, all.blocks);
+  EXPECT_LT(some.traced, 20);
+  const auto near = [](int64_t x, int64_t y) { return std::abs(x - y) < y / 3; };
+  EXPECT_TRUE(near(traffic(some, "A", READ).bytes, traffic(all, "A", READ).bytes));
+  EXPECT_TRUE(
+      near(traffic(some, "workspace", WRITE).bytes, traffic(all, "workspace", WRITE).bytes));
+}
+
 TEST(Counters, LdmatrixReads8RowsOf16BytesAPhase) {
   const auto loads = [](void (*launch)()) {
     Traffic t;
@@ -394,6 +422,9 @@ TEST_P(TracedRung, HasNoFindings) {
     for (Problem p : {problem(rung.dtype, 129, 70, 43), problem(rung.dtype, 128, 256, 64)}) {
       p.beta = beta;
       EXPECT_EQ(all_of(Inspector(p).inspect(rung, 0).findings), "") << shape_name(p);
+      for (size_t i = 0; i < rung.variants.size(); ++i)
+        EXPECT_EQ(all_of(Inspector(p).inspect(with_variant(rung, int(i)), 0).findings), "")
+            << shape_name(p) << " " << rung.variants[i].name;
     }
 }
 TEST_P(TracedRung, ComputesTheSame) {

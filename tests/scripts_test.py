@@ -156,8 +156,10 @@ class Fixture(unittest.TestCase):
         )
         (self.root / "kernels" / f"{name}.cu").write_text(text)
 
-    def measure(self, entries: list[dict] = ENTRIES, gpu: str = "h200") -> None:
-        path = self.root / "plots/results" / gpu / "ladder.json"
+    def measure(
+        self, entries: list[dict] = ENTRIES, gpu: str = "h200", file: str = "ladder.json"
+    ) -> None:
+        path = self.root / "plots/results" / gpu / file
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps({"context": CONTEXT, "benchmarks": entries}))
 
@@ -245,6 +247,16 @@ class Embed(Fixture):
         self.assertEqual(self.script("embed.py"), "")
         self.assertEqual(self.script("embed.py", "--check"), "")
 
+    def test_bf16_has_a_file_of_its_own(self) -> None:
+        self.kernel("v04_brain", "v2", 2, "f16(launch<half>), bfloat16(launch<bf16>)")
+        variant = entry("v04_brain", "bf16", 4096, 999, 700)
+        variant["name"] += "/variant:a b"
+        self.measure()
+        self.measure([entry("v04_brain", "bf16", 4096, 650, 700), variant], file="bf16.json")
+        self.page.write_text("<!-- embed:row v04 -->\n<!-- /embed -->\n")
+        self.script("embed.py")
+        self.assertIn("| bf16 | 650 (585 - 715) | 92.9 % (cuBLASLt#3, 700) | 81.2 %", self.page.read_text())
+
     def test_without_results_nothing_is_made_up(self) -> None:
         self.script("embed.py")
         text = self.page.read_text()
@@ -315,6 +327,21 @@ class Plot(Fixture):
         told = self.script("plot.py", "--check", status=1)
         self.assertIn("plots/ladder_f32.svg: stale", told)
         self.assertNotIn("f16", told)
+
+    def test_sweeps_have_figures_of_their_own(self) -> None:
+        self.kernel("v04_parts", "v2", 2, ".product_error = 0x1p-19}, {f32(launch<float>)")
+        sizes = range(512, 2048, 256)
+        sweep = [entry(r, "f32", n, n / 100, 50) for r in ("v01_first", "v04_parts") for n in sizes]
+        self.measure(sweep, file="sgemm_sweep.json")
+        self.script("plot.py")
+        text = self.figure("sweep_f32")
+        for wanted in ("v1 first", "v4 parts (tensor cores)", "on tensor cores, not FFMA", "FFMA limit"):
+            self.assertIn(wanted, text)
+        for other in (*self.FIGURES, "sweep_f16"):
+            self.assertFalse((self.root / "plots" / f"{other}.svg").exists())
+        (self.root / "plots/results/h200/sgemm_sweep.json").unlink()
+        self.script("plot.py")
+        self.assertFalse((self.root / "plots/sweep_f32.svg").exists())
 
     def test_gaps_break_lines_and_give_their_reason(self) -> None:
         import plot

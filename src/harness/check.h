@@ -34,12 +34,20 @@ GEMM_HOST_DEVICE inline double allowed_error(const Problem& p, double want, doub
   return (c * (p.K + 2.0) * u + inputs) * magnitude + u_out * (size + before_beta) + tiny;
 }
 
+// An error in roundings of single precision: see CheckResult.
+GEMM_HOST_DEVICE inline double roundings(double error, double magnitude) {
+  return error == 0 ? 0 : error / (magnitude / (1 << 24));
+}
+
 struct CheckResult {
   uint64_t elements = 0;     // of C that were compared
   uint64_t wrong = 0;        // of those, outside the bound (or not bit-equal); NaN is always wrong
   uint64_t overwritten = 0;  // elements of guards and row gaps that changed
   int64_t row = -1, col = -1;  // the worst element (largest error over bound), when wrong > 0
   double got = 0, want = 0, bound = 0;
+  // The largest |got - want|, and the largest such error over 2^-24 (|alpha| |A||B| + |beta C|)_ij:
+  // in roundings of single precision. Infinite when an element is NaN.
+  double max_error = 0, max_error_roundings = 0;
   int64_t overwritten_at = -1;  // index in the allocation of the first changed guard element
   bool ok() const { return wrong == 0 && overwritten == 0; }
 };

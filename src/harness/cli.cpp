@@ -67,7 +67,7 @@ std::vector<Shape> parse_sizes(const std::string& text) {
   return shapes;
 }
 
-// One shape a line, "MxNxK [rungs]"; # starts a comment.
+// A line: "MxNxK [rungs]", or sizes as after --size in place of the shape; # starts a comment.
 std::vector<Shape> read_shapes(const std::string& file) {
   std::ifstream in(file);
   if (!in) throw UsageError(fmt::format("cannot read shapes file '{}'", file));
@@ -78,12 +78,18 @@ std::vector<Shape> read_shapes(const std::string& file) {
     std::istringstream words(line.substr(0, line.find('#')));
     std::string shape, rungs;
     if (!(words >> shape)) continue;
+    std::vector<Shape> more;
     try {
-      shapes.push_back(parse_shape(shape));
+      more = shape.find('x') == std::string::npos ? parse_sizes(shape)
+                                                  : std::vector<Shape>{parse_shape(shape)};
     } catch (const UsageError& e) {
       throw UsageError(fmt::format("{}:{}: {}", file, number, e.what()));
     }
-    if (words >> rungs) shapes.back().rungs = rungs;
+    words >> rungs;
+    for (Shape& s : more) {
+      if (!rungs.empty()) s.rungs = rungs;
+      shapes.push_back(s);
+    }
   }
   if (shapes.empty())
     throw UsageError(fmt::format("shapes file '{}' names no shape (one MxNxK a line)", file));
@@ -91,9 +97,11 @@ std::vector<Shape> read_shapes(const std::string& file) {
 }
 
 DType parse_dtype(const std::string& text) {
-  for (const DType d : {DType::f32, DType::f16, DType::tf32, DType::bf16})
-    if (text == to_string(d)) return d;
-  throw UsageError(fmt::format("unknown dtype '{}': choose from f32, f16, tf32, bf16", text));
+  try {
+    return dtype_of(text);
+  } catch (const std::invalid_argument& e) {
+    throw UsageError(e.what());
+  }
 }
 
 // Position on the ladder: number, then variant letter.
@@ -119,14 +127,15 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.add_option("--size", sizes, "M = N = K: 4096 | 512,1024 | 512:8192:256")
       ->allow_extra_args(false);
   app.add_option("--shape", shapes, "MxNxK, repeatable")->allow_extra_args(false);
-  app.add_option("--shapes", files,
-                 "File with one MxNxK a line, optionally followed by the rungs to run there")
+  app.add_option(
+         "--shapes", files,
+         "File with one MxNxK or FIRST:LAST:STEP a line, optionally followed by the rungs to run")
       ->allow_extra_args(false);
   app.add_option("--alpha", o.alpha, "Scalar alpha")->capture_default_str();
   app.add_option("--beta", o.beta, "Scalar beta; 0 never reads C")->capture_default_str();
   app.add_option("--ld-pad", o.ld_pad, "Elements between the rows of every matrix")
       ->capture_default_str();
-  app.add_option("--op", ops, "nn | nt | tn | tt: which of A, B is stored transposed")
+  app.add_option("--op", ops, "nn | nt | tn | tt or a list: which of A, B is stored transposed")
       ->capture_default_str();
   app.add_option("--backend", backend, "gpu | sim; default: the GPU if there is one");
   app.add_option("--l2", l2, "cold: rotate over buffers larger than twice the L2 | warm: one set")
@@ -134,6 +143,18 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.add_option("--json", o.json, "Write Google Benchmark's JSON to this file");
   app.add_flag("--list", o.list, "List the rungs and exit");
   app.add_flag("--verify-only", o.verify_only, "Verify, do not time");
+  app.add_flag("--accuracy", o.accuracy,
+               "Also show each result's largest error against double precision, and cuBLAS's");
+  app.add_flag("--explain", o.explain,
+               "Print which variant of a rung would run at each shape, and why; run nothing");
+  app.add_flag("--tune", o.tune,
+               "Measure all variants of the rungs that have several, and keep the results for "
+               "later runs");
+  app.add_option("--variant", o.variant, "Run this variant of the rungs that have it; all: each");
+  app.add_option("--tune-cache", o.tune_cache,
+                 "The file of --tune's results; default: gemm_ladder/tuning.json in "
+                 "$XDG_CACHE_HOME or ~/.cache");
+  app.add_flag("--no-tune-cache", o.no_tune_cache, "Leave --tune's results out of account");
   app.add_flag("--inspect", o.inspect,
                "Trace every access to memory in the simulator: counters, races, wrong accesses");
   app.add_option("--blocks", blocks,
@@ -180,10 +201,12 @@ Options parse_command_line(int argc, const char* const* argv) {
     for (const Shape& shape : read_shapes(f)) o.shapes.push_back(shape);
   if (o.ld_pad < 0 || o.ld_pad > (1 << 20))
     throw UsageError(fmt::format("bad --ld-pad {}: want 0 .. {}", o.ld_pad, 1 << 20));
-  if (ops.size() != 2 || ops.find_first_not_of("nt") != std::string::npos)
-    throw UsageError(fmt::format("bad --op '{}': choose from nn, nt, tn, tt", ops));
-  o.op_a = ops[0] == 'n' ? Op::N : Op::T;
-  o.op_b = ops[1] == 'n' ? Op::N : Op::T;
+  o.ops.clear();
+  for (const std::string& op : split(ops, ',')) {
+    if (op.size() != 2 || op.find_first_not_of("nt") != std::string::npos)
+      throw UsageError(fmt::format("bad --op '{}': choose from nn, nt, tn, tt", op));
+    o.ops.emplace_back(op[0] == 'n' ? Op::N : Op::T, op[1] == 'n' ? Op::N : Op::T);
+  }
   if (backend == "gpu")
     o.backend = Backend::gpu;
   else if (backend == "sim")
@@ -195,6 +218,21 @@ Options parse_command_line(int argc, const char* const* argv) {
   if (o.inspect && !o.benchmark_flags.empty())
     throw UsageError(fmt::format("{} does not go with --inspect, which measures no time",
                                  o.benchmark_flags.front()));
+  if (o.tune) {
+    const auto refuse = [](const char* flag) {
+      throw UsageError(
+          fmt::format("{} does not go with --tune, which measures every variant and "
+                      "writes its own file (--tune-cache)",
+                      flag));
+    };
+    if (o.inspect) refuse("--inspect");
+    if (o.explain) refuse("--explain");
+    if (!o.json.empty()) refuse("--json");
+    if (!o.variant.empty()) refuse("--variant");
+    if (o.verify_only) refuse("--verify-only");
+    if (o.no_tune_cache) refuse("--no-tune-cache");
+    if (!o.benchmark_flags.empty()) refuse(o.benchmark_flags.front().c_str());
+  }
   if (!blocks.empty()) {
     if (!o.inspect) throw UsageError("--blocks belongs to --inspect");
     o.traced_blocks = blocks == "all" ? 0 : parse_extent(blocks).value_or(0);

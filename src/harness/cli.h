@@ -29,10 +29,13 @@ struct Options {
   std::vector<Shape> shapes;    // empty: the backend's default
   float alpha = 1, beta = 0;
   int ld_pad = 0;
-  Op op_a = Op::N, op_b = Op::N;
-  std::optional<Backend> backend;  // empty: the GPU if there is one
+  std::vector<std::pair<Op, Op>> ops = {{Op::N, Op::N}};  // of A and of B
+  std::optional<Backend> backend;                         // empty: the GPU if there is one
   bool list = false, verify_only = false, l2_cold = true;
-  bool inspect = false;
+  bool inspect = false, accuracy = false;
+  bool tune = false, explain = false, no_tune_cache = false;
+  std::string tune_cache;                // file; empty: the default
+  std::string variant;                   // name, "all", or empty: as the rung or its tuning says
   std::optional<int64_t> traced_blocks;  // of --inspect; 0: all; empty: by the problem's size
   std::optional<sim::WarpId> watched;    // of --inspect: whose requests to show
   std::string json;                      // file, or empty

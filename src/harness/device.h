@@ -40,6 +40,7 @@ class Device {
   virtual std::string name() const = 0;  // "NVIDIA H200", "simulator"
   virtual int sm()
       const = 0;  // compute capability, 90 = 9.0; the simulator runs everything: INT_MAX
+  virtual int sm_count() const = 0;  // multiprocessors; of the simulator, those of an H200
   // Memory, 256-byte aligned. Throws std::bad_alloc when there is not enough.
   virtual void* allocate(size_t bytes) = 0;
   virtual void release(void* p) = 0;

@@ -1,5 +1,6 @@
 #include "harness/host_matrix.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -59,8 +60,12 @@ CheckResult check(const T* c, const Problem& p, const HostReference& reference, 
     const double got = static_cast<float>(c[i]);
     double want = reference.want[row * p.N + col];
     if (exact) want = round_to(p.dtype, want);
-    const double bound = exact ? 0 : allowed_error(p, want, reference.magnitude[row * p.N + col]);
+    const double magnitude = reference.magnitude[row * p.N + col];
+    const double bound = exact ? 0 : allowed_error(p, want, magnitude);
     const double error = std::abs(got - want);
+    const double known = std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
+    r.max_error = std::max(r.max_error, known);
+    r.max_error_roundings = std::max(r.max_error_roundings, roundings(known, magnitude));
     if (error <= bound || (got == want)) return;  // written so that NaN falls through
     ++r.wrong;
     const double excess =

@@ -59,14 +59,21 @@ std::vector<Kind> kinds(const Problem& p, const sim::Written& first, int64_t gri
 // What traces of several kinds of blocks come to.
 class Sums {
  public:
-  // Adds the trace of `traced` blocks as that of `blocks` blocks.
+  // Adds the trace of `traced` blocks of the main launch as that of `blocks` blocks. Those of
+  // smaller launches stand for all that the launch has, over all traces.
   void add(const sim::Trace& trace, int64_t blocks, int64_t traced) {
-    const auto scale = [&](int64_t x) { return (x * blocks + traced / 2) / traced; };
     for (const sim::LineTraffic& l : trace.lines) {
-      const sim::Traffic& t = l.traffic;
-      lines_[{l.line, l.helper, l.kind, l.global, l.memory}] +=
-          {scale(t.requests), scale(t.bytes), scale(t.passes), scale(t.ideal), scale(t.repeated)};
+      const Line line{l.line, l.helper, l.kind, l.global, l.memory};
+      if (l.launch == trace.main)
+        lines_[line] += scaled(l.traffic, blocks, traced);
+      else
+        others_[l.launch].lines[line] += l.traffic;
     }
+    for (size_t i = 0; i < trace.launches.size(); ++i)
+      if (static_cast<int>(i) != trace.main) {
+        others_[static_cast<int>(i)].grid = trace.launches[i].stats.blocks;
+        others_[static_cast<int>(i)].traced += trace.launches[i].traced;
+      }
     for (const sim::Finding& f : trace.findings)
       if (std::find(findings_.begin(), findings_.end(), f) == findings_.end())
         findings_.push_back(f);
@@ -74,9 +81,12 @@ class Sums {
     barriers_ = std::max(barriers_, trace.barriers);
   }
   void move_to(Inspection& result) {
+    for (const auto& [launch, other] : others_)
+      for (const auto& [line, traffic] : other.lines)
+        lines_[line] += scaled(traffic, other.grid, other.traced);
     for (const auto& [key, traffic] : lines_) {
       const auto& [line, helper, kind, global, memory] = key;
-      result.lines.push_back({line, helper, kind, global, memory, traffic});
+      result.lines.push_back({line, helper, kind, global, memory, 0, traffic});
     }
     result.findings = std::move(findings_);
     result.traced = traced_;
@@ -84,9 +94,19 @@ class Sums {
   }
 
  private:
-  std::map<std::tuple<sim::SourceLine, sim::SourceLine, sim::AccessKind, bool, std::string>,
-           sim::Traffic>
-      lines_;
+  using Line = std::tuple<sim::SourceLine, sim::SourceLine, sim::AccessKind, bool, std::string>;
+  struct Other {
+    int64_t grid = 0, traced = 0;
+    std::map<Line, sim::Traffic> lines;
+  };
+
+  static sim::Traffic scaled(const sim::Traffic& t, int64_t blocks, int64_t traced) {
+    const auto scale = [&](int64_t x) { return (x * blocks + traced / 2) / traced; };
+    return {scale(t.requests), scale(t.bytes), scale(t.passes), scale(t.ideal), scale(t.repeated)};
+  }
+
+  std::map<Line, sim::Traffic> lines_;
+  std::map<int, Other> others_;  // by launch
   std::vector<sim::Finding> findings_;
   int64_t traced_ = 0, barriers_ = 0;
 };
@@ -176,7 +196,7 @@ void Inspector::count(Inspection& result, int64_t wanted) {
   const sim::Trace first = trace(rung, wanted == 0 ? Blocks() : Blocks{0});
   result.blocks = first.grid;
   result.threads_per_block = first.threads_per_block;
-  if (first.launches == 0) {
+  if (first.launches.empty()) {
     result.skipped = problem_.M == 0 || problem_.N == 0
                          ? "nothing to compute"
                          : "no kernel of its own: the library that it calls is not traced";

@@ -1,5 +1,7 @@
 #include "harness/problem.h"
 
+#include <stdexcept>
+
 namespace gemm {
 
 std::string to_string(DType dtype) {
@@ -14,6 +16,12 @@ std::string to_string(DType dtype) {
       return "bf16";
   }
   return "?";
+}
+
+DType dtype_of(const std::string& name) {
+  for (const DType d : {DType::f32, DType::f16, DType::tf32, DType::bf16})
+    if (name == to_string(d)) return d;
+  throw std::invalid_argument("unknown dtype '" + name + "': choose from f32, f16, tf32, bf16");
 }
 
 std::string shape_name(const Problem& p) {

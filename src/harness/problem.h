@@ -22,6 +22,7 @@ struct Problem {
 };
 
 std::string to_string(DType dtype);        // "f32", "f16", "tf32", "bf16"
+DType dtype_of(const std::string& name);   // the inverse; throws std::invalid_argument
 std::string shape_name(const Problem& p);  // "4096x4096x128" (M x N x K)
 std::string ops_name(const Problem& p);    // "nn", "tn", ...
 size_t element_size(DType dtype);          // bytes: 4, 2, 4, 2

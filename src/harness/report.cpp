@@ -54,28 +54,45 @@ void Table::heading(const Outcome& o) {
 void Table::add(const Outcome& o) {
   heading(o);
   fmt::print("{:<5} {:<{}} ", o.rung->id, idea(*o.rung), IDEA_WIDTH);
+  const std::string verified =
+      "verified" + (o.choice ? "  " + o.rung->variants[o.choice->variant].name : "");
   if (!o.skipped.empty()) {
     fmt::print("skipped: {}\n", o.skipped);
   } else if (!o.failure.empty()) {
     fmt::print("WRONG: {}\n", o.failure);
   } else if (o.timing) {
     const Timing& t = *o.timing;
-    const double peak = peak_of(peaks_, o.problem.dtype);
+    const bool apart = o.rung->product_error > 0 && o.problem.dtype == DType::f32;
+    const double peak = apart ? 0 : peak_of(peaks_, o.problem.dtype);
     const auto before = tflops_.find(o.rung->prev);
     fmt::print(
-        "{:>8.2f} {:>17} {:>8.1f}% {:>8} {:>7}  verified\n", t.tflops.median,
+        "{:>8.2f} {:>17} {:>8.1f}% {:>8} {:>7}  {}\n", t.tflops.median,
         fmt::format("{:.2f} .. {:.2f}", t.tflops.p10, t.tflops.p90), 100 * t.ratio.median,
-        peak > 0 ? fmt::format("{:.1f}%", 100 * t.tflops.median / peak) : "",
-        before == tflops_.end() ? "" : fmt::format("x{:.2f}", t.tflops.median / before->second));
+        apart      ? "tensor"
+        : peak > 0 ? fmt::format("{:.1f}%", 100 * t.tflops.median / peak)
+                   : "",
+        before == tflops_.end() ? "" : fmt::format("x{:.2f}", t.tflops.median / before->second),
+        verified);
     tflops_[o.rung->id] = t.tflops.median;
   } else if (o.stats) {
-    fmt::print("{:>9} {:>8} {:>9} {:>11} {:>10}  verified\n", o.stats->blocks,
-               o.stats->threads_per_block, o.stats->barriers, o.stats->collectives,
-               o.stats->copies);
+    fmt::print("{:>9} {:>8} {:>9} {:>11} {:>10}  {}\n", o.stats->blocks, o.stats->threads_per_block,
+               o.stats->barriers, o.stats->collectives, o.stats->copies, verified);
   } else {
-    fmt::print("verified\n");
+    fmt::print("{}\n", verified);
   }
+  if (accuracy_ && o.skipped.empty() && o.failure.empty()) accuracy(o);
   std::fflush(stdout);
+}
+
+void Table::accuracy(const Outcome& o) const {
+  const auto told = [](double error, double roundings) {
+    return fmt::format("{:.3g} ({:.3g} roundings of |A||B|)", error, roundings);
+  };
+  fmt::print("      largest error on uniform inputs {}", told(o.max_error, o.max_error_roundings));
+  if (o.timing)
+    fmt::print(", {}'s {}", o.baseline.name,
+               told(o.baseline.max_error, o.baseline.max_error_roundings));
+  fmt::print("\n");
 }
 
 }  // namespace gemm

@@ -18,21 +18,28 @@ struct Outcome {
   Problem problem{};
   std::string skipped;                    // why it was not run; empty: it ran
   std::string failure;                    // what verification found; empty: right
+  std::optional<Choice> choice;           // of a rung with variants: which one ran
   std::optional<Timing> timing;           // GPU, when timed
   Baseline baseline;                      // with timing
   std::optional<sim::LaunchStats> stats;  // simulator
+  // On uniform inputs, as in CheckResult: of the timed result, or of the verified one.
+  double max_error = 0, max_error_roundings = 0;
 };
 
 class Table {
  public:
   // `peaks` all zero: not measured.
-  explicit Table(const Peaks& peaks) : peaks_(peaks) {}
+  // `accuracy`: with a line on the errors of each result.
+  explicit Table(const Peaks& peaks, bool accuracy = false) : peaks_(peaks), accuracy_(accuracy) {}
   void add(const Outcome& outcome);
 
  private:
   void heading(const Outcome& outcome);
 
+  void accuracy(const Outcome& outcome) const;
+
   Peaks peaks_;
+  bool accuracy_;
   std::string group_;
   std::map<std::string, double>
       tflops_;  // by rung id, in this group: for the gain over the rung before

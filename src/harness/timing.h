@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "harness/check.h"
 #include "harness/device.h"
@@ -48,6 +49,7 @@ struct Baseline {
   double cublaslt_tflops = 0;  // best heuristic; 0 when none ran
   int cublaslt_index = -1;     // which of the heuristics
   int cublaslt_tried = 0;
+  double max_error = 0, max_error_roundings = 0;  // of its result, as in CheckResult
 };
 
 // Everything that is timed on one problem: rotating buffers, baselines chosen once, then any number
@@ -59,6 +61,9 @@ class TimedProblem {
   // Times `rung` and the baseline A B A B. Throws LaunchError; the result's `after` tells whether
   // the timed buffers are right.
   virtual Timing time(const Rung& rung) = 0;
+  // Times several against each other, taking turns: the median TFLOPS of each. Those that are far
+  // behind soon stop taking part. Throws as time(), also when one leaves a wrong result.
+  virtual std::vector<double> compare(const std::vector<Rung>& rungs) = 0;
 };
 // `device` must be a GPU device. Throws std::bad_alloc when the buffers do not fit.
 std::unique_ptr<TimedProblem> make_timed_problem(Device& device, const Problem& p,

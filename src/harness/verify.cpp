@@ -45,6 +45,7 @@ std::string Verifier::pass(const Rung& rung, Inputs kind) {
   Problem checked = problem_;
   checked.product_error = rung.product_error;
   const CheckResult result = device_.check(c_, checked, *reference, exact);
+  if (kind == Inputs::uniform) uniform_ = result;
   return result.ok() ? "" : fmt::format("{}: {}", name, describe(result));
 }
 
@@ -55,6 +56,8 @@ std::string unmet_need(const Rung& rung, const Problem& p, const Device& device)
                        rung.needs.exact_arch ? "a" : "", device.sm());
   if (!rung.needs.transposed && (p.op_a == Op::T || p.op_b == Op::T))
     return fmt::format("takes row-major N, N operands only, not {}", ops_name(p));
+  if (rung.fits && !rung.fits(make_call(p, nullptr, nullptr, nullptr)))
+    return fmt::format("variant {} does not take this problem", rung.variants[0].name);
   return "";
 }
 

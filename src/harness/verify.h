@@ -24,6 +24,8 @@ class Verifier {
   // reported the same way.
   std::string verify(const Rung& rung);
   const Problem& problem() const { return problem_; }
+  // Of the last verify()'s pass over uniform inputs.
+  const CheckResult& uniform() const { return uniform_; }
 
  private:
   std::string pass(const Rung& rung, Inputs kind);
@@ -35,6 +37,7 @@ class Verifier {
   void* c_ = nullptr;
   bool filled_ = false;
   Inputs filled_kind_{};
+  CheckResult uniform_;
   std::map<Inputs, std::unique_ptr<Reference>> references_;
 };
 

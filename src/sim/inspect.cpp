@@ -36,15 +36,16 @@ const char* name(Check check) {
 
 std::vector<LineTraffic> by_line(const TraceSession& session) {
   // Functions that are compiled several times, and code that is, have several pcs for one line.
-  std::map<std::tuple<SourceLine, SourceLine, AccessKind, bool, std::string>, Traffic> sums;
+  std::map<std::tuple<SourceLine, SourceLine, AccessKind, bool, std::string, int>, Traffic> sums;
   for (const auto& [key, traffic] : session.traffic) {
     const Place p = place_of(key.pc);
-    sums[{p.line, p.helper, key.kind, !is_shared(key.target), session.name(key.target)}] += traffic;
+    sums[{p.line, p.helper, key.kind, !is_shared(key.target), session.name(key.target),
+          key.launch}] += traffic;
   }
   std::vector<LineTraffic> lines;
   for (const auto& [key, traffic] : sums) {
-    const auto& [line, helper, kind, global, memory] = key;
-    lines.push_back({line, helper, kind, global, memory, traffic});
+    const auto& [line, helper, kind, global, memory, launch] = key;
+    lines.push_back({line, helper, kind, global, memory, launch, traffic});
   }
   return lines;
 }
@@ -104,7 +105,7 @@ Trace trace(const TraceOptions& options, const std::function<void()>& run) {
       result.owners.push_back(writers == nullptr ? std::vector<int>() : writers->threads());
   if (failure.empty()) {
     for (size_t i = 0; i < options.matrices.size(); ++i)
-      if (session.writers[i] != nullptr && result.launches > 0)
+      if (session.writers[i] != nullptr && !result.launches.empty())
         session.writers[i]->check(options.matrices[i], options.blocks.empty(), session.findings);
     result.lines = by_line(session);
     result.requests = requests_by_line(session);

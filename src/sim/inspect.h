@@ -61,6 +61,7 @@ struct LineTraffic {
   AccessKind kind = AccessKind::read;
   bool global = false;  // else shared memory
   std::string memory;   // the matrix's or the __shared__ variable's name; "dynamic"
+  int launch = 0;       // which of the call's
   Traffic traffic;
   bool operator==(const LineTraffic&) const = default;
 };
@@ -109,9 +110,14 @@ struct TraceOptions {
 };
 
 struct Trace {
-  int64_t launches = 0;  // 0: nothing of it runs in the simulator
-  int64_t grid = 0;      // blocks, of the last launch
-  int64_t traced = 0;    // blocks that ran
+  struct Launch {
+    LaunchStats stats;
+    int64_t traced = 0;  // blocks that ran
+  };
+  std::vector<Launch> launches;  // none: nothing of it runs in the simulator
+  int main = 0;                  // which of them the reader means (outweighs); below, its figures
+  int64_t grid = 0;              // blocks
+  int64_t traced = 0;            // blocks that ran
   int threads_per_block = 0;
   int64_t failed_block = -1;  // the launch ended at it; findings are those up to it, without counts
   int64_t barriers = 0;       // __syncthreads by one block; the largest over all blocks

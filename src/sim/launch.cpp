@@ -156,7 +156,7 @@ std::mutex launch_mutex;  // one launch at a time; of what follows
 int os_threads = 0;
 AsyncSchedule async_schedule = AsyncSchedule::lazy_copies;
 TraceSession* session = nullptr;
-LaunchStats stats_of_last_launch;
+LaunchStats stats_of_last_launch, stats_of_main_launch;
 
 }  // namespace
 
@@ -165,9 +165,14 @@ LaunchStats last_launch() {
   return stats_of_last_launch;
 }
 
-void clear_last_launch() {
+LaunchStats main_launch() {
   std::lock_guard lock(launch_mutex);
-  stats_of_last_launch = {};
+  return stats_of_main_launch;
+}
+
+void clear_launches() {
+  std::lock_guard lock(launch_mutex);
+  stats_of_main_launch = {};
 }
 
 void set_threads(int n) {
@@ -215,6 +220,7 @@ void runtime::launch(void (*body)(void*), void* context, const LaunchConfig& con
     throw Error(job.failure);
   }
   stats_of_last_launch = job.stats;
+  if (outweighs(job.stats, stats_of_main_launch)) stats_of_main_launch = job.stats;
 }
 
 namespace {

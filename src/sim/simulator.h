@@ -24,6 +24,11 @@ struct LaunchStats {
   int64_t copy_bytes = 0;   // bytes that these read (zero fill not counted)
 };
 
+// Whether `a` is the main launch of a call that made both, b first.
+inline bool outweighs(const LaunchStats& a, const LaunchStats& b) {
+  return a.barriers != b.barriers ? a.barriers > b.barriers : a.collectives >= b.collectives;
+}
+
 // When TMA's copies and wgmma happen, each between the earliest and the latest moment that the
 // program allows. A pipeline should be run under both:
 //   lazy_copies   copies as late as possible, wgmma at once: finds a missing wait for a full buffer
@@ -35,8 +40,11 @@ void set_async_schedule(AsyncSchedule schedule);
 
 // The last launch that succeeded, on any host thread.
 LaunchStats last_launch();
-// Makes last_launch() all zeros until the next launch, to tell whether a call launched anything.
-void clear_last_launch();
+// Of the launches since clear_launches(), the one that a reader means when a call makes several: a
+// GEMM synchronises its threads, and what repacks its operands or adds up its partial results does
+// not, or less. All zeros when there was none.
+LaunchStats main_launch();
+void clear_launches();
 
 // Spreads the blocks of later launches over `n` OS threads; 0, the default, means one a core.
 // Throws Error when n < 0. Results, counts and errors do not depend on it (except for the order of

@@ -70,6 +70,7 @@ std::string TraceSession::name(Target target) const {
 
 Tracer::Tracer(TraceSession& session, const Scheduler& scheduler, const SharedMemory& shared)
     : session_(session),
+      launch_(static_cast<int>(session.result.launches.size())),
       scheduler_(scheduler),
       shared_(shared),
       static_begin_(reinterpret_cast<uintptr_t>(shared.statics())),
@@ -84,7 +85,7 @@ Tracer::~Tracer() {
   std::lock_guard lock(session_.mutex);
   for (const SiteInfo& s : sites_)
     for (const auto& [target, traffic] : s.traffic)
-      session_.traffic[{s.pc, s.kind, target}] += traffic;
+      session_.traffic[{s.pc, s.kind, target, launch_}] += traffic;
   session_.requests.insert(session_.requests.end(), requests_.begin(), requests_.end());
   session_.findings.merge(findings_);
   for (size_t i = 0; i < session_.written.size(); ++i) {
@@ -396,7 +397,7 @@ void Tracer::flush(int warp) {
       const Target target =
           shared ? variable(r.address[std::countr_zero(r.lanes)]).target : r.matrix;
       Traffic& t = info.traffic[target];
-      if (watched) keep_first({info.pc, info.kind, target}, r);
+      if (watched) keep_first({info.pc, info.kind, target, launch_}, r);
       if (may_repeat && shared) {
         size_t slot = hash(r) & mask;
         while (seen_[slot] != 0 && !same(s.requests[seen_[slot] - 1], r)) slot = (slot + 1) & mask;

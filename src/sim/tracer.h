@@ -48,6 +48,7 @@ struct TraceSession {
     uintptr_t pc;
     AccessKind kind;
     Target target;
+    int launch;
     auto operator<=>(const Key&) const = default;
   };
 
@@ -75,11 +76,14 @@ struct TraceSession {
 
   Trace result;  // its launch figures; the rest is made of the above
   void launched(const LaunchStats& stats, int64_t blocks_run) {
-    ++result.launches;
-    result.grid = stats.blocks;
-    result.traced += blocks_run;
-    result.threads_per_block = stats.threads_per_block;
-    result.barriers = std::max(result.barriers, stats.barriers);
+    std::vector<Trace::Launch>& all = result.launches;
+    all.push_back({stats, blocks_run});
+    if (outweighs(stats, all[result.main].stats)) result.main = static_cast<int>(all.size()) - 1;
+    const Trace::Launch& main = all[result.main];
+    result.grid = main.stats.blocks;
+    result.traced = main.traced;
+    result.threads_per_block = main.stats.threads_per_block;
+    result.barriers = main.stats.barriers;
   }
 };
 
@@ -168,6 +172,7 @@ class Tracer {
   std::string who() const;
 
   TraceSession& session_;
+  const int launch_;  // which of the session's
   const Scheduler& scheduler_;
   const SharedMemory& shared_;
   uintptr_t static_begin_, dynamic_begin_, stacks_begin_;

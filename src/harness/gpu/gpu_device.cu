@@ -52,6 +52,7 @@ __global__ void fill_kernel(T* allocation, MatrixLayout l, uint32_t outside, boo
 struct Tally {
   static constexpr int64_t NOWHERE = std::numeric_limits<int64_t>::max();
   uint64_t wrong = 0, overwritten = 0;
+  double max_error = 0, max_roundings = 0;  // as in CheckResult
   double worst = -1;                 // error over bound of the worst element, ties to the first
   int64_t worst_at = NOWHERE;        // its row * cols + col
   int64_t overwritten_at = NOWHERE;  // index in the allocation
@@ -64,6 +65,8 @@ struct Merge {
       a.worst_at = b.worst_at;
     }
     if (b.overwritten_at < a.overwritten_at) a.overwritten_at = b.overwritten_at;
+    a.max_error = fmax(a.max_error, b.max_error);
+    a.max_roundings = fmax(a.max_roundings, b.max_roundings);
     a.wrong += b.wrong;
     a.overwritten += b.overwritten;
     return a;
@@ -92,6 +95,8 @@ struct Judge {
     const float got = static_cast<float>(c[i]);
     const double error = fabs(got - want[element]);
     const double bound = allowed_error(p, want[element], magnitude[element]);
+    t.max_error = isnan(error) ? INFINITY : error;
+    t.max_roundings = roundings(t.max_error, magnitude[element]);
     const bool right =
         exact ? got == static_cast<float>(static_cast<T>(want[element])) : error <= bound;
     if (!right) {
@@ -115,6 +120,8 @@ CheckResult check_matrix(GpuDevice& device, const T* c, const Problem& p, const 
   CheckResult result;
   result.elements = static_cast<uint64_t>(l.rows) * l.cols;
   result.wrong = t.wrong;
+  result.max_error = t.max_error;
+  result.max_error_roundings = t.max_roundings;
   result.overwritten = t.overwritten;
   if (t.overwritten > 0) result.overwritten_at = t.overwritten_at;
   if (t.wrong > 0) {
@@ -178,7 +185,10 @@ std::unique_ptr<Device> make_gpu_device(std::string& why) {
     const cudaError_t usable = cudaFuncGetAttributes(&attributes, fill_kernel<float>);
     if (usable == cudaSuccess) return device;
     cudaGetLastError();
-    why = device->name() + " (sm_" + std::to_string(device->sm()) + "): " + describe(usable);
+    const std::string sm = std::to_string(device->sm());
+    why = device->name() + " (sm_" + sm + "): " + describe(usable) +
+          ", this program was built for others; -DCMAKE_CUDA_ARCHITECTURES=" + sm +
+          "-real builds for it";
   } catch (const std::bad_alloc&) {
     why = "the GPU has no free memory";
   } catch (const std::exception& e) {
@@ -206,8 +216,8 @@ void* GpuDevice::allocate(size_t bytes) {
     cudaGetLastError();
     synchronize();
     cudaMemPool_t pool = nullptr;
-    GEMM_CUDA(cudaDeviceGetDefaultMemPool(&pool, ordinal_));
-    GEMM_CUDA(cudaMemPoolTrimTo(pool, 0));
+    if (cudaDeviceGetDefaultMemPool(&pool, ordinal_) == cudaSuccess) cudaMemPoolTrimTo(pool, 0);
+    cudaGetLastError();
     error = cudaMalloc(&p, bytes);
   }
   check_cuda(error, "cudaMalloc");

@@ -24,6 +24,7 @@ class GpuDevice final : public Device {
   Backend backend() const override { return Backend::gpu; }
   std::string name() const override { return properties_.name; }
   int sm() const override { return properties_.major * 10 + properties_.minor; }
+  int sm_count() const override { return properties_.multiProcessorCount; }
   void* allocate(size_t bytes) override;
   void release(void* p) override;
   void download(void* host, const void* device, size_t bytes) override;

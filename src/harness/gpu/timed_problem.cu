@@ -118,6 +118,64 @@ class GpuTimedProblem final : public TimedProblem {
     }
   }
 
+  std::vector<double> compare(const std::vector<Rung>& rungs) override {
+    constexpr double BEHIND = 1.15;  // times the fastest's median
+    constexpr int FIRST_ROUNDS = 3;  // of all
+    struct Entrant {
+      size_t index;
+      std::function<void()> launch;
+      int launches = 1;
+      std::vector<double> samples = {};
+      double seconds() const { return quantile(samples, 0.5); }
+    };
+    const nvtx3::scoped_range range("compare");
+    std::vector<Entrant> entrants;
+    for (size_t i = 0; i < rungs.size(); ++i)
+      entrants.push_back({i, [this, &rung = rungs[i]] { device_.enqueue(rung, next_call(RUNG)); }});
+    try {
+      double slowest = 0, fastest = INFINITY;
+      for (Entrant& e : entrants) {
+        const double seconds = warm_up(rungs[e.index], e.launch, options_.warm_up_ms / 4);
+        e.launches = std::min(launches_for(1e-3, seconds),
+                              std::max(1, 4 * MAX_LAUNCHES / static_cast<int>(rungs.size())));
+        slowest = std::max(slowest, seconds), fastest = std::min(fastest, seconds);
+      }
+      const bool hold = fastest < SHORT;
+      const int enough = slowest > 0.2 ? 5 : options_.min_samples;
+      std::vector<double> medians(rungs.size());
+      double spent = 0;
+      for (int round = 0; round < enough || spent < options_.min_ms / 1e3; ++round) {
+        std::vector<Sample> samples;
+        for (const Entrant& e : entrants) samples.push_back({&e.launch, e.launches});
+        const std::vector<double> seconds = timer_.run(samples, hold);
+        for (size_t i = 0; i < entrants.size(); ++i) {
+          entrants[i].samples.push_back(seconds[i]);
+          spent += seconds[i] * entrants[i].launches;
+        }
+        double best = INFINITY;
+        for (const Entrant& e : entrants) {
+          medians[e.index] = flops(p_) / e.seconds() / 1e12;
+          best = std::min(best, e.seconds());
+        }
+        if (round + 1 >= FIRST_ROUNDS)
+          std::erase_if(entrants, [&](const Entrant& e) { return e.seconds() > BEHIND * best; });
+        // Another one begins, and none always follows the same one's heat.
+        std::rotate(entrants.begin(), entrants.begin() + 1, entrants.end());
+      }
+      for (const Rung& rung : rungs) {
+        device_.fill(sets_.c(0, RUNG), p_, Operand::C, Inputs::uniform, SEED);
+        device_.run(rung, calls_[RUNG][0]);
+        if (const CheckResult result = check_set_0(RUNG, rung.product_error); !result.ok())
+          throw LaunchError(rung.name + ", after timing: " + describe(result));
+      }
+      return medians;
+    } catch (const LaunchError&) {
+      throw;
+    } catch (const std::runtime_error& e) {
+      throw LaunchError(rungs[0].name + " " + to_string(p_.dtype) + ", while tuned: " + e.what());
+    }
+  }
+
  private:
   static constexpr int RUNG = 0, BASELINE = 1;
 
@@ -200,6 +258,9 @@ class GpuTimedProblem final : public TimedProblem {
       }
     }
     baseline_launch_ = finalists.front().launch;
+    const CheckResult result = run_and_check(finalists.front());
+    baseline_.max_error = result.max_error;
+    baseline_.max_error_roundings = result.max_error_roundings;
   }
 
   // cuBLAS's own choice and the three fastest of cuBLASLt's candidates, by one short measurement
@@ -239,11 +300,11 @@ class GpuTimedProblem final : public TimedProblem {
   }
 
   // Seconds a launch takes once everything is loaded and hot.
-  double warm_up(const Rung& rung, const std::function<void()>& launch) {
+  double warm_up(const Rung& rung, const std::function<void()>& launch, double ms) {
     const nvtx3::scoped_range range(("warm-up " + rung.name).c_str());
     device_.run(rung, calls_[RUNG][0]);  // loads its code
     double seconds = timer_.run({{&launch, 1}}, false)[0];
-    for (double spent = seconds; spent < options_.warm_up_ms / 1e3;) {
+    for (double spent = seconds; spent < ms / 1e3;) {
       const int launches = launches_for(20e-3, seconds);
       seconds = timer_.run({{&launch, launches}}, seconds < SHORT)[0];
       spent += seconds * launches;
@@ -253,7 +314,7 @@ class GpuTimedProblem final : public TimedProblem {
 
   Timing timed(const Rung& rung) {
     const std::function<void()> launch = [&] { device_.enqueue(rung, next_call(RUNG)); };
-    const double seconds = warm_up(rung, launch);
+    const double seconds = warm_up(rung, launch, options_.warm_up_ms);
 
     const Sample rung_sample{&launch, launches_for(MIN_SAMPLE, seconds)};
     const Sample baseline_sample{&baseline_launch_, launches_for(MIN_SAMPLE, baseline_seconds_)};

@@ -1,0 +1,190 @@
+#include "harness/tuning.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace gemm {
+namespace {
+
+constexpr int FORMAT = 1;
+
+bool is_aligned(const Problem& p) {
+  const GemmCall c = make_call(p, nullptr, nullptr, nullptr);
+  const auto group = static_cast<int64_t>(16 / element_size(p.dtype));
+  const auto aligned = [&](const void* base, int64_t ld, Operand o) {
+    return reinterpret_cast<uintptr_t>(base) % 16 == 0 && ld % group == 0 &&
+           layout(p, o).cols % group == 0;
+  };
+  return aligned(c.A, c.lda, Operand::A) && aligned(c.B, c.ldb, Operand::B) &&
+         aligned(c.C, c.ldc, Operand::C);
+}
+
+int nearest_power(int x) {
+  return x <= 0 ? 0 : static_cast<int>(std::exp2(std::round(std::log2(x))));
+}
+
+// Octaves, summed over M, N and K.
+double distance(const Problem& a, const Problem& b) {
+  const auto octaves = [](int x, int y) { return std::abs(std::log2((x + 1.0) / (y + 1.0))); };
+  return octaves(a.M, b.M) + octaves(a.N, b.N) + octaves(a.K, b.K);
+}
+
+bool same_key(const TunedProblem& a, const TunedProblem& b) {
+  const auto key = [](const TunedProblem& t) {
+    const Problem& p = t.problem;
+    return std::make_tuple(t.gpu, t.rung, p.dtype, p.op_a, p.op_b, p.M, p.N, p.K, is_aligned(p));
+  };
+  return key(a) == key(b);
+}
+
+nlohmann::ordered_json to_json(const TunedProblem& t) {
+  const Problem& p = t.problem;
+  nlohmann::ordered_json j{{"gpu", t.gpu},
+                           {"rung", t.rung},
+                           {"dtype", to_string(p.dtype)},
+                           {"ops", ops_name(p)},
+                           {"shape", {p.M, p.N, p.K}},
+                           {"ld_pad", p.ld_pad},
+                           {"bucket", bucket(p)},
+                           {"variants", nlohmann::ordered_json::array()},
+                           {"revision", t.revision}};
+  for (const TimedVariant& v : t.variants)
+    j["variants"].push_back({{"name", v.name}, {"tflops", v.tflops}});
+  return j;
+}
+
+// Throws what nlohmann throws, or std::invalid_argument.
+TunedProblem from_json(const nlohmann::json& j) {
+  TunedProblem t;
+  t.gpu = j.at("gpu");
+  t.rung = j.at("rung");
+  t.revision = j.at("revision");
+  t.problem.dtype = dtype_of(j.at("dtype"));
+  const std::string ops = j.at("ops");
+  if (ops.size() != 2) throw std::invalid_argument("ops");
+  t.problem.op_a = ops[0] == 't' ? Op::T : Op::N;
+  t.problem.op_b = ops[1] == 't' ? Op::T : Op::N;
+  t.problem.M = j.at("shape").at(0);
+  t.problem.N = j.at("shape").at(1);
+  t.problem.K = j.at("shape").at(2);
+  t.problem.ld_pad = j.at("ld_pad");
+  for (const nlohmann::json& v : j.at("variants"))
+    t.variants.push_back({v.at("name"), v.at("tflops")});
+  return t;
+}
+
+}  // namespace
+
+std::string bucket(const Problem& p) {
+  return fmt::format("{}x{}x{}{}", nearest_power(p.M), nearest_power(p.N), nearest_power(p.K),
+                     is_aligned(p) ? "" : " unaligned");
+}
+
+TuningCache TuningCache::read(const std::string& file) {
+  TuningCache cache;
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) return cache;
+  try {
+    std::ifstream in(file);
+    const nlohmann::json j = nlohmann::json::parse(in);
+    if (j.at("format") != FORMAT) throw std::invalid_argument("another format");
+    for (const nlohmann::json& t : j.at("measured")) cache.put(from_json(t));
+  } catch (const std::exception& e) {
+    throw std::runtime_error(
+        fmt::format("'{}' is not a tuning cache ({}): delete it, name another with --tune-cache, "
+                    "or pass --no-tune-cache",
+                    file, std::string(e.what()).substr(0, std::string(e.what()).find('\n'))));
+  }
+  return cache;
+}
+
+void TuningCache::write(const std::string& file) const {
+  TuningCache merged = read(file);
+  for (const TunedProblem& t : all_) merged.put(t);
+  nlohmann::ordered_json j{{"format", FORMAT}, {"measured", nlohmann::ordered_json::array()}};
+  for (const TunedProblem& t : merged.all_) j["measured"].push_back(to_json(t));
+
+  namespace fs = std::filesystem;
+  const std::string partial = fmt::format("{}.{}", file, getpid());
+  std::error_code error;
+  const fs::path folder = fs::path(file).parent_path();
+  if (!folder.empty()) fs::create_directories(folder, error);
+  std::ofstream out(partial);
+  out << j.dump(1) << "\n";
+  out.close();
+  if (out) fs::rename(partial, file, error);
+  if (!out || error) {
+    fs::remove(partial, error);
+    throw std::runtime_error(
+        fmt::format("cannot write the tuning cache '{}': --tune-cache names another file", file));
+  }
+}
+
+void TuningCache::put(const TunedProblem& tuned) {
+  std::erase_if(all_, [&](const TunedProblem& t) { return same_key(t, tuned); });
+  all_.push_back(tuned);
+}
+
+const TunedProblem* TuningCache::find(const std::string& gpu, const std::string& rung,
+                                      const Problem& p) const {
+  const TunedProblem* best = nullptr;
+  for (const TunedProblem& t : all_) {
+    const Problem& q = t.problem;
+    if (t.gpu != gpu || t.rung != rung || q.dtype != p.dtype || q.op_a != p.op_a ||
+        q.op_b != p.op_b || bucket(q) != bucket(p))
+      continue;
+    if (best == nullptr || distance(q, p) < distance(best->problem, p)) best = &t;
+  }
+  return best;
+}
+
+std::string default_tuning_cache() {
+  const auto set = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (const std::string cache = set("XDG_CACHE_HOME"); !cache.empty())
+    return cache + "/gemm_ladder/tuning.json";
+  if (const std::string home = set("HOME"); !home.empty())
+    return home + "/.cache/gemm_ladder/tuning.json";
+  return "";
+}
+
+Choice choose_variant(const Rung& rung, const Problem& p, const TuningCache* cache,
+                      const std::string& gpu, int sm_count) {
+  const GemmCall call = make_call(p, nullptr, nullptr, nullptr);
+  const TunedProblem* tuned = cache == nullptr ? nullptr : cache->find(gpu, rung.name, p);
+  if (tuned != nullptr) {  // the fastest of those that are still there and take this call
+    int chosen = -1;
+    std::string why;
+    for (const TimedVariant& timed : tuned->variants) {
+      const auto it = std::find_if(rung.variants.begin(), rung.variants.end(),
+                                   [&](const RungVariant& v) { return v.name == timed.name; });
+      if (it == rung.variants.end() || !it->fits(call)) continue;
+      if (chosen < 0) {
+        chosen = static_cast<int>(it - rung.variants.begin());
+        const bool same = shape_name(tuned->problem) == shape_name(p);
+        why = fmt::format("measured on this GPU at {}{}: {:.2f} TFLOPS", shape_name(tuned->problem),
+                          same ? "" : ", which stands for " + bucket(p), timed.tflops);
+      } else {
+        why += fmt::format(", {} {:.2f}", timed.name, timed.tflops);
+      }
+    }
+    if (chosen >= 0) return {chosen, why};
+  }
+  Choice own = rung.choose(call, sm_count);
+  if (!rung.variants.at(own.variant).fits(call))
+    throw std::logic_error(fmt::format("{} chooses {} for {}, which it does not fit", rung.name,
+                                       rung.variants[own.variant].name, shape_name(p)));
+  return own;
+}
+
+}  // namespace gemm

@@ -1,0 +1,59 @@
+// Which of a rung's variants runs: the fastest that --tune measured on this GPU, else the rung's
+// own choice. The measurements are kept in a JSON file, the tuning cache.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/problem.h"
+#include "registry.h"
+
+namespace gemm {
+
+struct TimedVariant {
+  std::string name;
+  double tflops = 0;  // median
+};
+
+// What was measured at one problem on one GPU.
+struct TunedProblem {
+  std::string gpu, rung;               // "NVIDIA H200", "v13_ffma"
+  Problem problem;                     // alpha, beta and ld_pad are not part of the key
+  std::vector<TimedVariant> variants;  // fastest first
+  std::string revision;                // git, when it was measured
+};
+
+// The shapes that one measurement stands for: those of which M, N and K, rounded to the nearest
+// power of two (so 4096 is 2897 to 5792), are the same, and whose rows of A, B and C are whole
+// aligned 16-byte groups like its own, or like its own are not. A shape that was itself measured
+// overrides its bucket; of several in a bucket the nearest counts. How full the last wave is
+// changes within a bucket, so what matters is worth a measurement of its own.
+std::string bucket(const Problem& p);  // "4096x4096x128", "4096x4096x4096 unaligned"
+
+class TuningCache {
+ public:
+  // Empty when there is no such file. Throws std::runtime_error with one line that names the file
+  // when it is not a tuning cache.
+  static TuningCache read(const std::string& file);
+  // Adds to what the file holds by now, in one step: a reader sees the old file or the new one.
+  // Makes the folder. Throws std::runtime_error with one line that names the file.
+  void write(const std::string& file) const;
+
+  void put(const TunedProblem& tuned);  // in place of an earlier measurement of the same problem
+  // The same problem, or else the nearest of its bucket; null when there is none.
+  const TunedProblem* find(const std::string& gpu, const std::string& rung, const Problem& p) const;
+  size_t size() const { return all_.size(); }
+
+ private:
+  std::vector<TunedProblem> all_;
+};
+
+// $XDG_CACHE_HOME/gemm_ladder/tuning.json, or that in ~/.cache; empty when neither is set.
+std::string default_tuning_cache();
+
+// The variant of `rung`, which has some, for this problem, and why in one line. `cache` may be
+// null.
+Choice choose_variant(const Rung& rung, const Problem& p, const TuningCache* cache,
+                      const std::string& gpu, int sm_count);
+
+}  // namespace gemm

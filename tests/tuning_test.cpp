@@ -1,0 +1,121 @@
+// The tuning cache: buckets, what is found, and what becomes of the file.
+#include "harness/tuning.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace gemm {
+namespace {
+
+using testing::HasSubstr;
+constexpr char GPU[] = "some GPU";
+
+Problem cube(int n) { return {.M = n, .N = n, .K = n}; }
+TunedProblem tuned(int n, std::vector<TimedVariant> variants) {
+  return {GPU, "v99_x", cube(n), std::move(variants), "r"};
+}
+
+struct File {
+  std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "tuning_test";
+  std::string name = (folder / "new" / "tuning.json").string();
+  File() { std::filesystem::remove_all(folder); }
+  ~File() { std::filesystem::remove_all(folder); }
+};
+
+// Three variants, of which the last takes multiples of 2 only; by itself it takes the first.
+Rung rung() {
+  const auto none = [](const GemmCall&) {};
+  const auto any = [](const GemmCall&) { return true; };
+  Rung r;
+  r.name = "v99_x";
+  r.variants = {{"a", none, any}, {"b", none, any}, {"even", none, [](const GemmCall& c) {
+                                                       return c.M % 2 == 0;
+                                                     }}};
+  r.choose = [](const GemmCall&, int sms) { return Choice{0, std::to_string(sms) + " SMs"}; };
+  return r;
+}
+
+TEST(Tuning, Buckets) {
+  EXPECT_EQ(bucket(cube(4096)), "4096x4096x4096");
+  EXPECT_EQ(bucket(cube(2900)), "4096x4096x4096");
+  EXPECT_EQ(bucket(cube(5792)), "4096x4096x4096");
+  EXPECT_EQ(bucket(cube(5796)), "8192x8192x8192");
+  EXPECT_EQ(bucket(cube(4097)), "4096x4096x4096 unaligned");
+  EXPECT_EQ(bucket({.dtype = DType::f16, .M = 1, .N = 1004, .K = 0}), "1x1024x0 unaligned");
+  EXPECT_EQ(bucket({.M = 1, .N = 1004, .K = 0}), "1x1024x0");
+}
+
+TEST(Tuning, TheShapeItselfOverridesItsBucket) {
+  TuningCache cache;
+  cache.put(tuned(4096, {{"a", 50}}));
+  cache.put(tuned(5000, {{"b", 50}}));
+  EXPECT_EQ(cache.find(GPU, "v99_x", cube(4096))->variants[0].name, "a");
+  EXPECT_EQ(cache.find(GPU, "v99_x", cube(4800))->variants[0].name, "b");
+  EXPECT_EQ(cache.find(GPU, "v99_x", cube(2048)), nullptr);
+  EXPECT_EQ(cache.find("another", "v99_x", cube(4096)), nullptr);
+  EXPECT_EQ(cache.find(GPU, "v98_x", cube(4096)), nullptr);
+  Problem other = cube(4096);
+  other.op_b = Op::T;
+  EXPECT_EQ(cache.find(GPU, "v99_x", other), nullptr);
+}
+
+TEST(Tuning, TheFastestThatExistsAndFitsRuns) {
+  TuningCache cache;
+  cache.put(tuned(4096, {{"gone", 60}, {"even", 55}, {"b", 50}, {"a", 40}}));
+  const Choice there = choose_variant(rung(), cube(4096), &cache, GPU, 132);
+  EXPECT_EQ(there.variant, 2);
+  EXPECT_EQ(there.why, "measured on this GPU at 4096x4096x4096: 55.00 TFLOPS, b 50.00, a 40.00");
+  const Choice near = choose_variant(rung(), {.M = 4095, .N = 4096, .K = 4096}, &cache, GPU, 132);
+  EXPECT_EQ(near.variant, 1);
+  EXPECT_THAT(near.why, HasSubstr("which stands for 4096x4096x4096: 50.00 TFLOPS, a 40.00"));
+  const Choice none = choose_variant(rung(), cube(64), &cache, GPU, 132);
+  EXPECT_EQ(none.variant, 0);
+  EXPECT_EQ(none.why, "132 SMs");
+}
+
+TEST(Tuning, ARungThatChoosesWhatDoesNotFitIsWrong) {
+  Rung r = rung();
+  r.choose = [](const GemmCall&, int) { return Choice{2, ""}; };
+  EXPECT_THROW(choose_variant(r, cube(3), nullptr, GPU, 1), std::logic_error);
+}
+
+TEST(Tuning, FilesAreMerged) {
+  const File file;
+  EXPECT_EQ(TuningCache::read(file.name).size(), 0u);
+  TuningCache first, second;
+  first.put(tuned(512, {{"a", 1}}));
+  first.put(tuned(1024, {{"a", 2.5}}));
+  first.write(file.name);
+  second.put(tuned(1024, {{"b", 3}, {"a", 2}}));
+  second.write(file.name);
+  const TuningCache both = TuningCache::read(file.name);
+  EXPECT_EQ(both.size(), 2u);
+  EXPECT_EQ(both.find(GPU, "v99_x", cube(512))->variants[0].tflops, 1);
+  ASSERT_EQ(both.find(GPU, "v99_x", cube(1024))->variants.size(), 2u);
+  EXPECT_EQ(both.find(GPU, "v99_x", cube(1024))->variants[0].name, "b");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(file.folder / "new"), {}), 1)
+      << "nothing but the file is left";
+}
+
+TEST(Tuning, BadFilesAreToldInOneLine) {
+  const File file;
+  std::filesystem::create_directories(file.folder / "new");
+  for (const char* text : {"", "{", "[]", "{\"format\": 2, \"measured\": []}",
+                           "{\"format\": 1, \"measured\": [{\"gpu\": 3}]}"}) {
+    std::ofstream(file.name) << text;
+    try {
+      TuningCache::read(file.name);
+      ADD_FAILURE() << text;
+    } catch (const std::runtime_error& e) {
+      EXPECT_THAT(e.what(), HasSubstr(file.name));
+      EXPECT_THAT(e.what(), HasSubstr("--no-tune-cache"));
+      EXPECT_EQ(std::string(e.what()).find('\n'), std::string::npos);
+    }
+  }
+  EXPECT_THROW(TuningCache().write("/proc/no/such/tuning.json"), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace gemm
