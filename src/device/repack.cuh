@@ -70,8 +70,9 @@ class Repacked {
   static_assert(sizeof(T) == 2 || sizeof(T) == 4, "elements of 2 or 4 bytes");
   static constexpr int GROUP = 16 / sizeof(T);
 
-  static bool is_aligned(const T* from, int64_t ld) {
-    return reinterpret_cast<uintptr_t>(from) % 16 == 0 && ld % GROUP == 0;
+  static bool is_aligned(const T* from, int64_t ld, int cols, bool whole_groups) {
+    return reinterpret_cast<uintptr_t>(from) % 16 == 0 && ld % GROUP == 0 &&
+           (!whole_groups || cols % GROUP == 0);
   }
   static int padded(int cols) { return cdiv(cols, GROUP) * GROUP; }
 
@@ -81,8 +82,13 @@ class Repacked {
   const T* const data;
   const int64_t ld;
 
-  Repacked(const T* from, int rows, int cols, int64_t from_ld, Stream stream)
-      : copy_(is_aligned(from, from_ld) ? 0 : int64_t{rows} * padded(cols) * sizeof(T), stream),
+  // `whole_groups`: rows that end within a group are copied too, for a reader of whole groups.
+  Repacked(const T* from, int rows, int cols, int64_t from_ld, Stream stream,
+           bool whole_groups = false)
+      : copy_(is_aligned(from, from_ld, cols, whole_groups)
+                  ? 0
+                  : int64_t{rows} * padded(cols) * sizeof(T),
+              stream),
         data(copied() ? copy_.as<T>() : from),
         ld(copied() ? padded(cols) : from_ld) {
     if (!copied()) return;

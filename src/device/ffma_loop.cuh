@@ -1,0 +1,157 @@
+// FP32 multiply-adds as fast as the issue slots allow: the main loop of the tuned rungs. Taught in
+// v13.
+#pragma once
+
+#include "device/epilogue.cuh"
+#include "device/ptx.cuh"
+#include "device/stream_k.cuh"
+
+GEMM_BUILD_NAMESPACE_BEGIN
+
+// A block tile of BM x BN x BK, TM x TN elements a thread, STAGES slices of K in shared memory.
+// GROUPS of warps share out the K steps of a slice; BLOCKS run on an SM at once.
+template <int BM_, int BN_, int BK_, int TM_, int TN_, int STAGES_, int GROUPS = 1, int BLOCKS_ = 1>
+struct Tiling {
+  static constexpr int BM = BM_, BN = BN_, BK = BK_, TM = TM_, TN = TN_, STAGES = STAGES_;
+  static constexpr int GROUP = (BM / TM) * (BN / TN), THREADS = GROUP * GROUPS, BLOCKS = BLOCKS_;
+  static constexpr int LM = TM < TN ? 8 : 4, LN = 32 / LM;  // lanes of a warp along m, and along n
+  static constexpr int SUMS = TM * TN / 4;                  // vectors of sums a thread
+  static constexpr int SA = BM + 4, STAGE = BK * (SA + BN), KS = BK / GROUPS;  // floats; K steps
+};
+
+// This thread's first row and column in the block tile. Bit 0 of the lane belongs to n and bit 1 to
+// m: then lanes l, l^1 read the same words of A and l, l^2 the same of B, which halves the phases.
+template <class Tile>
+GEMM_DEVICE int2 thread_origin(int tid) {
+  constexpr int WM = Tile::LM * Tile::TM, WN = Tile::LN * Tile::TN;
+  const int warp = tid % Tile::GROUP / 32, lane = tid % 32;
+  const int m = Tile::LM == 8 ? (lane >> 1 & 1) | lane >> 3 << 1 : lane >> 1 & 3;
+  const int n = Tile::LM == 8 ? (lane & 1) | (lane >> 2 & 1) << 1 : (lane & 1) | lane >> 3 << 1;
+  return {warp / (Tile::BN / WN) * WM + m * 4, warp % (Tile::BN / WN) * WN + n * 4};
+}
+
+// acc += the products of k_begin <= k < k_end for block tile (bm, bn), shared out among the groups
+// of warps; k_begin is a multiple of BK. Rows of A and B are whole aligned 16-byte groups.
+// COPY and COMMIT say, in sixteenths of a slice, before which K step the next slice is asked for
+// and stored. ptxas mixes both into the multiply-adds. Where they stand decides whether it keeps
+// their order, and whether one of the six scoreboards serves a global load and a shared one alike,
+// so that the next fragment waits for both: 44 to 53 TFLOPS for the same instructions.
+template <class Tile, int COPY, int COMMIT>
+GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin, int k_end,
+                          float (&acc)[Tile::TM][Tile::TN]) {
+  constexpr int SA = Tile::SA, KS = Tile::KS, A_STAGE = Tile::BK * SA;
+  constexpr int LAST = (Tile::STAGES - 1) * Tile::STAGE;
+  const int tid = threadIdx.x;
+  float* const s = static_cast<float*>(dynamic_shared());
+
+  // A thread copies from one row of A and from one of B, so that its addresses differ by constants.
+  constexpr int CA = Tile::BM * Tile::BK / 4 / Tile::THREADS,
+                CB = Tile::BK * Tile::BN / 4 / Tile::THREADS;
+  constexpr int COLS_A = Tile::BK / CA,
+                COLS_B = Tile::BN / CB;  // that a row's threads copy at once
+  static_assert(CA * COLS_A == Tile::BK && CB * COLS_B == Tile::BN && COLS_A >= 4 && COLS_B >= 4);
+  const int cpA_m = tid / (COLS_A / 4), cpA_k = tid % (COLS_A / 4) * 4;
+  const int cpB_k = tid / (COLS_B / 4), cpB_n = tid % (COLS_B / 4) * 4;
+  const float* gA = p.A + (bm * Tile::BM + cpA_m) * p.lda + k_begin + cpA_k;
+  const float* gB = p.B + (k_begin + cpB_k) * p.ldb + bn * Tile::BN + cpB_n;
+  const bool inside_m = bm * Tile::BM + cpA_m < p.M;
+  const int left_n = p.N - bn * Tile::BN - cpB_n;
+  int left = k_end - k_begin;
+  Vec<float> nextA[CA];
+  const auto copy = [&](float* to) {  // B all the way, A as far as registers
+#pragma unroll
+    for (int c = 0; c < CB; ++c)
+      cp_async_16(to + A_STAGE + cpB_k * Tile::BN + cpB_n + c * COLS_B, gB + c * COLS_B,
+                  cpB_k < left && c * COLS_B < left_n ? 16 : 0);
+    cp_async_commit();
+#pragma unroll
+    for (int c = 0; c < CA; ++c) {
+      nextA[c] = {};
+      if (inside_m && cpA_k + c * COLS_A < left) nextA[c] = load_vec(gA + c * COLS_A);
+    }
+    gA += Tile::BK;
+    gB += Tile::BK * p.ldb;
+    left -= Tile::BK;
+  };
+  const auto commit = [&](float* to) {
+#pragma unroll
+    for (int c = 0; c < CA; ++c)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) to[(cpA_k + c * COLS_A + e) * SA + cpA_m] = nextA[c][e];
+  };
+
+  for (int i = 0; i < Tile::STAGES - 1; ++i) {
+    copy(s + i * Tile::STAGE);
+    commit(s + i * Tile::STAGE);
+  }
+  const int2 origin = thread_origin<Tile>(tid);
+  const int steps = tid / Tile::GROUP * KS;  // of the groups before this one
+  const int offset_a = origin.x + steps * SA, offset_b = A_STAGE + origin.y + steps * Tile::BN;
+  float* write = s + LAST;
+  const float* read = s;
+  float a[2][Tile::TM], b[2][Tile::TN];  // this K step's fragments and the next one's
+  cp_async_wait<Tile::STAGES - 2>();
+  __syncthreads();
+  const float *sA = s + offset_a, *sB = s + offset_b;
+  load_fragment(a[0], sA, Tile::LM * 4);
+  load_fragment(b[0], sB, Tile::LN * 4);
+  for (int k0 = k_begin; k0 < k_end; k0 += Tile::BK) {
+#pragma unroll
+    for (int k = 0; k < KS; ++k) {
+      if (k == KS * COPY / 16) copy(write);
+      if (k == KS * COMMIT / 16) commit(write);
+      if (k == KS - 1) {
+        write = write == s + LAST ? s : write + Tile::STAGE;
+        cp_async_wait<Tile::STAGES - 2>();
+        __syncthreads();
+        read = read == s + LAST ? s : read + Tile::STAGE;
+        sA = read + offset_a - KS * SA, sB = read + offset_b - KS * Tile::BN;
+      }
+      load_fragment(a[(k + 1) % 2], sA + (k + 1) * SA, Tile::LM * 4);
+      load_fragment(b[(k + 1) % 2], sB + (k + 1) * Tile::BN, Tile::LN * 4);
+      if (k == KS - 1) sA += KS * SA, sB += KS * Tile::BN;
+#pragma unroll
+      for (int j = 0; j < Tile::TN; ++j)
+#pragma unroll
+        for (int x = 0; x < Tile::TM; ++x) {
+          const int y = j % 2 ? Tile::TM - 1 - x : x;  // down and up again: b or a is reused
+          const int i = y < Tile::TM / 2 ? 2 * y : 2 * y - Tile::TM + 1;  // even rows first
+          acc[i][j] += a[k % 2][i] * b[k % 2][j];
+        }
+    }
+  }
+  cp_async_wait<0>();  // of copies past the end, before shared memory is used anew
+  __syncthreads();
+}
+
+// What stream_k.cuh wants of a rung.
+template <class Tile_, bool WIDE, int COPY, int COMMIT>
+struct FfmaLoop {
+  using Tile = Tile_;
+  using Sums = float[Tile::TM][Tile::TN];
+  // The groups' sums are added in order to those of group 0.
+  static GEMM_DEVICE void sum(const GemmArgs<float>& p, int bm, int bn, int k_begin, int k_end,
+                              Sums& acc) {
+    multiply<Tile, COPY, COMMIT>(p, bm, bn, k_begin, k_end, acc);
+    const int group = int(threadIdx.x) / Tile::GROUP;
+    Vec<float>* const s = static_cast<Vec<float>*>(dynamic_shared()) + threadIdx.x % Tile::GROUP;
+#pragma unroll 1
+    for (int from = Tile::THREADS / Tile::GROUP - 1; from > 0; --from) {
+      if (group == from) put_sums<Tile::GROUP>(s, acc);
+      __syncthreads();
+      if (group == from - 1) add_sums<Tile::GROUP>(s, acc);
+      __syncthreads();
+    }
+  }
+  static GEMM_DEVICE void store(const GemmArgs<float>& p, int bm, int bn, const Sums& acc) {
+    const int2 at = thread_origin<Tile>(threadIdx.x);
+#pragma unroll
+    for (int i = 0; i < Tile::TM; ++i)
+#pragma unroll
+      for (int j = 0; j < Tile::TN; j += 4)
+        store_group<WIDE>(p, bm * Tile::BM + at.x + tile_row<4, Tile::LM>(0, i),
+                          bn * Tile::BN + at.y + tile_row<4, Tile::LN>(0, j), &acc[i][j]);
+  }
+};
+
+GEMM_BUILD_NAMESPACE_END
