@@ -9,8 +9,6 @@
 // watch:  the parts go through L2: 17 to 34 MB, 25 us, too much for small matrices; --tune measures
 //         every variant on the card, --explain says which runs and why
 // needs:  sm_80; operands whose rows are not whole aligned 16-byte groups are repacked first
-#include <cstdio>
-
 #include "device/ffma_loop.cuh"
 #include "device/repack.cuh"
 #include "rung.h"
@@ -94,10 +92,9 @@ Choice choose(const GemmArgs<float>& p, int sms) {
   int best = 0;
   for (int i = 1; i < 5; ++i)
     if (us[i] < us[best]) best = i;
-  char why[120];
-  snprintf(why, sizeof why, "estimated %.0f us on %d SMs; 128x256: %.0f, with stream-K %.0f",
-           us[best], sms, us[0], us[1]);
-  return {best, why};
+  const auto rounded = [](double x) { return std::to_string(int64_t(x + 0.5)); };
+  return {best, "estimated " + rounded(us[best]) + " us on " + std::to_string(sms) +
+                    " SMs; 128x256: " + rounded(us[0]) + " us, with stream-K " + rounded(us[1])};
 }
 
 const Registration rung({.prev = "v8",
