@@ -54,6 +54,7 @@ inline int sm_count() {
 struct LaunchOptions {
   size_t smem = 0;  // dynamic shared memory, bytes
   int cluster = 1;  // blocks a cluster, along x
+  bool early = false;  // may start while the kernel before it ends: it calls grid_dependency_wait
 };
 
 // Launches kernel(args...) on `grid` blocks (one-dimensional: y and z stop at 65535 blocks, which a
@@ -71,11 +72,18 @@ void launch(void (*kernel)(Params...), int64_t grid, dim3 block, LaunchOptions o
   config.blockDim = block;
   config.dynamicSmemBytes = options.smem;
   config.stream = stream;
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {static_cast<unsigned>(options.cluster), 1, 1};
-  config.attrs = &cluster;
-  config.numAttrs = options.cluster > 1;
+  cudaLaunchAttribute attributes[2]{};
+  config.attrs = attributes;
+  if (options.cluster > 1) {
+    cudaLaunchAttribute& cluster = attributes[config.numAttrs++];
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {static_cast<unsigned>(options.cluster), 1, 1};
+  }
+  if (options.early) {
+    cudaLaunchAttribute& early = attributes[config.numAttrs++];
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+  }
   cudaLaunchKernelEx(&config, kernel, Params(args)...);
 #else
   static_cast<void>(stream);

@@ -495,6 +495,25 @@ GEMM_DEVICE bool elect_one() {
 #endif
 }
 
+// Kernels that overlap (PTX ISA, "griddepcontrol"; LaunchOptions::early)
+// -------------------------------------------------------------------------------------------------
+
+// griddepcontrol.wait: returns when the kernels before this one in the stream have ended and what
+// they wrote is visible. By every thread, before it touches global memory.
+GEMM_DEVICE void grid_dependency_wait() {
+#if GEMM_ON_GPU
+  GEMM_SM90_ASM("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// griddepcontrol.launch_dependents: from now on, as far as this block is concerned, the next kernel
+// may start.
+GEMM_DEVICE void grid_launch_dependents() {
+#if GEMM_ON_GPU
+  GEMM_SM90_ASM("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // Clusters: blocks on neighbouring SMs that reach each other's shared memory (PTX ISA, "Cluster of
 // cooperative thread arrays")
 // -------------------------------------------------------------------------------------------------

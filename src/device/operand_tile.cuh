@@ -1,0 +1,82 @@
+// An operand on its way to the tensor cores: where TMA can address it, and its tiles in shared
+// memory, as TMA leaves them and wgmma reads them.
+#pragma once
+
+#include <type_traits>
+
+#include "device/repack.cuh"
+#include "device/tma.h"
+#include "device/wgmma.cuh"
+#include "rung.h"
+
+GEMM_BUILD_NAMESPACE_BEGIN
+
+// A tile of MN x 64 elements of 16 bits, MN being rows of A or columns of B, made of panels whose
+// rows are one swizzle span:
+//
+//   K-major (A as stored, B transposed)      one panel, MN rows of 64 k
+//   MN-major (A transposed, B as stored)     MN / 64 panels, each 64 rows (k) of 64 m or n;
+//                                            where MN is 16 or 32, one panel of so many
+template <class T, int MN, Major MAJOR>
+struct OperandTile {
+  static_assert(sizeof(T) == 2, "tiles of f16 or bf16");
+  static constexpr int EXTENT = MN, DEPTH = 64;
+  static constexpr int WIDTH = MAJOR == Major::K || MN >= 64 ? 64 : MN;  // of a panel, in elements
+  static constexpr Swizzle MODE = static_cast<Swizzle>(2 * WIDTH);
+  static constexpr int PANELS = MAJOR == Major::K ? 1 : cdiv(MN, WIDTH);
+  static constexpr int PANEL_BYTES = 2 * WIDTH * (MAJOR == Major::K ? MN : DEPTH);
+  static constexpr int BYTES = PANELS * PANEL_BYTES;
+  static constexpr int ROWS_64 = 64 * 64 * 2;  // bytes from 64 rows of A to the next 64, either way
+  // What the next K step of wgmma adds to a descriptor.
+  static constexpr int K_STEP = k_step_bytes<MAJOR, MODE>(PANEL_BYTES) >> 4;
+
+  // For an operand of mn x k, in boxes of one panel; of 1 / PARTS of it where PARTS blocks of a
+  // cluster share a K-major tile.
+  template <int PARTS = 1>
+  static TensorMap map(const T* base, int mn, int k, int64_t ld) {
+    if constexpr (MAJOR == Major::K)
+      return tensor_map(base, mn, k, ld, MN / PARTS, DEPTH, MODE);
+    else
+      return tensor_map(base, k, mn, ld, DEPTH, WIDTH, MODE);
+  }
+
+  // By one thread: the tile at (mn, k); `full` is told of BYTES bytes.
+  static GEMM_DEVICE void load(uint8_t* tile, const TensorMap& map, int mn, int k,
+                               uint64_t* full GEMM_CALLER_ARG) {
+    if constexpr (MAJOR == Major::K) {
+      tma_load(tile, map, mn, k, full GEMM_CALLER_PASS);
+    } else {
+#pragma unroll
+      for (int i = 0; i < PANELS; ++i)
+        tma_load(tile + i * PANEL_BYTES, map, k, mn + i * WIDTH, full GEMM_CALLER_PASS);
+    }
+  }
+
+  // Its descriptor for wgmma, from row `row` of A on (a multiple of 64).
+  static GEMM_DEVICE uint64_t descriptor(const uint8_t* tile, int row = 0 GEMM_CALLER_ARG) {
+    return wgmma_descriptor<MAJOR, MODE>(tile + row / 64 * ROWS_64, PANEL_BYTES GEMM_CALLER_PASS);
+  }
+};
+
+// A and B as given or, where their rows do not lie at multiples of 16 bytes, copies. To live until
+// the kernels that read them have been launched.
+template <class T>
+struct TmaOperands {
+  Repacked<T> A, B;
+  TmaOperands(const GemmArgs<T>& p, Stream stream)
+      : A(p.A, p.op_a == Op::N ? p.M : p.K, p.op_a == Op::N ? p.K : p.M, p.lda, stream),
+        B(p.B, p.op_b == Op::N ? p.K : p.N, p.op_b == Op::N ? p.N : p.K, p.ldb, stream) {}
+};
+
+// Calls f with both operands' majors as constants: f(a, b), a() and b() being the values.
+template <class T, class F>
+void with_majors(const GemmArgs<T>& p, F&& f) {
+  constexpr std::integral_constant<Major, Major::K> K;
+  constexpr std::integral_constant<Major, Major::MN> MN;
+  if (p.op_a == Op::N)
+    p.op_b == Op::N ? f(K, MN) : f(K, K);
+  else
+    p.op_b == Op::N ? f(MN, MN) : f(MN, K);
+}
+
+GEMM_BUILD_NAMESPACE_END
