@@ -1,0 +1,149 @@
+// v22 multicast: two blocks of a cluster load each tile of B once, for both.
+//
+// before: every SM of v21 reads 384 rows and columns of operands from L2 for each 64 k: 6 to 7 TB/s
+//         in all, near what L2 can deliver, and energy that the tensor cores could use
+// idea:   a cluster of two blocks, one above the other, needs the same columns of B. Each loads
+//         half of the tile and TMA delivers it to both: 256 instead of 384 for each block
+// watch:  a buffer may now be overwritten by the neighbour: empty[] counts the consumers of both
+//         blocks, who tell both; and no block may end while the other still writes to it
+// needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
+//
+//   role        threads   waits for       then                            and tells
+//   producer    one       empty[stage]    loads 128 x 64 of A; its half   full[stage], TMA's bytes:
+//                                         of 64 x 256 of B, to both       that of both blocks
+//   consumers   2 x 128   full[stage]     4 wgmma m64n256k16              empty[stage] of both
+#include "device/operand_tile.cuh"
+#include "device/persistent.cuh"
+#include "device/pipeline.cuh"
+#include "device/wgmma_epilogue.cuh"
+#include "rung.h"
+
+namespace {
+using namespace gemm;
+
+constexpr int BM = 128, BN = 256, BK = 64, STAGES = 4;  // block tile, K slices in the ring
+constexpr int MMA_M = 64, MMA_K = 16;                   // one wgmma, BN wide
+constexpr int CLUSTER = 2, GROUP_M = 8;  // blocks, one above the other; rows of clusters a group
+constexpr int CONSUMERS = BM / MMA_M;    // warpgroups, each with 64 rows
+constexpr int THREADS = (CONSUMERS + 1) * 128;  // and the producer's: 168 registers a thread
+constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
+static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 65536 / 128, "an SM's registers");
+constexpr size_t SMEM = STAGES * ((BM + BN) * BK * 2 + 2 * 8);
+
+// [region idea]
+// Part `part` of PARTS of the tile at (mn, k), to all blocks of the cluster, which do the same with
+// the other parts: by one thread of each. Each block's `full` is told of what comes there.
+template <class Tile, int PARTS>
+GEMM_DEVICE void load_part(uint8_t* tile, const TensorMap& map, int mn, int k, uint64_t* full,
+                           int part GEMM_CALLER_ARG) {
+  constexpr uint16_t ALL = (1 << PARTS) - 1;
+  if constexpr (Tile::PANELS == 1) {  // rows of the panel
+    const int row = part * (Tile::EXTENT / PARTS);
+    tma_load_multicast(tile + row * 128, map, mn + row, k, full, ALL GEMM_CALLER_PASS);
+  } else {  // panels
+    static_assert(Tile::PANELS % PARTS == 0, "a part is whole panels");
+#pragma unroll
+    for (int i = 0; i < Tile::PANELS / PARTS; ++i) {
+      const int panel = part * (Tile::PANELS / PARTS) + i;
+      tma_load_multicast(tile + panel * Tile::PANEL_BYTES, map, k, mn + panel * Tile::WIDTH, full,
+                         ALL GEMM_CALLER_PASS);
+    }
+  }
+}
+
+// By a warpgroup: tells the barrier at the same place in every block of the cluster.
+template <int CLUSTER>
+GEMM_DEVICE void arrive_at_all(uint64_t* barrier GEMM_CALLER_ARG) {
+  const int rank = threadIdx.x % 128;
+  if (rank < CLUSTER) mbarrier_arrive_remote(barrier, rank GEMM_CALLER_PASS);
+}
+// [/region idea]
+
+template <class T, Major A_MAJOR, Major B_MAJOR>
+__global__ void __launch_bounds__(THREADS, 1)
+    gemm_v22(GemmArgs<T> p, bool wide, const __grid_constant__ TensorMap map_a,
+             const __grid_constant__ TensorMap map_b) {
+  using TileA = OperandTile<T, BM, A_MAJOR>;
+  using TileB = OperandTile<T, BN, B_MAJOR>;
+  // Where am I?
+  const int tid = threadIdx.x, wg = tid / 128, slices = cdiv(p.K, BK);
+  // Tiles are the cluster's, two blocks high. The lower block may lie below the matrix: it loads
+  // zeros and stores nothing.
+  const int tiles_m = cdiv(p.M, CLUSTER * BM), tiles_n = cdiv(p.N, BN);
+  const int first = blockIdx.x / CLUSTER, step = gridDim.x / CLUSTER, rank = cluster_rank();
+
+  // The ring.
+  auto* sA = static_cast<uint8_t*>(dynamic_shared());
+  uint8_t* sB = sA + STAGES * TileA::BYTES;
+  auto* full = reinterpret_cast<uint64_t*>(sB + STAGES * TileB::BYTES);
+  uint64_t* empty = full + STAGES;
+  if (tid == 0) init_ring<STAGES>(full, empty, CLUSTER * CONSUMERS);
+  cluster_arrive();
+  cluster_wait();  // the neighbour's barriers are there, too
+
+  Slot<STAGES> slot;
+  if (wg == CONSUMERS) {
+    // The producer.
+    setmaxnreg_dec<PRODUCER_REGS>();
+    if (tid / 32 % 4 == 0 && elect_one())
+      for_each_tile<GROUP_M>(first, step, tiles_m, tiles_n, [&](int pair, int bn) {
+        const int bm = pair * CLUSTER + rank;
+        for (int slice = 0; slice < slices; ++slice, slot.advance()) {
+          const int s = slot.stage;
+          mbarrier_wait(&empty[s], slot.phase ^ 1);
+          mbarrier_arrive_expect_tx(&full[s], TileA::BYTES + TileB::BYTES);
+          TileA::load(sA + s * TileA::BYTES, map_a, bm * BM, slice * BK, &full[s]);
+          load_part<TileB, CLUSTER>(sB + s * TileB::BYTES, map_b, bn * BN, slice * BK, &full[s],
+                                    rank);
+        }
+      });
+  } else {
+    // A consumer.
+    setmaxnreg_inc<CONSUMER_REGS>();
+    for_each_tile<GROUP_M>(first, step, tiles_m, tiles_n, [&](int pair, int bn) {
+      const int bm = pair * CLUSTER + rank;
+      float acc[BN / 2] = {};
+      int last = 0;
+      for (int slice = 0; slice < slices; ++slice, last = slot.stage, slot.advance()) {
+        const int s = slot.stage;
+        mbarrier_wait(&full[s], slot.phase);
+        wgmma_fence();
+#pragma unroll
+        for (int k = 0; k < BK / MMA_K; ++k)
+          wgmma<T, BN, A_MAJOR, B_MAJOR>(
+              acc, TileA::descriptor(sA + s * TileA::BYTES, wg * MMA_M) + k * TileA::K_STEP,
+              TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, true);
+        wgmma_commit();
+        wgmma_wait<1>();
+        if (slice > 0) arrive_at_all<CLUSTER>(&empty[last]);
+      }
+      wgmma_wait<0>(acc);
+      if (slices > 0) arrive_at_all<CLUSTER>(&empty[last]);  // the next tile wants it
+
+      // Epilogue.
+      store_accumulators(p, wide, bm * BM + wg * MMA_M, bn * BN, acc);
+    });
+  }
+  cluster_arrive();
+  cluster_wait();  // the neighbour's last copies and arrivals have come
+}
+
+template <class T>
+void launch(const GemmArgs<T>& p, Stream stream) {
+  const int64_t tiles = int64_t{cdiv(p.M, CLUSTER * BM)} * cdiv(p.N, BN);
+  const int64_t grid = std::min<int64_t>(tiles, persistent_blocks() / CLUSTER) * CLUSTER;
+  const TmaOperands<T> in(p, stream);
+  with_majors(p, [&](auto a, auto b) {
+    gemm::launch(gemm_v22<T, a(), b()>, grid, dim3(THREADS), {.smem = SMEM, .cluster = CLUSTER},
+                 stream, p, has_wide_rows(p),
+                 OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
+                 OperandTile<T, BN, b()>::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld));
+  });
+}
+
+const Registration rung({.prev = "v21",
+                         .idea = "clusters: a tile of B is loaded once for two blocks",
+                         .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
+                        {f16(launch<half>), bfloat16(launch<bf16>)});
+
+}  // namespace

@@ -1,0 +1,150 @@
+// v23 TMA store: results leave through shared memory, in whole tiles.
+//
+// before: v22 stores pairs: a warp's request covers 8 rows of 16 bytes, half of each sector that it
+//         touches, and while 64 such requests a thread are issued the tensor cores wait
+// idea:   stmatrix writes the accumulators, as T, to swizzled tiles in shared memory; one thread
+//         hands them to TMA, and the warpgroup goes on to the next tile
+// watch:  two things that are easily forgotten: fence.proxy.async between the writes and TMA, in
+//         every thread that wrote; and the tile may be overwritten only when TMA has read it, which
+//         the thread that issued the store alone can wait for
+// needs:  sm_90a; copies of operands that TMA cannot address; v22's stores where C is unaligned
+//
+//   v22's roles and barriers; and of each consumer's 128 threads one, the leader, which waits until
+//   its last store has read the warpgroup's half of sC, and issues the next one.
+#include "device/multicast.cuh"
+#include "device/operand_tile.cuh"
+#include "device/persistent.cuh"
+#include "device/pipeline.cuh"
+#include "device/wgmma_epilogue.cuh"
+#include "rung.h"
+
+namespace {
+using namespace gemm;
+
+constexpr int BM = 128, BN = 256, BK = 64, STAGES = 3;  // block tile, K slices in the ring
+constexpr int MMA_M = 64, MMA_K = 16;                   // one wgmma, BN wide
+constexpr int CLUSTER = 2, GROUP_M = 8;  // blocks, one above the other; rows of clusters a group
+constexpr int CONSUMERS = BM / MMA_M;    // warpgroups, each with 64 rows
+constexpr int THREADS = (CONSUMERS + 1) * 128;  // and the producer's: 168 registers a thread
+constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
+static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 65536 / 128, "an SM's registers");
+constexpr size_t SMEM = STAGES * ((BM + BN) * BK * 2 + 2 * 8) + BM * BN * 2;
+
+// [region idea]
+// The accumulators as T in panels of 64 x 64, swizzled as TMA wants them: by a warpgroup.
+template <class T, int COUNT>
+GEMM_DEVICE void stage_accumulators(uint8_t* sC, const float (&acc)[COUNT]) {
+  const int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 16, half = threadIdx.x % 32 / 16;
+#pragma unroll
+  for (int i = 0; i < COUNT; i += 8) {  // 16 columns: four 8 x 8 matrices
+    uint32_t words[4];
+#pragma unroll
+    for (int w = 0; w < 4; ++w) words[w] = pack_pair<T>(acc[i + 2 * w], acc[i + 2 * w + 1]);
+    const int chunk = i / 4 % 8 + half;
+    stmatrix(sC + i / 32 * 8192 + swizzle(Swizzle::b128, row * 128 + chunk * 16), words);
+  }
+}
+// [/region idea]
+
+template <class T, Major A_MAJOR, Major B_MAJOR>
+__global__ void __launch_bounds__(THREADS, 1)
+    gemm_v23(GemmArgs<T> p, bool wide, const __grid_constant__ TensorMap map_a,
+             const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
+  using TileA = OperandTile<T, BM, A_MAJOR>;
+  using TileB = OperandTile<T, BN, B_MAJOR>;
+  // Where am I?
+  const int tid = threadIdx.x, wg = tid / 128, slices = cdiv(p.K, BK);
+  // Tiles are the cluster's: two blocks high; the lower block may lie below the matrix.
+  const int tiles_m = cdiv(p.M, CLUSTER * BM), tiles_n = cdiv(p.N, BN);
+  const int first = blockIdx.x / CLUSTER, step = gridDim.x / CLUSTER, rank = cluster_rank();
+
+  // The ring.
+  auto* sA = static_cast<uint8_t*>(dynamic_shared());
+  uint8_t* sB = sA + STAGES * TileA::BYTES;
+  uint8_t* sC = sB + STAGES * TileB::BYTES;
+  auto* full = reinterpret_cast<uint64_t*>(sC + BM * BN * 2);
+  uint64_t* empty = full + STAGES;
+  if (tid == 0) init_ring<STAGES>(full, empty, CLUSTER * CONSUMERS);
+  cluster_arrive();
+  cluster_wait();  // the neighbour's barriers are there, too
+
+  Slot<STAGES> slot;
+  if (wg == CONSUMERS) {
+    // The producer.
+    setmaxnreg_dec<PRODUCER_REGS>();
+    if (tid / 32 % 4 == 0 && elect_one())
+      for_each_tile<GROUP_M>(first, step, tiles_m, tiles_n, [&](int pair, int bn) {
+        const int bm = pair * CLUSTER + rank;
+        for (int slice = 0; slice < slices; ++slice, slot.advance()) {
+          const int s = slot.stage;
+          mbarrier_wait(&empty[s], slot.phase ^ 1);
+          mbarrier_arrive_expect_tx(&full[s], TileA::BYTES + TileB::BYTES);
+          TileA::load(sA + s * TileA::BYTES, map_a, bm * BM, slice * BK, &full[s]);
+          load_part<TileB, CLUSTER>(sB + s * TileB::BYTES, map_b, bn * BN, slice * BK, &full[s],
+                                    rank);
+        }
+      });
+  } else {
+    // A consumer.
+    setmaxnreg_inc<CONSUMER_REGS>();
+    const bool leader = tid % 128 == 0;
+    uint8_t* staging = sC + wg * (MMA_M * BN * 2);
+    for_each_tile<GROUP_M>(first, step, tiles_m, tiles_n, [&](int pair, int bn) {
+      const int m = (pair * CLUSTER + rank) * BM + wg * MMA_M, n = bn * BN;
+      float acc[BN / 2] = {};
+      int last = 0;
+      for (int slice = 0; slice < slices; ++slice, last = slot.stage, slot.advance()) {
+        const int s = slot.stage;
+        mbarrier_wait(&full[s], slot.phase);
+        wgmma_fence();
+#pragma unroll
+        for (int k = 0; k < BK / MMA_K; ++k)
+          wgmma<T, BN, A_MAJOR, B_MAJOR>(
+              acc, TileA::descriptor(sA + s * TileA::BYTES, wg * MMA_M) + k * TileA::K_STEP,
+              TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, true);
+        wgmma_commit();
+        wgmma_wait<1>();
+        if (slice > 0) arrive_at_all<CLUSTER>(&empty[last]);
+      }
+      wgmma_wait<0>(acc);
+      if (slices > 0) arrive_at_all<CLUSTER>(&empty[last]);  // the next tile wants it
+
+      // Epilogue.
+      if (!wide) return store_accumulators(p, wide, m, n, acc);
+      blend_accumulators(p, m, n, acc);
+      if (leader) tma_store_wait_read<0>();
+      named_barrier_sync(1 + wg, 128);  // TMA has read the tile before this one
+      stage_accumulators<T>(staging, acc);
+      fence_proxy_async();
+      named_barrier_sync(1 + wg, 128);  // all have written
+      if (leader) {
+        for (int c = 0; c < BN / 64; ++c)
+          if (m < p.M && n + c * 64 < p.N) tma_store(map_c, m, n + c * 64, staging + c * 8192);
+        tma_store_commit();
+      }
+    });
+    if (leader) tma_store_wait_read<0>();
+  }
+  cluster_arrive();
+  cluster_wait();  // the neighbour's last copies and arrivals have come
+}
+
+template <class T>
+void launch(const GemmArgs<T>& p, Stream stream) {
+  const int64_t tiles = int64_t{cdiv(p.M, CLUSTER * BM)} * cdiv(p.N, BN);
+  const int64_t grid = std::min<int64_t>(tiles, persistent_blocks() / CLUSTER) * CLUSTER;
+  const TmaOperands<T> in(p, stream);
+  with_majors(p, [&](auto a, auto b) {
+    gemm::launch(
+        gemm_v23<T, a(), b()>, grid, dim3(THREADS), {.smem = SMEM, .cluster = CLUSTER}, stream, p,
+        has_wide_rows(p), OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
+        OperandTile<T, BN, b()>::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld), c_map(p));
+  });
+}
+
+const Registration rung({.prev = "v22",
+                         .idea = "stmatrix and TMA store: results leave in tiles",
+                         .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
+                        {f16(launch<half>), bfloat16(launch<bf16>)});
+
+}  // namespace
