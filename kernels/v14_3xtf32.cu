@@ -34,7 +34,7 @@ struct Slice {
 template <int COUNT>
 struct Split {
   uint32_t big[COUNT], small[COUNT];
-  GEMM_DEVICE void set(int i, float x) {
+  GEMM_DEVICE void take(int i, float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     big[i] = bits & ~0x1fffu;
@@ -94,11 +94,11 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v14(GemmArgs<float> p) {
       for (int i = 0; i < WM / MMA_M; ++i)
 #pragma unroll
         for (int r = 0; r < 4; ++r)
-          rA[i].set(r, s.A[wm + i * MMA_M + g + r % 2 * 8][k + t + r / 2 * 4]);
+          rA[i].take(r, s.A[wm + i * MMA_M + g + r % 2 * 8][k + t + r / 2 * 4]);
 #pragma unroll
       for (int j = 0; j < WN / MMA_N; ++j)
 #pragma unroll
-        for (int r = 0; r < 2; ++r) rB[j].set(r, s.B[k + t + r * 4][wn + j * MMA_N + g]);
+        for (int r = 0; r < 2; ++r) rB[j].take(r, s.B[k + t + r * 4][wn + j * MMA_N + g]);
 #pragma unroll
       for (int i = 0; i < WM / MMA_M; ++i)
 #pragma unroll

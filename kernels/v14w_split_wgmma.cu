@@ -1,0 +1,137 @@
+// v14w split wgmma: single precision from tensor cores, each number as two halves.
+//
+// before: v14 splits every fragment anew in each of the warps that read it, and TF32 runs at half
+//         the rate of f16
+// idea:   a half has TF32's 11 bits and a small range, which a power of two for each row of A and
+//         column of B makes up for. Split everything once, into scratch memory, a = hi + lo, and
+//         let TMA and wgmma make lo * hi + hi * lo and hi * hi: a slice's sums in the tensor
+//         cores, then added in FP32
+// watch:  error against double precision; bytes: 64 KiB a slice; the time of the split; two
+//         consumers, so that one adds while the other's wgmma run
+// needs:  sm_90a; not counted as FP32 multiply-adds; an infinity makes its row or column NaN
+//
+//   role        threads   waits for       then                            and tells
+//   producer    one       empty[stage]    loads four tiles of 16 KiB      full[stage], TMA's bytes
+//   consumers   2 x 128   full[stage]     12 wgmma m64n128k16, 128 adds   empty[stage]
+#include "device/operand_tile.cuh"
+#include "device/pipeline.cuh"
+#include "device/scheduler.cuh"
+#include "device/split.cuh"
+#include "device/wgmma_epilogue.cuh"
+#include "rung.h"
+
+namespace {
+using namespace gemm;
+
+constexpr int BM = 128, BN = 128, BK = 64, STAGES = 3;  // block tile, K slices in the ring
+constexpr int MMA_M = 64, MMA_K = 16;                   // one wgmma, BN wide
+constexpr int GROUP_M = 8;                              // rows of tiles that are worked on together
+constexpr int CONSUMERS = BM / MMA_M;                   // warpgroups, each with 64 rows
+constexpr int THREADS = (CONSUMERS + 1) * 128;          // and the producer's
+constexpr int PRODUCER_REGS = 40, CONSUMER_REGS = 232;
+
+struct alignas(1024) Slice {
+  uint8_t A_hi[BM * BK * 2], A_lo[BM * BK * 2], B_hi[BN * BK * 2], B_lo[BN * BK * 2];
+};
+struct Maps {
+  TensorMap A_hi, A_lo, B_hi, B_lo;
+};
+
+template <Major A_MAJOR, Major B_MAJOR>
+__global__ void __launch_bounds__(THREADS, 1)
+    gemm_v14w(GemmArgs<float> p, bool wide, const __grid_constant__ Maps maps,
+              const int* a_exponents, const int* b_exponents) {
+  using TileA = OperandTile<half, BM, A_MAJOR>;
+  using TileB = OperandTile<half, BN, B_MAJOR>;
+  // Where am I?
+  const auto [bm, bn] = grouped_tile<GROUP_M>(blockIdx.x, cdiv(p.M, BM), cdiv(p.N, BN));
+  const int tid = threadIdx.x, wg = tid / 128;
+
+  // The ring.
+  auto* ring = static_cast<Slice*>(dynamic_shared());
+  __shared__ uint64_t full[STAGES], empty[STAGES];
+  if (tid == 0) init_ring<STAGES>(full, empty, CONSUMERS);
+  __syncthreads();
+
+  Slot<STAGES> slot;
+  if (wg == CONSUMERS) {
+    // The producer.
+    setmaxnreg_dec<PRODUCER_REGS>();
+    if (tid / 32 % 4 != 0 || !elect_one()) return;
+    for (int k0 = 0; k0 < p.K; k0 += BK, slot.advance()) {
+      Slice& s = ring[slot.stage];
+      uint64_t* const there = &full[slot.stage];
+      mbarrier_wait(&empty[slot.stage], slot.phase ^ 1);
+      mbarrier_arrive_expect_tx(there, sizeof(Slice));
+      TileA::load(s.A_hi, maps.A_hi, bm * BM, k0, there);
+      TileA::load(s.A_lo, maps.A_lo, bm * BM, k0, there);
+      TileB::load(s.B_hi, maps.B_hi, bn * BN, k0, there);
+      TileB::load(s.B_lo, maps.B_lo, bn * BN, k0, there);
+    }
+    return;
+  }
+
+  // A consumer.
+  setmaxnreg_inc<CONSUMER_REGS>();
+  const int wm = wg * MMA_M;
+  float acc[BN / 2] = {};
+  for (int k0 = 0; k0 < p.K; k0 += BK, slot.advance()) {
+    const Slice& s = ring[slot.stage];
+    mbarrier_wait(&full[slot.stage], slot.phase);
+    // [region idea]
+    float sum[BN / 2], rest[BN / 2];  // of this slice, on tensor cores
+    const auto multiply = [&](float(&d)[BN / 2], const uint8_t* a, const uint8_t* b, bool first) {
+#pragma unroll
+      for (int k = 0; k < BK / MMA_K; ++k)
+        wgmma<half, BN, A_MAJOR, B_MAJOR>(d, TileA::descriptor(a, wm) + k * TileA::K_STEP,
+                                          TileB::descriptor(b) + k * TileB::K_STEP,
+                                          !(first && k == 0));
+    };
+    wgmma_fence();
+    multiply(rest, s.A_lo, s.B_hi, true);
+    multiply(rest, s.A_hi, s.B_lo, false);
+    multiply(sum, s.A_hi, s.B_hi, true);
+    wgmma_commit();
+    wgmma_wait<0>(sum);
+    hold_registers(rest);
+    if (tid % 128 == 0) mbarrier_arrive(&empty[slot.stage]);
+#pragma unroll
+    for (int i = 0; i < BN / 2; ++i) acc[i] += sum[i] + rest[i] / (1 << LO_SHIFT);  // in FP32
+    // [/region idea]
+  }
+
+  // Epilogue: takes the powers of two back.
+  const int row = bm * BM + wm + tid % 128 / 32 * 16 + tid % 32 / 4, col = bn * BN + tid % 4 * 2;
+#pragma unroll
+  for (int i = 0; i < BN / 2; ++i) {
+    const int m = row + i / 2 % 2 * 8, n = col + i / 4 * 8 + i % 2;
+    if (m < p.M && n < p.N) acc[i] = scalbnf(acc[i], -a_exponents[m] - b_exponents[n]);
+  }
+  store_accumulators(p, wide, bm * BM + wm, bn * BN, acc);
+}
+
+void launch(const GemmArgs<float>& p, Stream stream) {
+  const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
+  if (grid == 0) return;
+  const SplitOperand A(p.A, p.M, p.K, p.lda, p.op_a == Op::N, stream);
+  const SplitOperand B(p.B, p.N, p.K, p.ldb, p.op_b == Op::T, stream);
+  with_majors(p, [&](auto a, auto b) {
+    const auto map_a = [&](half* part) {
+      return OperandTile<half, BM, a()>::map(part, p.M, p.K, A.ld);
+    };
+    const auto map_b = [&](half* part) {
+      return OperandTile<half, BN, b()>::map(part, p.N, p.K, B.ld);
+    };
+    const Maps maps{map_a(A.hi()), map_a(A.lo()), map_b(B.hi()), map_b(B.lo())};
+    gemm::launch(gemm_v14w<a(), b()>, grid, dim3(THREADS), {.smem = STAGES * sizeof(Slice)}, stream,
+                 p, has_wide_rows(p), maps, A.exponents(), B.exponents());
+  });
+}
+
+const Registration rung({.prev = "v14",
+                         .idea = "FP32 from f16 tensor cores: two halves a number, TMA, wgmma",
+                         .needs = {.sm = 90, .exact_arch = true, .transposed = true},
+                         .product_error = 0x1p-20},
+                        {f32(launch)});
+
+}  // namespace
