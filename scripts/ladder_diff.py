@@ -15,6 +15,7 @@ import argparse
 import difflib
 import json
 import re
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -182,6 +183,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
     try:
         main()
     except BadInput as error:
