@@ -455,7 +455,7 @@ def draw_ring(root: Path, rung: Rung) -> Figure:
     )
     key_of(fig, ["load", "full", "multiply"], 1 - 0.85 / height)
     spans = ring(stages, slices, latency, issue, work)
-    ax = fig.add_axes((0.075, 0.5 / height, 0.915, 0.36 * (stages + 1) / height))
+    ax = fig.add_axes((0.1, 0.5 / height, 0.89, 0.36 * (stages + 1) / height))
     rows = [f"buffer {i}" for i in range(stages)] + ["tensor cores"]
     spans += [
         Span(stages, s.start, s.end, "multiply", s.slice) for s in spans if s.kind == "multiply"
