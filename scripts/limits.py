@@ -23,7 +23,7 @@ import compare_counters
 import ladder
 from layouts import constants
 from ladder import BadInput, Results, Rung
-from pictures import BLUE, GREY, ORANGE, PALE, bare, fill, heading, title_of
+from pictures import BLUE, GREY, ORANGE, PALE, RULE, bare, fill, heading, title_of
 
 GREEN, RED = "#1b9e77", "#b2182b"
 SECTOR, WAVEFRONT = 32, 128  # bytes
@@ -227,17 +227,22 @@ def blocks_an_sm(rung: Rung) -> int:
 
 
 def draw_waves(root: Path, rungs: list[Rung]) -> Optional[Figure]:
-    """TFLOPS in small steps of M, beside what whole tiles and whole waves would allow."""
+    """TFLOPS in small steps of M, beside what whole waves of tiles would allow."""
     if not (root / WAVES).exists():
         return None
     results = ladder.load_results(root / WAVES)
-    (name, dtype), points = next(iter(results.points.items()))
-    rung = ladder.find_rung(rungs, name)
-    sizes = constants(rung, dtype)
-    measured = sorted((shape, p) for shape, p in points.items() if not p.reason)
-    if not measured:
+    series = [
+        (ladder.find_rung(rungs, name), dtype, measured)
+        for (name, dtype), points in results.points.items()
+        if (measured := sorted((s[0], p) for s, p in points.items() if not p.reason))
+    ]
+    # Waves are predicted for the first rung that has one tile size for all shapes.
+    tiled = [s for s in series if {"BM", "BN"} <= set(constants(s[0], s[1]))]
+    if not tiled:
         return None
-    _, n, k = measured[0][0]
+    rung, dtype, measured = tiled[0]
+    sizes, ms = constants(rung, dtype), [m for m, _ in measured]
+    _, n, k = next(iter(results.points[rung.name, dtype]))
     slots = int(number(results, "sm_count")) * blocks_an_sm(rung)
     tiles_n = math.ceil(n / sizes["BN"])
 
@@ -245,9 +250,7 @@ def draw_waves(root: Path, rungs: list[Rung]) -> Optional[Figure]:
         tiles = math.ceil(m / sizes["BM"]) * tiles_n
         return m / sizes["BM"] * tiles_n / (math.ceil(tiles / slots) * slots)
 
-    ms = [shape[0] for shape, _ in measured]
-    speeds = [p.tflops for _, p in measured]
-    best = max(s / share(m) for m, s in zip(ms, speeds))
+    best = max(p.tflops / share(m) for m, p in measured)
     fig = plt.figure(figsize=(10, 5))
     ax = fig.add_axes((0.065, 0.1, 0.92, 0.72))
     heading(
@@ -255,22 +258,24 @@ def draw_waves(root: Path, rungs: list[Rung]) -> Optional[Figure]:
         f"Waves: TFLOPS against M, {dtype}, N = {n}, K = {k}",
         f"{results.conditions()}.",
         f"{rung.id} computes tiles of {sizes['BM']} x {sizes['BN']}, {slots} at a time. A last wave that "
-        "is not full takes as long as a full one: dotted, the share of the slots that work, times "
-        f"{best:.3g}.",
+        "is not full takes as long as a full one: dotted, the",
+        f"share of the slots that work, times {best:.3g} TFLOPS.",
     )
     fine = range(ms[0], ms[-1] + 1, 16)
-    ax.plot(fine, [best * share(m) for m in fine], ":", color=GREY, label="whole waves, predicted")
-    ax.plot(
-        ms, [p.baseline for _, p in measured], "-s", color="black", markersize=3.5, label="cuBLAS"
-    )
-    ax.plot(ms, speeds, "-o", color=ORANGE, markersize=4, label=title_of(rung))
+    ax.plot(fine, [best * share(m) for m in fine], ":", color=GREY, label=f"{rung.id}, predicted")
+    cublas = [p.baseline for _, p in measured]
+    ax.plot(ms, cublas, "-s", color="black", markersize=3.5, label="cuBLAS")
+    for (other, _, points), tone in zip(series, (ORANGE, BLUE, GREEN, RED)):
+        xs, ys = [m for m, _ in points], [p.tflops for _, p in points]
+        ax.plot(xs, ys, "-o", color=tone, markersize=4, label=title_of(other))
     wave = slots / tiles_n * sizes["BM"]
     for full in range(math.ceil(ms[0] / wave), int(ms[-1] / wave) + 1):
-        ax.axvline(full * wave, color=BLUE, linewidth=0.8)
-        ax.text(full * wave, 0.01, f" {full} waves", transform=ax.get_xaxis_transform(), fontsize=8)
+        ax.axvline(full * wave, color=RULE, linewidth=1)
+        label = f" {full} wave{'s' if full > 1 else ''}"
+        ax.text(full * wave, 0.96, label, transform=ax.get_xaxis_transform(), fontsize=8)
     ax.set_xlabel("M")
     ax.set_ylabel("TFLOPS")
-    ax.legend(loc="lower right", ncols=3)
+    ax.legend(loc="lower right", ncols=2)
     return fig
 
 
