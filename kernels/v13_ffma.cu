@@ -97,7 +97,7 @@ Choice choose(const GemmArgs<float>& p, int sms) {
                     " SMs; 128x256: " + rounded(us[0]) + " us, with stream-K " + rounded(us[1])};
 }
 
-const Registration rung({.prev = "v8",
+const Registration rung({.prev = "v12",
                          .idea = "tuned FFMA: stream-K, and a tile for every shape",
                          .needs = {.sm = 80}},
                         {f32(VARIANTS, choose)});

@@ -8,7 +8,7 @@ GEMM_BUILD_NAMESPACE_BEGIN
 
 // Starts the copy of a ROWS x COLS tile into rows of STRIDE elements, with zeros outside of the
 // matrix. Complete after cp_async_wait and a barrier. If not WIDE (is_wide), cp.async cannot be
-// used: plain loads and stores.
+// used: plain loads and stores. Taught in v12.
 template <bool WIDE, int THREADS, int ROWS, int COLS, int STRIDE, class T>
 GEMM_DEVICE void copy_tile_async(T (&s)[ROWS][STRIDE], const T* g, int64_t ld, int rows, int cols,
                                  int tid) {
