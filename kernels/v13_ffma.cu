@@ -40,6 +40,28 @@ void launch_tiles(const GemmArgs<float>& p, Stream stream) {
 }
 // [/region idea]
 
+using Row = Tiling<32, 128, 64, 8, 4, 3>;     // for edges of a few rows
+using Column = Tiling<128, 32, 64, 8, 4, 3>;  // and of a few columns
+constexpr int THIN = 32;
+// Rows or columns too few for another row or column of these tiles.
+template <int TILE>
+int thin_edge(int size) {
+  return TILE > THIN && size > TILE && size % TILE <= THIN ? size % TILE : 0;
+}
+
+template <class Tile, bool STREAM, bool WIDE>
+void launch_parts(GemmArgs<float> p, Stream stream) {
+  const int m = thin_edge<Tile::BM>(p.M), n = thin_edge<Tile::BN>(p.N);
+  GemmArgs<float> row = p, column = p;
+  row.M = m, row.A += (p.M - m) * p.lda, row.C += (p.M - m) * p.ldc;
+  p.M = column.M = p.M - m;
+  column.N = n, column.B += p.N - n, column.C += p.N - n;
+  p.N -= n;
+  launch_tiles<Tile, STREAM, WIDE>(p, stream);
+  if (m > 0) launch_tiles<Row, true, WIDE>(row, stream);
+  if (n > 0) launch_tiles<Column, true, WIDE>(column, stream);
+}
+
 template <class Tile, bool STREAM = false>
 void launch(const GemmArgs<float>& call, Stream stream) {
   const Repacked<float> A(call.A, call.M, call.K, call.lda, stream, /*whole_groups=*/true);
@@ -47,7 +69,7 @@ void launch(const GemmArgs<float>& call, Stream stream) {
   GemmArgs<float> p = call;
   p.A = A.data, p.lda = A.ld, p.B = B.data, p.ldb = B.ld;
   const bool wide = reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % 4 == 0 && p.N % 4 == 0;
-  (wide ? launch_tiles<Tile, STREAM, true> : launch_tiles<Tile, STREAM, false>)(p, stream);
+  (wide ? launch_parts<Tile, STREAM, true> : launch_parts<Tile, STREAM, false>)(p, stream);
 }
 
 using Large = Tiling<128, 256, 16, 8, 16, 4>;        // of 53 TFLOPS where whole waves fill the card
@@ -55,7 +77,7 @@ using Middle = Tiling<128, 128, 16, 8, 8, 3, 1, 2>;  // of 51
 using Small = Tiling<64, 64, 32, 8, 8, 4, 4, 2>;     // of 42: four groups of warps share a slice
 using SmallStream = Tiling<64, 64, 32, 8, 8, 4, 4, 1>;  // one block an SM: two would spill
 
-// The first four are chosen by `choose`, all by --tune.
+// `choose` knows the first five, --tune measures all.
 const Variant<float> VARIANTS[] = {
     {"128x256x16 8x16", launch<Large>},
     {"128x256x16 8x16 stream-K", launch<Large, true>},
@@ -78,7 +100,8 @@ const Variant<float> VARIANTS[] = {
 // and 25 us for its parts. Other cards differ in all of them, but less in the order.
 template <class Tile>
 double estimate(const GemmArgs<float>& p, int sms, double tflops, bool stream) {
-  const double tiles = double(cdiv(p.M, Tile::BM)) * cdiv(p.N, Tile::BN);
+  const double tiles = double(cdiv(p.M - thin_edge<Tile::BM>(p.M), Tile::BM)) *
+                       cdiv(p.N - thin_edge<Tile::BN>(p.N), Tile::BN);
   const double tile_us = 2e-6 * Tile::BM * Tile::BN * p.K / (tflops / sms);  // alone on an SM
   if (stream) return tiles / sms * tile_us + 25;
   const double rounds = double(int64_t((tiles + sms - 1) / sms));  // tiles of the busiest SM
