@@ -68,7 +68,7 @@ void launch(const GemmArgs<float>& call, Stream stream) {
   const Repacked<float> B(call.B, call.K, call.N, call.ldb, stream, /*whole_groups=*/true);
   GemmArgs<float> p = call;
   p.A = A.data, p.lda = A.ld, p.B = B.data, p.ldb = B.ld;
-  if (p.K == 0) p.A = p.B = nullptr;  // no copy was needed, and copies of nothing want aligned rows
+  if (p.K == 0) p.A = p.B = nullptr, p.lda = p.ldb = 0;  // copies of nothing want aligned rows too
   const bool wide = reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % 4 == 0 && p.N % 4 == 0;
   (wide ? launch_parts<Tile, STREAM, true> : launch_parts<Tile, STREAM, false>)(p, stream);
 }
