@@ -35,8 +35,9 @@ void launch_tiles(const GemmArgs<float>& p, Stream stream) {
   const int streamed = STREAM && p.K > 0 ? int(tiles % (sm_count() * Tile::BLOCKS)) : 0;
   gemm::launch(gemm_v13<FfmaLoop<Tile, WIDE, 1, 9>>, tiles - streamed, dim3(Tile::THREADS),
                {.smem = SMEM}, stream, p);
-  if (streamed > 0)
-    launch_stream_k<FfmaLoop<Tile, WIDE, 0, 8>>(p, int(tiles - streamed), streamed, SMEM, stream);
+  if constexpr (STREAM)
+    if (streamed > 0)
+      launch_stream_k<FfmaLoop<Tile, WIDE, 0, 8>>(p, int(tiles - streamed), streamed, SMEM, stream);
 }
 // [/region idea]
 
@@ -85,7 +86,7 @@ const Variant<float> VARIANTS[] = {
     {"128x128x16 8x8", launch<Middle>},
     {"64x64x32 8x8 groups 4", launch<Small>},
     {"64x64x32 8x8 groups 4 stream-K", launch<SmallStream, true>},
-    {"128x128x32 16x8", launch<Tiling<128, 128, 32, 16, 8, 3>>},
+    {"128x128x32 8x8", launch<Tiling<128, 128, 32, 8, 8, 3>>},
     {"64x128x32 8x8", launch<Tiling<64, 128, 32, 8, 8, 3, 1, 2>>},
     {"128x64x32 8x8", launch<Tiling<128, 64, 32, 8, 8, 3, 1, 2>>},
     {"64x64x64 8x4", launch<Tiling<64, 64, 64, 8, 4, 3, 1, 2>>},
