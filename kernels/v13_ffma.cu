@@ -1,14 +1,13 @@
 // v13 tuned FFMA: a tile for every shape, and no idle SM in the last wave.
 //
 // before: v12 computes a tile a block: 4096 x 4096 makes 512 tiles, 3.9 waves on 132 SMs that take
-//         the time of 4; 2304 x 2304 makes 1.2 waves that take the time of 2, and 1024 fills a
-//         quarter of one
+//         the time of 4; 2304 x 2304 makes 1.2 waves that take the time of 2, and 512 fills 16 SMs
 // idea:   stream-K: the tiles that fill no wave are cut along K into one run of slices for every
-//         SM; a second kernel adds up the parts. Small problems take small tiles, whose slices are
-//         shared out among groups of warps
+//         SM; a second kernel adds up the parts. Small problems take small tiles, whose K is shared
+//         out among groups of warps and the two blocks of a cluster
 // watch:  the parts go through L2: 17 to 34 MB, 25 us, too much for small matrices; --tune measures
 //         every variant on the card, --explain says which runs and why
-// needs:  sm_80; operands whose rows are not whole aligned 16-byte groups are repacked first
+// needs:  sm_80, clusters sm_90; rows that are not whole aligned 16-byte groups are repacked first
 #include "device/ffma_loop.cuh"
 #include "device/repack.cuh"
 #include "rung.h"
@@ -16,28 +15,45 @@
 namespace {
 using namespace gemm;
 
-template <class Loop>
+// CLUSTER blocks compute a tile, each a run of its K slices, and a share of the stores.
+template <class Loop, int CLUSTER>
 __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
     gemm_v13(GemmArgs<float> p) {
-  const int tiles_n = cdiv(p.N, Loop::Tile::BN);
-  const int bm = blockIdx.x / tiles_n, bn = blockIdx.x % tiles_n;
-  typename Loop::Sums acc = {};
-  Loop::sum(p, bm, bn, 0, p.K, acc);
-  if (int(threadIdx.x) < Loop::Tile::GROUP) Loop::store(p, bm, bn, acc);
+  using Tile = typename Loop::Tile;
+  const int rank = CLUSTER > 1 ? int(cluster_rank()) : 0;
+  const TileIndex at = Loop::place(p, blockIdx.x / CLUSTER);
+  const int run = cdiv(cdiv(p.K, Tile::BK), CLUSTER) * Tile::BK, begin = rank * run;
+  Loop::sum(p, at.m, at.n, begin, p.K - begin > run ? begin + run : p.K);
+  sync_cluster<CLUSTER>();
+  Vec<float>* const sums = static_cast<Vec<float>*>(dynamic_shared());
+  const int group = threadIdx.x / Tile::GROUP, t = threadIdx.x % Tile::GROUP;
+#pragma unroll 2
+  for (int q = rank * Tile::GROUPS + group; q < Tile::SUMS / 2; q += CLUSTER * Tile::GROUPS) {
+    SumBlock block;
+#pragma unroll
+    for (int r = 0; r < CLUSTER; ++r) {  // in order of K
+      const Vec<float>* const from = CLUSTER > 1 ? map_shared(sums, r) : sums;
+#pragma unroll
+      for (int g = 0; g < Tile::GROUPS; ++g)
+        block.add(from + 2 * q * Tile::THREADS + g * Tile::GROUP + t, Tile::THREADS);
+    }
+    Loop::store(p, at.m, at.n, t, q, block);
+  }
+  if constexpr (CLUSTER > 1) sync_cluster<CLUSTER>();  // nobody reads a block that ended
 }
 
 // [region idea]
-// Whole waves of tiles a block each; if STREAM, what is left over as runs of K slices.
-template <class Tile, bool STREAM, bool WIDE>
+// CLUSTER blocks a tile; if STREAM, what fills no wave of the card as runs of K slices.
+template <class Tile, bool STREAM, int CLUSTER, bool WIDE>
 void launch_tiles(const GemmArgs<float>& p, Stream stream) {
-  constexpr size_t SMEM = Tile::STAGES * Tile::STAGE * sizeof(float);
   const int64_t tiles = int64_t{cdiv(p.M, Tile::BM)} * cdiv(p.N, Tile::BN);
   const int streamed = STREAM && p.K > 0 ? int(tiles % (sm_count() * Tile::BLOCKS)) : 0;
-  gemm::launch(gemm_v13<FfmaLoop<Tile, WIDE, 1, 9>>, tiles - streamed, dim3(Tile::THREADS),
-               {.smem = SMEM}, stream, p);
+  gemm::launch(gemm_v13<FfmaLoop<Tile, WIDE, Tile::COPY, Tile::COMMIT>, CLUSTER>,
+               (tiles - streamed) * CLUSTER, dim3(Tile::THREADS),
+               {.smem = Tile::SMEM, .cluster = CLUSTER}, stream, p);
   if constexpr (STREAM)
     if (streamed > 0)
-      launch_stream_k<FfmaLoop<Tile, WIDE, 0, 8>>(p, int(tiles - streamed), streamed, SMEM, stream);
+      launch_stream_k<FfmaLoop<Tile, WIDE, 1, 9>>(p, int(tiles - streamed), streamed, stream);
 }
 // [/region idea]
 
@@ -47,10 +63,10 @@ constexpr int THIN = 32;
 // Rows or columns too few for another row or column of these tiles.
 template <int TILE>
 int thin_edge(int size) {
-  return TILE > THIN && size > TILE && size % TILE <= THIN ? size % TILE : 0;
+  return TILE >= 4 * THIN && size > TILE && size % TILE <= THIN ? size % TILE : 0;
 }
 
-template <class Tile, bool STREAM, bool WIDE>
+template <class Tile, bool STREAM, int CLUSTER, bool WIDE>
 void launch_parts(GemmArgs<float> p, Stream stream) {
   const int m = thin_edge<Tile::BM>(p.M), n = thin_edge<Tile::BN>(p.N);
   GemmArgs<float> row = p, column = p;
@@ -58,12 +74,12 @@ void launch_parts(GemmArgs<float> p, Stream stream) {
   p.M = column.M = p.M - m;
   column.N = n, column.B += p.N - n, column.C += p.N - n;
   p.N -= n;
-  launch_tiles<Tile, STREAM, WIDE>(p, stream);
-  if (m > 0) launch_tiles<Row, true, WIDE>(row, stream);
-  if (n > 0) launch_tiles<Column, true, WIDE>(column, stream);
+  launch_tiles<Tile, STREAM, CLUSTER, WIDE>(p, stream);
+  if (m > 0) launch_tiles<Row, true, 1, WIDE>(row, stream);
+  if (n > 0) launch_tiles<Column, true, 1, WIDE>(column, stream);
 }
 
-template <class Tile, bool STREAM = false>
+template <class Tile, bool STREAM = false, int CLUSTER = 1>
 void launch(const GemmArgs<float>& call, Stream stream) {
   const Repacked<float> A(call.A, call.M, call.K, call.lda, stream, /*whole_groups=*/true);
   const Repacked<float> B(call.B, call.K, call.N, call.ldb, stream, /*whole_groups=*/true);
@@ -71,52 +87,56 @@ void launch(const GemmArgs<float>& call, Stream stream) {
   p.A = A.data, p.lda = A.ld, p.B = B.data, p.ldb = B.ld;
   if (p.K == 0) p.A = p.B = nullptr, p.lda = p.ldb = 0;  // copies of nothing want aligned rows too
   const bool wide = reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % 4 == 0 && p.N % 4 == 0;
-  (wide ? launch_parts<Tile, STREAM, true> : launch_parts<Tile, STREAM, false>)(p, stream);
+  (wide ? launch_parts<Tile, STREAM, CLUSTER, true>
+        : launch_parts<Tile, STREAM, CLUSTER, false>)(p, stream);
 }
 
-using Large = Tiling<128, 256, 16, 8, 16, 4>;        // of 53 TFLOPS where whole waves fill the card
-using Middle = Tiling<128, 128, 16, 8, 8, 3, 1, 2>;  // of 51
-using Small = Tiling<64, 64, 32, 8, 8, 4, 4, 2>;     // of 42: four groups of warps share a slice
-using SmallStream = Tiling<64, 64, 32, 8, 8, 4, 4, 1>;  // one block an SM: two would spill
+template <class Tile, int CLUSTER = 1>
+bool fits(const GemmArgs<float>&) {
+  return Tile::SMEM <= shared_memory_limit() && (CLUSTER == 1 || has_clusters());
+}
 
-// `choose` knows the first five, --tune measures all.
+using Large = Tiling<128, 256, 16, 8, 16, 4, 1, 1, 0, 12>;  // of 54 TFLOPS in whole waves
+using Middle = Tiling<128, 128, 16, 8, 8, 3, 1, 2, 2, 12>;  // of 52
+using Small = Tiling<64, 64, 32, 8, 8, 4, 4, 2>;            // four groups of warps share a slice
+using Wide = Tiling<64, 128, 32, 8, 8, 4, 4, 1, 0>;
+using Pair64 = Tiling<64, 64, 32, 8, 8, 4, 4, 1, 0>;  // two blocks share a tile: half of K each
+using Pair96 = Tiling<96, 96, 32, 8, 12, 4, 4, 1, 2, 10, 4>;
+
+// `choose` knows the first seven, --tune measures all.
 const Variant<float> VARIANTS[] = {
-    {"128x256x16 8x16", launch<Large>},
-    {"128x256x16 8x16 stream-K", launch<Large, true>},
+    {"128x256x16 8x16", launch<Large>, fits<Large>},
+    {"128x256x16 8x16 stream-K", launch<Large, true>, fits<Large>},
     {"128x128x16 8x8", launch<Middle>},
     {"64x64x32 8x8 groups 4", launch<Small>},
-    {"64x64x32 8x8 groups 4 stream-K", launch<SmallStream, true>},
-    {"128x128x32 8x8", launch<Tiling<128, 128, 32, 8, 8, 3>>},
-    {"64x128x32 8x8", launch<Tiling<64, 128, 32, 8, 8, 3, 1, 2>>},
-    {"128x64x32 8x8", launch<Tiling<128, 64, 32, 8, 8, 3, 1, 2>>},
-    {"64x64x64 8x4", launch<Tiling<64, 64, 64, 8, 4, 3, 1, 2>>},
-    {"32x128x64 8x4", launch<Tiling<32, 128, 64, 8, 4, 3>>},
-    {"128x32x64 8x4", launch<Tiling<128, 32, 64, 8, 4, 3>>},
-    {"64x32x64 8x4", launch<Tiling<64, 32, 64, 8, 4, 3, 1, 2>>},
-    {"32x64x64 8x4", launch<Tiling<32, 64, 64, 8, 4, 3, 1, 2>>},
-    {"128x128x8 8x8", launch<Tiling<128, 128, 8, 8, 8, 4, 1, 2>>},
+    {"64x128x32 8x8 groups 4", launch<Wide>, fits<Wide>},
+    {"64x64x32 8x8 groups 4 cluster 2", launch<Pair64, false, 2>, fits<Pair64, 2>},
+    {"96x96x32 8x12 groups 4 cluster 2", launch<Pair96, false, 2>, fits<Pair96, 2>},
+    {"32x128x64 8x4", launch<Row>, fits<Row>},
+    {"128x32x64 8x4", launch<Column>, fits<Column>},
     {"32x32x32 8x4", launch<Tiling<32, 32, 32, 8, 4, 4>>},
 };
 
-// Microseconds on an H200, from the rate of a full card and the waves; stream-K has no last wave,
-// and 28 us for its parts. Other cards differ in all of them, but less in the order.
-template <class Tile>
-double estimate(const GemmArgs<float>& p, int sms, double tflops, bool stream) {
-  const double tiles = double(cdiv(p.M - thin_edge<Tile::BM>(p.M), Tile::BM)) *
-                       cdiv(p.N - thin_edge<Tile::BN>(p.N), Tile::BN);
+// Microseconds on an H200, from the rate of a full card and the rounds of the busiest SM. Stream-K
+// has no last round, but 28 us for its parts. Other cards differ in all of them, not in the order.
+template <class Tile, int CLUSTER = 1>
+double estimate(const GemmArgs<float>& p, int sms, double tflops, bool stream = false) {
+  const int m = thin_edge<Tile::BM>(p.M), n = thin_edge<Tile::BN>(p.N);
+  const double tiles = double(cdiv(p.M - m, Tile::BM)) * cdiv(p.N - n, Tile::BN);
+  const double fixed = (stream ? 28 : CLUSTER > 1 ? 7 : 5) + 30 * ((m > 0) + (n > 0));
   const double tile_us = 2e-6 * Tile::BM * Tile::BN * p.K / (tflops / sms);  // alone on an SM
-  if (stream) return tiles / sms * tile_us + 28;
-  const double rounds = double(int64_t((tiles + sms - 1) / sms));  // tiles of the busiest SM
-  return rounds * tile_us + 5;
+  if (stream) return tiles / sms * tile_us + fixed;
+  return double(int64_t((tiles * CLUSTER + sms - 1) / sms)) / CLUSTER * tile_us + fixed;
 }
 
 Choice choose(const GemmArgs<float>& p, int sms) {
-  const double us[] = {estimate<Large>(p, sms, 53, false), estimate<Large>(p, sms, 53, true),
-                       estimate<Middle>(p, sms, 51, false), estimate<Small>(p, sms, 42, false),
-                       estimate<SmallStream>(p, sms, 40, true)};
-  int best = 0;
-  for (int i = 1; i < 5; ++i)
-    if (us[i] < us[best]) best = i;
+  const double us[] = {estimate<Large>(p, sms, 54.5),    estimate<Large>(p, sms, 54, true),
+                       estimate<Middle>(p, sms, 52),     estimate<Small>(p, sms, 48.5),
+                       estimate<Wide>(p, sms, 49),       estimate<Pair64, 2>(p, sms, 41),
+                       estimate<Pair96, 2>(p, sms, 43.5)};
+  int best = 3;  // fits everywhere
+  for (int i = 0; i < 7; ++i)
+    if (us[i] < us[best] && (VARIANTS[i].fits == nullptr || VARIANTS[i].fits(p))) best = i;
   const auto rounded = [](double x) { return std::to_string(int64_t(x + 0.5)); };
   return {best, "estimated " + rounded(us[best]) + " us on " + std::to_string(sms) +
                     " SMs; 128x256: " + rounded(us[0]) + " us, with stream-K " + rounded(us[1])};

@@ -51,6 +51,28 @@ inline int sm_count() {
 #endif
 }
 
+// Whether that GPU has clusters, and the shared memory that a block may have there, bytes.
+inline bool has_clusters() {
+#if GEMM_ON_GPU
+  int device = 0, major = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  return major >= 9;
+#else
+  return true;
+#endif
+}
+inline size_t shared_memory_limit() {
+#if GEMM_ON_GPU
+  int device = 0, bytes = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  return size_t(bytes);
+#else
+  return 227 * 1024;
+#endif
+}
+
 struct LaunchOptions {
   size_t smem = 0;  // dynamic shared memory, bytes
   int cluster = 1;  // blocks a cluster, along x

@@ -10,13 +10,22 @@ GEMM_BUILD_NAMESPACE_BEGIN
 
 // A block tile of BM x BN x BK, TM x TN elements a thread, STAGES slices of K in shared memory.
 // GROUPS of warps share out the K steps of a slice; BLOCKS run on an SM at once.
-template <int BM_, int BN_, int BK_, int TM_, int TN_, int STAGES_, int GROUPS = 1, int BLOCKS_ = 1>
+// COPY and COMMIT say, in sixteenths of a slice, before which K step the next slice is asked for
+// and stored. ptxas mixes both into the multiply-adds. Where they stand decides whether it keeps
+// their order, and whether one of the six scoreboards serves a global load and a shared one alike,
+// so that the next fragment waits for both: 44 to 53 TFLOPS for the same instructions.
+template <int BM_, int BN_, int BK_, int TM_, int TN_, int STAGES_, int GROUPS_ = 1,
+          int BLOCKS_ = 1, int COPY_ = 2, int COMMIT_ = 10, int LM_ = (TM_ < TN_) ? 8 : 4>
 struct Tiling {
   static constexpr int BM = BM_, BN = BN_, BK = BK_, TM = TM_, TN = TN_, STAGES = STAGES_;
-  static constexpr int GROUP = (BM / TM) * (BN / TN), THREADS = GROUP * GROUPS, BLOCKS = BLOCKS_;
-  static constexpr int LM = TM < TN ? 8 : 4, LN = 32 / LM;  // lanes of a warp along m, and along n
-  static constexpr int SUMS = TM * TN / 4;                  // vectors of sums a thread
+  static constexpr int GROUPS = GROUPS_, GROUP = (BM / TM) * (BN / TN), THREADS = GROUP * GROUPS;
+  static constexpr int BLOCKS = BLOCKS_, COPY = COPY_, COMMIT = COMMIT_;
+  static constexpr int LM = LM_, LN = 32 / LM;  // lanes of a warp along m, and along n
+  static constexpr int SUMS = TM * TN / 4;      // vectors of sums a thread
   static constexpr int SA = BM + 4, STAGE = BK * (SA + BN), KS = BK / GROUPS;  // floats; K steps
+  static constexpr size_t RING = sizeof(float) * STAGES * STAGE, ALL_SUMS = 16 * SUMS * THREADS;
+  static constexpr size_t SMEM =
+      RING > ALL_SUMS ? RING : ALL_SUMS;  // bytes: the slices, later the sums
 };
 
 // This thread's first row and column in the block tile. Bit 0 of the lane belongs to n and bit 1 to
@@ -30,15 +39,11 @@ GEMM_DEVICE int2 thread_origin(int tid) {
   return {warp / (Tile::BN / WN) * WM + m * 4, warp % (Tile::BN / WN) * WN + n * 4};
 }
 
-// acc += the products of k_begin <= k < k_end for block tile (bm, bn), shared out among the groups
-// of warps; k_begin is a multiple of BK. Rows of A and B are whole aligned 16-byte groups.
-// COPY and COMMIT say, in sixteenths of a slice, before which K step the next slice is asked for
-// and stored. ptxas mixes both into the multiply-adds. Where they stand decides whether it keeps
-// their order, and whether one of the six scoreboards serves a global load and a shared one alike,
-// so that the next fragment waits for both: 44 to 53 TFLOPS for the same instructions.
+// The products of k_begin <= k < k_end for block tile (bm, bn), shared out among the groups of
+// warps, as sums in shared memory: see put_sums. k_begin is a multiple of BK. Rows of A and B are
+// whole aligned 16-byte groups.
 template <class Tile, int COPY, int COMMIT>
-GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin, int k_end,
-                          float (&acc)[Tile::TM][Tile::TN]) {
+GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin, int k_end) {
   constexpr int SA = Tile::SA, KS = Tile::KS, A_STAGE = Tile::BK * SA;
   constexpr int LAST = (Tile::STAGES - 1) * Tile::STAGE;
   const int tid = threadIdx.x;
@@ -89,6 +94,7 @@ GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin,
   const int offset_a = origin.x + steps * SA, offset_b = A_STAGE + origin.y + steps * Tile::BN;
   float* write = s + LAST;
   const float* read = s;
+  float acc[Tile::TM][Tile::TN] = {};
   float a[2][Tile::TM], b[2][Tile::TN];  // this K step's fragments and the next one's
   cp_async_wait<Tile::STAGES - 2>();
   __syncthreads();
@@ -115,42 +121,45 @@ GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin,
 #pragma unroll
         for (int x = 0; x < Tile::TM; ++x) {
           const int y = j % 2 ? Tile::TM - 1 - x : x;  // down and up again: b or a is reused
-          const int i = y < Tile::TM / 2 ? 2 * y : 2 * y - Tile::TM + 1;  // even rows first
+          const int i = y < Tile::TM / 2 ? 2 * y : 2 * (Tile::TM - 1 - y) + 1;  // 0 2 4 6 7 5 3 1
           acc[i][j] += a[k % 2][i] * b[k % 2][j];
         }
     }
   }
   cp_async_wait<0>();  // of copies past the end, before shared memory is used anew
   __syncthreads();
+  put_sums<Tile::THREADS>(reinterpret_cast<Vec<float>*>(s) + tid, acc);
+}
+
+// What all threads of a cluster of that many blocks did before comes before what they do after.
+template <int BLOCKS>
+GEMM_DEVICE void sync_cluster() {
+  if constexpr (BLOCKS > 1)
+    cluster_arrive(), cluster_wait();
+  else
+    __syncthreads();
 }
 
 // What stream_k.cuh wants of a rung.
 template <class Tile_, bool WIDE, int COPY, int COMMIT>
 struct FfmaLoop {
   using Tile = Tile_;
-  using Sums = float[Tile::TM][Tile::TN];
-  // The groups' sums are added in order to those of group 0.
-  static GEMM_DEVICE void sum(const GemmArgs<float>& p, int bm, int bn, int k_begin, int k_end,
-                              Sums& acc) {
-    multiply<Tile, COPY, COMMIT>(p, bm, bn, k_begin, k_end, acc);
-    const int group = int(threadIdx.x) / Tile::GROUP;
-    Vec<float>* const s = static_cast<Vec<float>*>(dynamic_shared()) + threadIdx.x % Tile::GROUP;
-#pragma unroll 1
-    for (int from = Tile::THREADS / Tile::GROUP - 1; from > 0; --from) {
-      if (group == from) put_sums<Tile::GROUP>(s, acc);
-      __syncthreads();
-      if (group == from - 1) add_sums<Tile::GROUP>(s, acc);
-      __syncthreads();
-    }
+  // Eight rows of tiles share what they read through L2.
+  static GEMM_DEVICE TileIndex place(const GemmArgs<float>& p, int n) {
+    return grouped_tile<8>(n, cdiv(p.M, Tile::BM), cdiv(p.N, Tile::BN));
   }
-  static GEMM_DEVICE void store(const GemmArgs<float>& p, int bm, int bn, const Sums& acc) {
-    const int2 at = thread_origin<Tile>(threadIdx.x);
+  static GEMM_DEVICE void sum(const GemmArgs<float>& p, int bm, int bn, int k_begin, int k_end) {
+    multiply<Tile, COPY, COMMIT>(p, bm, bn, k_begin, k_end);
+  }
+  // Block q of thread t of a group: rows i and i + 1, columns j to j + 3 of the thread's elements.
+  static GEMM_DEVICE void store(const GemmArgs<float>& p, int bm, int bn, int t, int q,
+                                const SumBlock& sums) {
+    const int2 at = thread_origin<Tile>(t);
+    const int i = q * 4 / Tile::TN * 2, j = q * 4 % Tile::TN;
+    const int n = bn * Tile::BN + at.y + tile_row<4, Tile::LN>(0, j);
 #pragma unroll
-    for (int i = 0; i < Tile::TM; ++i)
-#pragma unroll
-      for (int j = 0; j < Tile::TN; j += 4)
-        store_group<WIDE>(p, bm * Tile::BM + at.x + tile_row<4, Tile::LM>(0, i),
-                          bn * Tile::BN + at.y + tile_row<4, Tile::LN>(0, j), &acc[i][j]);
+    for (int r = 0; r < 2; ++r)
+      store_group<WIDE>(p, bm * Tile::BM + at.x + tile_row<4, Tile::LM>(0, i + r), n, sums.row[r]);
   }
 };
 

@@ -2,38 +2,52 @@
 // al., "Stream-K: Work-centric parallel decomposition for GEMM", 2023.)
 //
 // A rung's Loop gives it
-//   Loop::Tile   BM, BN, BK, TM, TN (floats), THREADS, of which the first GROUP end with the sums,
-//                BLOCKS an SM
-//   Loop::sum    acc = the products of block tile (bm, bn) for k_begin <= k < k_end
-//   Loop::store  acc to C
+//   Loop::Tile   BM, BN, BK (floats), SUMS (vectors a thread), THREADS = GROUPS * GROUP, BLOCKS an
+//                SM, SMEM (bytes)
+//   Loop::place  which block tile of C is the n-th
+//   Loop::sum    the products of block tile (bm, bn) for k_begin <= k < k_end: every thread's sums
+//                in dynamic_shared(), by put_sums<THREADS>. Threads t, t + GROUP, ... have parts of
+//                the same elements
+//   Loop::store  block q of thread t's sums to C
 #pragma once
 
+#include "device/ptx.cuh"
+#include "device/scheduler.cuh"
 #include "device/vec.cuh"
 #include "device/workspace.h"
 #include "rung.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// A thread's sums in memory, vector by vector, STRIDE vectors apart.
+// A thread's sums in memory, vector by vector, STRIDE vectors apart. A vector is 2 x 2 sums, column
+// by column, of either the odd row first. It wants four registers in a row, from a multiple of four
+// on, as do the rows of A; so the sums of even rows are kept in odd registers, the elements of even
+// rows in even ones, and a multiply-add finds its operands in both register banks.
 template <int STRIDE, int TM, int TN>
 GEMM_DEVICE void put_sums(Vec<float>* to, const float (&acc)[TM][TN]) {
 #pragma unroll
   for (int v = 0; v < TM * TN / 4; ++v) {
+    const int i = v * 2 / TN * 2, j = v * 2 % TN;
     Vec<float> sums = {};
 #pragma unroll
-    for (int e = 0; e < 4; ++e) sums.set(e, acc[v * 4 / TN][v * 4 % TN + e]);
+    for (int e = 0; e < 4; ++e) sums.set(e, acc[i + 1 - e % 2][j + e / 2]);
     to[v * STRIDE] = sums;
   }
 }
-template <int STRIDE, int TM, int TN>
-GEMM_DEVICE void add_sums(const Vec<float>* from, float (&acc)[TM][TN]) {
+
+// Two such vectors side by side: 2 rows of 4.
+struct SumBlock {
+  float row[2][4] = {};
+  // Adds the vectors at `from` and `stride` vectors on.
+  GEMM_DEVICE void add(const Vec<float>* from, int stride) {
+    const Vec<float> left = from[0], right = from[stride];
 #pragma unroll
-  for (int v = 0; v < TM * TN / 4; ++v) {
-    const Vec<float> sums = from[v * STRIDE];
-#pragma unroll
-    for (int e = 0; e < 4; ++e) acc[v * 4 / TN][v * 4 % TN + e] += sums[e];
+    for (int e = 0; e < 4; ++e) {
+      row[1 - e % 2][e / 2] += left[e];
+      row[1 - e % 2][2 + e / 2] += right[e];
+    }
   }
-}
+};
 
 // The K slices of `tiles` tiles from `first` on, one tile after the other, in equal runs for
 // `blocks` blocks. There are no more tiles than blocks, so that a run lies in one tile or two.
@@ -48,7 +62,6 @@ __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
     stream_k_sums(GemmArgs<float> p, StreamK work, Vec<float>* parts) {
   using Tile = typename Loop::Tile;
   constexpr int PART = Tile::BM * Tile::BN / 4;  // vectors
-  const int tiles_n = cdiv(p.N, Tile::BN);
   const int64_t end = work.begin(blockIdx.x + 1);
   Vec<float>* part = parts + int64_t{blockIdx.x} * 2 * PART;
 #pragma unroll 1
@@ -56,43 +69,61 @@ __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
     const int tile = work.first + int(at / work.slices), slice = int(at % work.slices);
     const int64_t rest = end - at;
     const int to = rest < work.slices - slice ? slice + int(rest) : work.slices;
-    float acc[Tile::TM][Tile::TN] = {};
-    Loop::sum(p, tile / tiles_n, tile % tiles_n, slice * Tile::BK,
-              to < work.slices ? to * Tile::BK : p.K, acc);
-    if (int(threadIdx.x) < Tile::GROUP) put_sums<Tile::GROUP>(part + threadIdx.x, acc);
+    const TileIndex where = Loop::place(p, tile);
+    Loop::sum(p, where.m, where.n, slice * Tile::BK, to < work.slices ? to * Tile::BK : p.K);
+    __syncthreads();
+    const auto* const sums = static_cast<const Vec<float>*>(dynamic_shared());
+    for (int at_v = threadIdx.x; at_v < PART; at_v += Tile::THREADS) {
+      const int v = at_v / Tile::GROUP, t = at_v % Tile::GROUP;
+      Vec<float> total = {};
+#pragma unroll
+      for (int g = 0; g < Tile::GROUPS; ++g) {
+        const Vec<float> x = sums[v * Tile::THREADS + g * Tile::GROUP + t];
+#pragma unroll
+        for (int e = 0; e < 4; ++e) total.set(e, total[e] + x[e]);
+      }
+      part[at_v] = total;
+    }
+    __syncthreads();
     at += to - slice;
   }
 }
 
-// Adds up the parts of a tile, in order of K.
+// Adds up the parts of a tile, in order of K; STORERS blocks a tile.
+constexpr int STORERS = 4;
 template <class Loop>
 __global__ void __launch_bounds__(Loop::Tile::GROUP)
     stream_k_store(GemmArgs<float> p, StreamK work, const Vec<float>* parts) {
   using Tile = typename Loop::Tile;
   constexpr int PART = Tile::BM * Tile::BN / 4;
-  const int tiles_n = cdiv(p.N, Tile::BN), tile = work.first + blockIdx.x;
-  const int64_t begin = int64_t{blockIdx.x} * work.slices, end = begin + work.slices;
-  int q = int(begin * work.blocks / (int64_t{work.tiles} * work.slices));
-  while (work.begin(q + 1) <= begin) ++q;  // to the first block with a part of this tile
-  float acc[Tile::TM][Tile::TN] = {};
+  const int nth = blockIdx.x / STORERS;
+  const TileIndex where = Loop::place(p, work.first + nth);
+  const int64_t begin = int64_t{nth} * work.slices, end = begin + work.slices;
+  int first = int(begin * work.blocks / (int64_t{work.tiles} * work.slices));
+  while (work.begin(first + 1) <= begin) ++first;  // to the first block with a part of this tile
+#pragma unroll 2
+  for (int b = blockIdx.x % STORERS; b < Tile::SUMS / 2; b += STORERS) {
+    SumBlock sums;
 #pragma unroll 1
-  for (; q < work.blocks && work.begin(q) < end; ++q) {
-    if (work.begin(q) == work.begin(q + 1)) continue;  // it had nothing to do
-    const int second = work.begin(q) < begin;          // its run began in the tile before
-    add_sums<Tile::GROUP>(parts + (int64_t{q} * 2 + second) * PART + threadIdx.x, acc);
+    for (int q = first; q < work.blocks && work.begin(q) < end; ++q) {
+      if (work.begin(q) == work.begin(q + 1)) continue;  // it had nothing to do
+      const int second = work.begin(q) < begin;          // its run began in the tile before
+      sums.add(parts + (int64_t{q} * 2 + second) * PART + b * 2 * Tile::GROUP + threadIdx.x,
+               Tile::GROUP);
+    }
+    Loop::store(p, where.m, where.n, threadIdx.x, b, sums);
   }
-  Loop::store(p, tile / tiles_n, tile % tiles_n, acc);
 }
 
 // Computes the last `tiles` tiles of C, from `first` on, by as many blocks as run at once.
 template <class Loop>
-void launch_stream_k(const GemmArgs<float>& p, int first, int tiles, size_t smem, Stream stream) {
+void launch_stream_k(const GemmArgs<float>& p, int first, int tiles, Stream stream) {
   using Tile = typename Loop::Tile;
   const StreamK work{first, tiles, cdiv(p.K, Tile::BK), sm_count() * Tile::BLOCKS};
   const Workspace parts(size_t(work.blocks) * 2 * Tile::BM * Tile::BN * sizeof(float), stream);
-  launch(stream_k_sums<Loop>, work.blocks, dim3(Tile::THREADS), {.smem = smem}, stream, p, work,
-         parts.as<Vec<float>>());
-  launch(stream_k_store<Loop>, tiles, dim3(Tile::GROUP), {}, stream, p, work,
+  launch(stream_k_sums<Loop>, work.blocks, dim3(Tile::THREADS), {.smem = Tile::SMEM}, stream, p,
+         work, parts.as<Vec<float>>());
+  launch(stream_k_store<Loop>, int64_t{tiles} * STORERS, dim3(Tile::GROUP), {}, stream, p, work,
          parts.as<const Vec<float>>());
 }
 
