@@ -23,9 +23,9 @@ __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
   const int rank = CLUSTER > 1 ? int(cluster_rank()) : 0;
   const TileIndex at = Loop::place(p, blockIdx.x / CLUSTER);
   const int run = cdiv(cdiv(p.K, Tile::BK), CLUSTER) * Tile::BK, begin = rank * run;
-  Loop::sum(p, at.m, at.n, begin, p.K - begin > run ? begin + run : p.K);
-  sync_cluster<CLUSTER>();
   Vec<float>* const sums = static_cast<Vec<float>*>(dynamic_shared());
+  Loop::sum(p, at.m, at.n, begin, p.K - begin > run ? begin + run : p.K, sums);
+  sync_cluster<CLUSTER>();
   const int group = threadIdx.x / Tile::GROUP, t = threadIdx.x % Tile::GROUP;
 #pragma unroll 2
   for (int q = rank * Tile::GROUPS + group; q < Tile::SUMS / 2; q += CLUSTER * Tile::GROUPS) {
@@ -53,7 +53,7 @@ void launch_tiles(const GemmArgs<float>& p, Stream stream) {
                {.smem = Tile::SMEM, .cluster = CLUSTER}, stream, p);
   if constexpr (STREAM)
     if (streamed > 0)
-      launch_stream_k<FfmaLoop<Tile, WIDE, 1, 9>>(p, int(tiles - streamed), streamed, stream);
+      launch_stream_k<FfmaLoop<Tile, WIDE, 0, 10>>(p, int(tiles - streamed), streamed, stream);
 }
 // [/region idea]
 
@@ -132,7 +132,7 @@ double estimate(const GemmArgs<float>& p, int sms, double tflops, bool stream = 
 Choice choose(const GemmArgs<float>& p, int sms) {
   const double us[] = {estimate<Large>(p, sms, 54.5),    estimate<Large>(p, sms, 54, true),
                        estimate<Middle>(p, sms, 52),     estimate<Small>(p, sms, 48.5),
-                       estimate<Wide>(p, sms, 49),       estimate<Pair64, 2>(p, sms, 41),
+                       estimate<Wide>(p, sms, 49.5),     estimate<Pair64, 2>(p, sms, 41),
                        estimate<Pair96, 2>(p, sms, 43.5)};
   int best = 3;  // fits everywhere
   for (int i = 0; i < 7; ++i)

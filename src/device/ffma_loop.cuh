@@ -40,10 +40,12 @@ GEMM_DEVICE int2 thread_origin(int tid) {
 }
 
 // The products of k_begin <= k < k_end for block tile (bm, bn), shared out among the groups of
-// warps, as sums in shared memory: see put_sums. k_begin is a multiple of BK. Rows of A and B are
-// whole aligned 16-byte groups.
+// warps, as sums at `to`, in shared memory or in global: see put_sums. Threads t, t + GROUP, ... have
+// parts of the same elements. k_begin is a multiple of BK. Rows of A and B are whole aligned 16-byte
+// groups.
 template <class Tile, int COPY, int COMMIT>
-GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin, int k_end) {
+GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin, int k_end,
+                          Vec<float>* to) {
   constexpr int SA = Tile::SA, KS = Tile::KS, A_STAGE = Tile::BK * SA;
   constexpr int LAST = (Tile::STAGES - 1) * Tile::STAGE;
   const int tid = threadIdx.x;
@@ -128,7 +130,7 @@ GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin,
   }
   cp_async_wait<0>();  // of copies past the end, before shared memory is used anew
   __syncthreads();
-  put_sums<Tile::THREADS>(reinterpret_cast<Vec<float>*>(s) + tid, acc);
+  put_sums<Tile::THREADS>(to + tid, acc);
 }
 
 // What all threads of a cluster of that many blocks did before comes before what they do after.
@@ -148,8 +150,9 @@ struct FfmaLoop {
   static GEMM_DEVICE TileIndex place(const GemmArgs<float>& p, int n) {
     return grouped_tile<8>(n, cdiv(p.M, Tile::BM), cdiv(p.N, Tile::BN));
   }
-  static GEMM_DEVICE void sum(const GemmArgs<float>& p, int bm, int bn, int k_begin, int k_end) {
-    multiply<Tile, COPY, COMMIT>(p, bm, bn, k_begin, k_end);
+  static GEMM_DEVICE void sum(const GemmArgs<float>& p, int bm, int bn, int k_begin, int k_end,
+                              Vec<float>* to) {
+    multiply<Tile, COPY, COMMIT>(p, bm, bn, k_begin, k_end, to);
   }
   // Block q of thread t of a group: rows i and i + 1, columns j to j + 3 of the thread's elements.
   static GEMM_DEVICE void store(const GemmArgs<float>& p, int bm, int bn, int t, int q,

@@ -2,12 +2,11 @@
 // al., "Stream-K: Work-centric parallel decomposition for GEMM", 2023.)
 //
 // A rung's Loop gives it
-//   Loop::Tile   BM, BN, BK (floats), SUMS (vectors a thread), THREADS = GROUPS * GROUP, BLOCKS an
-//                SM, SMEM (bytes)
+//   Loop::Tile   BM, BN, BK (floats), SUMS (vectors a thread), THREADS, GROUPS (1), BLOCKS an SM,
+//                SMEM (bytes)
 //   Loop::place  which block tile of C is the n-th
 //   Loop::sum    the products of block tile (bm, bn) for k_begin <= k < k_end: every thread's sums
-//                in dynamic_shared(), by put_sums<THREADS>. Threads t, t + GROUP, ... have parts of
-//                the same elements
+//                to memory, by put_sums<THREADS>
 //   Loop::store  block q of thread t's sums to C
 #pragma once
 
@@ -61,7 +60,7 @@ template <class Loop>
 __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
     stream_k_sums(GemmArgs<float> p, StreamK work, Vec<float>* parts) {
   using Tile = typename Loop::Tile;
-  constexpr int PART = Tile::BM * Tile::BN / 4;  // vectors
+  constexpr int PART = Tile::SUMS * Tile::THREADS;  // vectors
   const int64_t end = work.begin(blockIdx.x + 1);
   Vec<float>* part = parts + int64_t{blockIdx.x} * 2 * PART;
 #pragma unroll 1
@@ -70,61 +69,44 @@ __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
     const int64_t rest = end - at;
     const int to = rest < work.slices - slice ? slice + int(rest) : work.slices;
     const TileIndex where = Loop::place(p, tile);
-    Loop::sum(p, where.m, where.n, slice * Tile::BK, to < work.slices ? to * Tile::BK : p.K);
-    __syncthreads();
-    const auto* const sums = static_cast<const Vec<float>*>(dynamic_shared());
-    for (int at_v = threadIdx.x; at_v < PART; at_v += Tile::THREADS) {
-      const int v = at_v / Tile::GROUP, t = at_v % Tile::GROUP;
-      Vec<float> total = {};
-#pragma unroll
-      for (int g = 0; g < Tile::GROUPS; ++g) {
-        const Vec<float> x = sums[v * Tile::THREADS + g * Tile::GROUP + t];
-#pragma unroll
-        for (int e = 0; e < 4; ++e) total.set(e, total[e] + x[e]);
-      }
-      part[at_v] = total;
-    }
-    __syncthreads();
+    Loop::sum(p, where.m, where.n, slice * Tile::BK, to < work.slices ? to * Tile::BK : p.K, part);
     at += to - slice;
   }
 }
 
-// Adds up the parts of a tile, in order of K; STORERS blocks a tile.
-constexpr int STORERS = 4;
+// Adds up the parts of a tile, in order of K: SUMS / 2 blocks a tile, two vectors a thread.
 template <class Loop>
-__global__ void __launch_bounds__(Loop::Tile::GROUP)
+__global__ void __launch_bounds__(Loop::Tile::THREADS)
     stream_k_store(GemmArgs<float> p, StreamK work, const Vec<float>* parts) {
   using Tile = typename Loop::Tile;
-  constexpr int PART = Tile::BM * Tile::BN / 4;
-  const int nth = blockIdx.x / STORERS;
-  const TileIndex where = Loop::place(p, work.first + nth);
+  constexpr int PART = Tile::SUMS * Tile::THREADS, STORERS = Tile::SUMS / 2;
+  const int nth = blockIdx.x / STORERS, share = blockIdx.x % STORERS;
   const int64_t begin = int64_t{nth} * work.slices, end = begin + work.slices;
-  int first = int(begin * work.blocks / (int64_t{work.tiles} * work.slices));
-  while (work.begin(first + 1) <= begin) ++first;  // to the first block with a part of this tile
-#pragma unroll 2
-  for (int b = blockIdx.x % STORERS; b < Tile::SUMS / 2; b += STORERS) {
-    SumBlock sums;
+  int q = int(begin * work.blocks / (int64_t{work.tiles} * work.slices));
+  while (work.begin(q + 1) <= begin) ++q;  // to the first block with a part of this tile
+  parts += share * 2 * Tile::THREADS + threadIdx.x;
+  SumBlock sums;
 #pragma unroll 1
-    for (int q = first; q < work.blocks && work.begin(q) < end; ++q) {
-      if (work.begin(q) == work.begin(q + 1)) continue;  // it had nothing to do
-      const int second = work.begin(q) < begin;          // its run began in the tile before
-      sums.add(parts + (int64_t{q} * 2 + second) * PART + b * 2 * Tile::GROUP + threadIdx.x,
-               Tile::GROUP);
-    }
-    Loop::store(p, where.m, where.n, threadIdx.x, b, sums);
+  for (; q < work.blocks && work.begin(q) < end; ++q) {
+    if (work.begin(q) == work.begin(q + 1)) continue;  // it had nothing to do
+    const int second = work.begin(q) < begin;          // its run began in the tile before
+    sums.add(parts + (int64_t{q} * 2 + second) * PART, Tile::THREADS);
   }
+  const TileIndex where = Loop::place(p, work.first + nth);
+  Loop::store(p, where.m, where.n, threadIdx.x, share, sums);
 }
 
 // Computes the last `tiles` tiles of C, from `first` on, by as many blocks as run at once.
 template <class Loop>
 void launch_stream_k(const GemmArgs<float>& p, int first, int tiles, Stream stream) {
   using Tile = typename Loop::Tile;
+  static_assert(Tile::GROUPS == 1, "a part is one group's sums");
   const StreamK work{first, tiles, cdiv(p.K, Tile::BK), sm_count() * Tile::BLOCKS};
   const Workspace parts(size_t(work.blocks) * 2 * Tile::BM * Tile::BN * sizeof(float), stream);
   launch(stream_k_sums<Loop>, work.blocks, dim3(Tile::THREADS), {.smem = Tile::SMEM}, stream, p,
          work, parts.as<Vec<float>>());
-  launch(stream_k_store<Loop>, int64_t{tiles} * STORERS, dim3(Tile::GROUP), {}, stream, p, work,
-         parts.as<const Vec<float>>());
+  launch(stream_k_store<Loop>, int64_t{tiles} * (Tile::SUMS / 2), dim3(Tile::THREADS), {}, stream,
+         p, work, parts.as<const Vec<float>>());
 }
 
 GEMM_BUILD_NAMESPACE_END
