@@ -43,9 +43,11 @@ __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
 }
 
 // [region idea]
-// CLUSTER blocks a tile; if STREAM, what fills no wave of the card as runs of K slices.
+// CLUSTER blocks a tile, if the GPU can; if STREAM, what fills no wave of it as runs of K slices.
 template <class Tile, bool STREAM, int CLUSTER, bool WIDE>
 void launch_tiles(const GemmArgs<float>& p, Stream stream) {
+  if constexpr (CLUSTER > 1)
+    if (!has_clusters()) return launch_tiles<Tile, STREAM, 1, WIDE>(p, stream);
   const int64_t tiles = int64_t{cdiv(p.M, Tile::BM)} * cdiv(p.N, Tile::BN);
   const int streamed = STREAM && p.K > 0 ? int(tiles % (sm_count() * Tile::BLOCKS)) : 0;
   gemm::launch(gemm_v13<FfmaLoop<Tile, WIDE, Tile::COPY, Tile::COMMIT>, CLUSTER>,
@@ -57,11 +59,10 @@ void launch_tiles(const GemmArgs<float>& p, Stream stream) {
 }
 // [/region idea]
 
-using Row = Tiling<32, 128, 64, 8, 4, 3>;     // for edges of a few rows
-using Column = Tiling<128, 32, 64, 8, 4, 3>;  // and of a few columns
-constexpr int THIN = 32;
+using Row = Tiling<32, 64, 64, 8, 4, 3, 4>;     // for edges of a few rows
+using Column = Tiling<64, 32, 64, 8, 4, 3, 4>;  // and of a few columns
 // Rows or columns too few for another row or column of these tiles.
-template <int TILE>
+template <int TILE, int THIN = 32>
 int thin_edge(int size) {
   return TILE >= 4 * THIN && size > TILE && size % TILE <= THIN ? size % TILE : 0;
 }
@@ -72,11 +73,10 @@ void launch_parts(GemmArgs<float> p, Stream stream) {
   GemmArgs<float> row = p, column = p;
   row.M = m, row.A += (p.M - m) * p.lda, row.C += (p.M - m) * p.ldc;
   p.M = column.M = p.M - m;
-  column.N = n, column.B += p.N - n, column.C += p.N - n;
-  p.N -= n;
+  column.N = n, column.B += p.N - n, column.C += p.N - n, p.N -= n;
   launch_tiles<Tile, STREAM, CLUSTER, WIDE>(p, stream);
-  if (m > 0) launch_tiles<Row, true, 1, WIDE>(row, stream);
-  if (n > 0) launch_tiles<Column, true, 1, WIDE>(column, stream);
+  launch_tiles<Row, false, 2, WIDE>(row, stream);  // or nothing: no tile
+  launch_tiles<Column, false, 2, WIDE>(column, stream);
 }
 
 template <class Tile, bool STREAM = false, int CLUSTER = 1>
@@ -103,7 +103,6 @@ using Wide = Tiling<64, 128, 32, 8, 8, 4, 4, 1, 0>;
 using Pair64 = Tiling<64, 64, 32, 8, 8, 4, 4, 1, 0>;  // two blocks share a tile: half of K each
 using Pair96 = Tiling<96, 96, 32, 8, 12, 4, 4, 1, 2, 10, 4>;
 
-// `choose` knows the first seven, --tune measures all.
 const Variant<float> VARIANTS[] = {
     {"128x256x16 8x16", launch<Large>, fits<Large>},
     {"128x256x16 8x16 stream-K", launch<Large, true>, fits<Large>},
@@ -112,27 +111,28 @@ const Variant<float> VARIANTS[] = {
     {"64x128x32 8x8 groups 4", launch<Wide>, fits<Wide>},
     {"64x64x32 8x8 groups 4 cluster 2", launch<Pair64, false, 2>, fits<Pair64, 2>},
     {"96x96x32 8x12 groups 4 cluster 2", launch<Pair96, false, 2>, fits<Pair96, 2>},
-    {"32x128x64 8x4", launch<Row>, fits<Row>},
-    {"128x32x64 8x4", launch<Column>, fits<Column>},
+    {"32x64x64 8x4 groups 4", launch<Row>},
+    {"64x32x64 8x4 groups 4", launch<Column>},
     {"32x32x32 8x4", launch<Tiling<32, 32, 32, 8, 4, 4>>},
 };
 
-// Microseconds on an H200, from the rate of a full card and the rounds of the busiest SM. Stream-K
-// has no last round, but 28 us for its parts. Other cards differ in all of them, not in the order.
+// Microseconds on an H200, from the rate of a full card and the rounds of the busiest SM; stream-K
+// has no last round. Other cards differ in all of the constants, but less in the order.
 template <class Tile, int CLUSTER = 1>
 double estimate(const GemmArgs<float>& p, int sms, double tflops, bool stream = false) {
   const int m = thin_edge<Tile::BM>(p.M), n = thin_edge<Tile::BN>(p.N);
   const double tiles = double(cdiv(p.M - m, Tile::BM)) * cdiv(p.N - n, Tile::BN);
-  const double fixed = (stream ? 28 : CLUSTER > 1 ? 7 : 5) + 30 * ((m > 0) + (n > 0));
+  const double edges = ((m > 0) + (n > 0)) * (5 + 0.011 * p.K);
   const double tile_us = 2e-6 * Tile::BM * Tile::BN * p.K / (tflops / sms);  // alone on an SM
-  if (stream) return tiles / sms * tile_us + fixed;
-  return double(int64_t((tiles * CLUSTER + sms - 1) / sms)) / CLUSTER * tile_us + fixed;
+  if (stream) return tiles / sms * tile_us + 26 + edges;
+  const double rounds = double(int64_t((tiles * CLUSTER + sms - 1) / sms));
+  return rounds * tile_us / CLUSTER + (CLUSTER > 1 ? 7 * rounds : 5) + edges;
 }
 
 Choice choose(const GemmArgs<float>& p, int sms) {
-  const double us[] = {estimate<Large>(p, sms, 54.5),    estimate<Large>(p, sms, 54, true),
-                       estimate<Middle>(p, sms, 52),     estimate<Small>(p, sms, 48.5),
-                       estimate<Wide>(p, sms, 49.5),     estimate<Pair64, 2>(p, sms, 41),
+  const double us[] = {estimate<Large>(p, sms, 54.5),    estimate<Large>(p, sms, 53.8, true),
+                       estimate<Middle>(p, sms, 47),     estimate<Small>(p, sms, 48.5),
+                       estimate<Wide>(p, sms, 50),       estimate<Pair64, 2>(p, sms, 41),
                        estimate<Pair96, 2>(p, sms, 43.5)};
   int best = 3;  // fits everywhere
   for (int i = 0; i < 7; ++i)
