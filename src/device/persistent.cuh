@@ -1,6 +1,8 @@
 // Kernels whose blocks live as long as the kernel and take tile after tile. Taught in v21.
 #pragma once
 
+#include <string>
+
 #include "device/scheduler.cuh"
 #include "rung.h"
 
@@ -17,6 +19,32 @@ GEMM_DEVICE void for_each_tile(int first, int step, int tiles_m, int tiles_n, Wo
     const auto [m, n] = grouped_tile<GROUP_M>(tile, tiles_m, tiles_n);
     work(m, n);
   }
+}
+
+// A tile that a kernel can be instantiated for; how much time a result takes in it, compared with
+// others: larger ones read less for each.
+struct TileShape {
+  int bm, bn;
+  double cost;
+};
+
+// Which of them ends first on `sms` SMs: all rounds but the last are full, and a tile that overlaps
+// the edge takes as long as a whole one. Taught in v24.
+template <size_t COUNT>
+Choice choose_tile(int M, int N, const TileShape (&shapes)[COUNT], int sms) {
+  Choice best;
+  double least = 0;
+  for (size_t i = 0; i < COUNT; ++i) {
+    const auto [bm, bn, cost] = shapes[i];
+    const int64_t tiles = int64_t{cdiv(M, bm)} * cdiv(N, bn), rounds = (tiles + sms - 1) / sms;
+    const double time = cost * static_cast<double>(rounds * bm * bn);
+    if (i > 0 && time >= least) continue;
+    least = time;
+    best = {static_cast<int>(i), std::to_string(tiles) + " tiles of " + std::to_string(bm) + " x " +
+                                     std::to_string(bn) + " in " + std::to_string(rounds) +
+                                     " rounds"};
+  }
+  return best;
 }
 
 GEMM_BUILD_NAMESPACE_END

@@ -19,6 +19,12 @@ struct Slot {
   GEMM_DEVICE void advance() {
     if (++stage == STAGES) stage = 0, phase ^= 1;
   }
+  // Past `count` slices that another consumer reads.
+  GEMM_DEVICE void skip(int count) {
+    stage += count;
+    phase ^= stage / STAGES & 1;
+    stage %= STAGES;
+  }
 };
 
 // By one thread, before a barrier of all.
@@ -29,6 +35,21 @@ GEMM_DEVICE void init_ring(uint64_t* full, uint64_t* empty, int consumers GEMM_C
     mbarrier_init(&empty[s], consumers GEMM_CALLER_PASS);
   }
   fence_mbarrier_init();
+}
+
+// The producer's work on one tile of C, at row m and column n: slices `begin` to `end` of A and B,
+// one after the other, into the buffers at sA and sB. By one thread.
+template <class TileA, class TileB, int STAGES>
+GEMM_DEVICE void produce(uint8_t* sA, uint8_t* sB, uint64_t* full, uint64_t* empty,
+                         Slot<STAGES>& slot, const TensorMap& map_a, const TensorMap& map_b, int m,
+                         int n, int begin, int end GEMM_CALLER_ARG) {
+  for (int slice = begin; slice < end; ++slice, slot.advance()) {
+    const int s = slot.stage, k = slice * TileA::DEPTH;
+    mbarrier_wait(&empty[s], slot.phase ^ 1 GEMM_CALLER_PASS);
+    mbarrier_arrive_expect_tx(&full[s], TileA::BYTES + TileB::BYTES GEMM_CALLER_PASS);
+    TileA::load(sA + s * TileA::BYTES, map_a, m, k, &full[s] GEMM_CALLER_PASS);
+    TileB::load(sB + s * TileB::BYTES, map_b, n, k, &full[s] GEMM_CALLER_PASS);
+  }
 }
 
 GEMM_BUILD_NAMESPACE_END

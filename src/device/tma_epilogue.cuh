@@ -21,4 +21,47 @@ GEMM_DEVICE void stage_accumulators(uint8_t* sC, const float (&acc)[COUNT]) {
   }
 }
 
+// What stage_accumulators left of COLS columns, to C at (m, n): by one thread, as one group.
+template <int COLS, class T>
+GEMM_DEVICE void store_staged_panels(const GemmArgs<T>& p, const TensorMap& map_c, int m, int n,
+                                     const uint8_t* sC GEMM_CALLER_ARG) {
+  for (int i = 0; i < COLS / 64; ++i)
+    if (m < p.M && n + i * 64 < p.N)
+      tma_store(map_c, m, n + i * 64, sC + i * 8192 GEMM_CALLER_PASS);
+  tma_store_commit();
+}
+
+// The same without TMA, wherever rows begin: each warp stores its own 16 rows, a row's neighbouring
+// words by neighbouring lanes. A word of C may lie across two of the tile's: its elements are read
+// one by one.
+template <int COLS, class T>
+GEMM_DEVICE void store_staged_rows(const GemmArgs<T>& p, int m, int n, const uint8_t* sC) {
+  const int first = threadIdx.x % 128 / 32 * 16, lane = threadIdx.x % 32;
+  const int cols = p.N - n < COLS ? p.N - n : COLS;
+#pragma unroll 4
+  for (int row = first; row < first + 16; ++row) {
+    T* const c = p.C + (m + row) * p.ldc + n;
+    const int skew = reinterpret_cast<uintptr_t>(c) % 4 / 2;  // elements before a whole word
+    const auto staged = [&](int col) {
+      return *reinterpret_cast<const T*>(sC + col / 64 * 8192 +
+                                         swizzle(Swizzle::b128, row * 128 + col % 64 * 2));
+    };
+#pragma unroll
+    for (int i = 0; i < COLS / 64 + 1; ++i) {
+      const int col = i * 64 + lane * 2 - skew;  // may be -1, or the last one
+      if (m + row >= p.M || col >= cols || (i == COLS / 64 && lane > 0)) continue;
+      if (col >= 0 && col + 1 < cols) {
+        const T pair[2] = {staged(col), staged(col + 1)};
+        uint32_t word = 0;
+        memcpy(&word, pair, 4);
+        *reinterpret_cast<uint32_t*>(c + col) = word;
+      } else if (col >= 0) {
+        c[col] = staged(col);
+      } else {
+        c[0] = staged(0);
+      }
+    }
+  }
+}
+
 GEMM_BUILD_NAMESPACE_END

@@ -1,0 +1,135 @@
+// v25 split K: few rows of C, many SMs.
+//
+// before: v24's tiles are at least 64 x 128. Where C has 16 rows, three quarters of a tile are
+//         multiplied in vain; 4096 columns make 32 tiles, and 100 SMs fetch nothing, although all
+//         that counts is how fast B comes from memory
+// idea:   compute C^T where C is flat: the long side becomes wgmma's 64 rows, the short one its
+//         columns, of which 16 are enough; and two blocks of a cluster share a tile, each with half
+//         of K. They add up their parts through each other's shared memory
+// watch:  bytes in flight: 128 blocks with a ring of 160 KB; the sums are added in a fixed order,
+//         so that every run gives the same bits
+// needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
+//
+//   role        threads   waits for      then                         and tells
+//   producer    one       empty[stage]   loads a slice of its half    full[stage], by TMA's bytes
+//   consumer    128       full[stage]    4 wgmma                      empty[stage]
+//   all         160       the cluster    add half a tile, store it
+#include "device/operand_tile.cuh"
+#include "device/pipeline.cuh"
+#include "device/wgmma_epilogue.cuh"
+#include "rung.h"
+
+namespace {
+using namespace gemm;
+
+constexpr int BX = 64, BK = 64, MMA_K = 16;  // a tile's long side: rows of C, or columns
+constexpr int SPLIT = 2;                     // blocks a cluster, each with its part of K
+constexpr int THREADS = 128 + 32;            // a consumer warpgroup and the producer's warp
+constexpr int LD = BX + 4;                   // of a part: 2 * LD * t + g are 32 different banks
+
+// With x along the tile's long side and y along the short one: X is A, and Y is B, or SWAPPED.
+template <class T, Major X_MAJOR, Major Y_MAJOR, bool SWAPPED, int BY, int STAGES>
+__global__ void __launch_bounds__(THREADS, 1)
+    gemm_v25(GemmArgs<T> p, const __grid_constant__ TensorMap map_x,
+             const __grid_constant__ TensorMap map_y) {
+  using TileX = OperandTile<T, BX, X_MAJOR>;
+  using TileY = OperandTile<T, BY, Y_MAJOR>;
+  // Where am I?
+  const int tid = threadIdx.x, rank = cluster_rank(), tile = blockIdx.x / SPLIT;
+  const int tiles_x = cdiv(SWAPPED ? p.N : p.M, BX), slices = cdiv(p.K, BK);
+  const int x0 = tile % tiles_x * BX, y0 = tile / tiles_x * BY;
+  const int begin = int64_t{slices} * rank / SPLIT, end = int64_t{slices} * (rank + 1) / SPLIT;
+
+  // The ring, and this block's part of the sums, transposed.
+  auto* sX = static_cast<uint8_t*>(dynamic_shared());
+  uint8_t* sY = sX + STAGES * TileX::BYTES;
+  auto* part = reinterpret_cast<float*>(sY + STAGES * TileY::BYTES);
+  auto* full = reinterpret_cast<uint64_t*>(part + BY * LD);
+  uint64_t* empty = full + STAGES;
+  if (tid == 0) init_ring<STAGES>(full, empty, 1);
+  __syncthreads();
+  grid_launch_dependents();
+  grid_dependency_wait();
+
+  Slot<STAGES> slot;
+  if (tid >= 128) {
+    // The producer.
+    if (elect_one())
+      produce<TileX, TileY>(sX, sY, full, empty, slot, map_x, map_y, x0, y0, begin, end);
+  } else {
+    // The consumer.
+    float acc[BY / 2] = {};
+    for (int slice = begin; slice < end; ++slice, slot.advance()) {
+      const int s = slot.stage;
+      mbarrier_wait(&full[s], slot.phase);
+      wgmma_fence();
+#pragma unroll
+      for (int k = 0; k < BK / MMA_K; ++k)
+        wgmma<T, BY, X_MAJOR, Y_MAJOR>(
+            acc, TileX::descriptor(sX + s * TileX::BYTES) + k * TileX::K_STEP,
+            TileY::descriptor(sY + s * TileY::BYTES) + k * TileY::K_STEP, true);
+      wgmma_commit();
+      wgmma_wait<0>(acc);
+      if (tid == 0) mbarrier_arrive(&empty[s]);
+    }
+    const int x = tid / 32 * 16 + tid % 32 / 4, y = tid % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < BY / 2; ++i)
+      part[(y + i / 4 * 8 + i % 2) * LD + x + i / 2 % 2 * 8] = acc[i];
+  }
+
+  // [region idea]
+  cluster_arrive();
+  cluster_wait();  // all parts are there
+  const float* parts[SPLIT];
+#pragma unroll
+  for (int r = 0; r < SPLIT; ++r) parts[r] = map_shared(part, r);
+  constexpr int SHARE = BX * BY / SPLIT;  // of the tile, a block
+  for (int i = rank * SHARE + tid; i < (rank + 1) * SHARE; i += THREADS) {
+    const int x = i % BX, y = i / BX;
+    float sum = 0;
+#pragma unroll
+    for (int r = 0; r < SPLIT; ++r) sum += parts[r][y * LD + x];
+    SWAPPED ? store(p, y0 + y, x0 + x, sum) : store(p, x0 + x, y0 + y, sum);
+  }
+  cluster_arrive();
+  cluster_wait();  // the other block has read this one's part
+  // [/region idea]
+}
+
+template <class T, bool SWAPPED, int BY, int STAGES>
+void launch(const GemmArgs<T>& p, Stream stream) {
+  const int X = SWAPPED ? p.N : p.M, Y = SWAPPED ? p.M : p.N;
+  const int64_t grid = int64_t{cdiv(X, BX)} * cdiv(Y, BY) * SPLIT;
+  const TmaOperands<T> in(p, stream);
+  const Repacked<T>&x = SWAPPED ? in.B : in.A, &y = SWAPPED ? in.A : in.B;
+  with_majors(p, [&](auto a, auto b) {
+    constexpr Major X_MAJOR = SWAPPED ? b() : a(), Y_MAJOR = SWAPPED ? a() : b();
+    using TileX = OperandTile<T, BX, X_MAJOR>;
+    using TileY = OperandTile<T, BY, Y_MAJOR>;
+    constexpr size_t SMEM = STAGES * (TileX::BYTES + TileY::BYTES + 2 * 8) + BY * LD * 4;
+    gemm::launch(gemm_v25<T, X_MAJOR, Y_MAJOR, SWAPPED, BY, STAGES>, grid, dim3(THREADS),
+                 {.smem = SMEM, .cluster = SPLIT, .early = true}, stream, p,
+                 TileX::map(x.data, X, p.K, x.ld), TileY::map(y.data, Y, p.K, y.ld));
+  });
+}
+
+template <class T>
+const Variant<T> VARIANTS[] = {{"rows x 16 s16", launch<T, false, 16, 16>},
+                               {"rows x 64 s9", launch<T, false, 64, 9>},
+                               {"columns x 16 s16", launch<T, true, 16, 16>},
+                               {"columns x 64 s9", launch<T, true, 64, 9>}};
+
+template <class T>
+Choice choose(const GemmArgs<T>& p, int) {
+  const bool flat = p.M < p.N, narrow = std::min(p.M, p.N) <= 16;
+  return {2 * flat + !narrow, std::string(flat ? "C^T" : "C") + " in tiles of 64 x " +
+                                  (narrow ? "16" : "64") + ", each by two blocks"};
+}
+
+const Registration rung({.prev = "v24",
+                         .idea = "split K: two blocks a tile, C^T where C is flat",
+                         .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
+                        {f16(VARIANTS<half>, choose), bfloat16(VARIANTS<bf16>, choose)});
+
+}  // namespace
