@@ -13,7 +13,7 @@
 //   role        threads   waits for      then                         and tells
 //   producer    one       empty[stage]   loads a slice of its half    full[stage], by TMA's bytes
 //   consumer    128       full[stage]    4 wgmma                      empty[stage]
-//   all         160       the cluster    add half a tile, store it
+//               128       the cluster    adds half a tile, stores it
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
 #include "device/wgmma_epilogue.cuh"
@@ -81,16 +81,23 @@ __global__ void __launch_bounds__(THREADS, 1)
   // [region idea]
   cluster_arrive();
   cluster_wait();  // all parts are there
-  const float* parts[SPLIT];
+  // Half of the tile's sums for each block, all on their way before the first is used.
+  constexpr int SHARE = BX * BY / SPLIT / 128;
+  float sum[SHARE] = {};
+  const int first = rank * SHARE * 128 + tid;
+  if (tid < 128) {
 #pragma unroll
-  for (int r = 0; r < SPLIT; ++r) parts[r] = map_shared(part, r);
-  constexpr int SHARE = BX * BY / SPLIT;  // of the tile, a block
-  for (int i = rank * SHARE + tid; i < (rank + 1) * SHARE; i += THREADS) {
-    const int x = i % BX, y = i / BX;
-    float sum = 0;
+    for (int r = 0; r < SPLIT; ++r)
 #pragma unroll
-    for (int r = 0; r < SPLIT; ++r) sum += parts[r][y * LD + x];
-    SWAPPED ? store(p, y0 + y, x0 + x, sum) : store(p, x0 + x, y0 + y, sum);
+      for (int i = 0; i < SHARE; ++i) {
+        const int e = first + i * 128;
+        sum[i] += map_shared(part, r)[e / BX * LD + e % BX];
+      }
+#pragma unroll
+    for (int i = 0; i < SHARE; ++i) {
+      const int x = x0 + (first + i * 128) % BX, y = y0 + (first + i * 128) / BX;
+      SWAPPED ? store(p, y, x, sum[i]) : store(p, x, y, sum[i]);
+    }
   }
   cluster_arrive();
   cluster_wait();  // the other block has read this one's part
