@@ -7,18 +7,32 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// The accumulators as T in panels of 64 x 64, swizzled as TMA wants them: by a warpgroup.
-template <class T, int COUNT>
-GEMM_DEVICE void stage_accumulators(uint8_t* sC, const float (&acc)[COUNT]) {
+// COUNT pairs of T a thread, to panels of 64 x 64, swizzled as TMA wants them: by a warpgroup whose
+// accumulators they are, pair i being elements 2 i and 2 i + 1.
+template <int COUNT>
+GEMM_DEVICE void stage_pairs(uint8_t* sC, const uint32_t* pairs) {
   const int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 16, half = threadIdx.x % 32 / 16;
 #pragma unroll
-  for (int i = 0; i < COUNT; i += 8) {  // 16 columns: four 8 x 8 matrices
-    uint32_t words[4];
-#pragma unroll
-    for (int w = 0; w < 4; ++w) words[w] = pack_pair<T>(acc[i + 2 * w], acc[i + 2 * w + 1]);
-    const int chunk = i / 4 % 8 + half;
-    stmatrix(sC + i / 32 * 8192 + swizzle(Swizzle::b128, row * 128 + chunk * 16), words);
+  for (int i = 0; i < COUNT; i += 4) {  // 16 columns: four 8 x 8 matrices
+    const uint32_t words[4] = {pairs[i], pairs[i + 1], pairs[i + 2], pairs[i + 3]};
+    stmatrix(sC + i / 16 * 8192 + swizzle(Swizzle::b128, row * 128 + (i / 2 % 8 + half) * 16),
+             words);
   }
+}
+
+// The accumulators as pairs of T.
+template <class T, int COUNT>
+GEMM_DEVICE void pack_accumulators(uint32_t (&pairs)[COUNT / 2], const float (&acc)[COUNT]) {
+#pragma unroll
+  for (int i = 0; i < COUNT / 2; ++i) pairs[i] = pack_pair<T>(acc[2 * i], acc[2 * i + 1]);
+}
+
+// Both at once.
+template <class T, int COUNT>
+GEMM_DEVICE void stage_accumulators(uint8_t* sC, const float (&acc)[COUNT]) {
+  uint32_t pairs[COUNT / 2];
+  pack_accumulators<T>(pairs, acc);
+  stage_pairs<COUNT / 2>(sC, pairs);
 }
 
 // What stage_accumulators left of COLS columns, to C at (m, n): by one thread, as one group.
@@ -38,6 +52,7 @@ template <int COLS, class T>
 GEMM_DEVICE void store_staged_rows(const GemmArgs<T>& p, int m, int n, const uint8_t* sC) {
   const int first = threadIdx.x % 128 / 32 * 16, lane = threadIdx.x % 32;
   const int cols = p.N - n < COLS ? p.N - n : COLS;
+  if (cols <= 0) return;
 #pragma unroll 4
   for (int row = first; row < first + 16; ++row) {
     T* const c = p.C + (m + row) * p.ldc + n;
