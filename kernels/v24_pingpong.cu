@@ -98,22 +98,22 @@ __global__ void __launch_bounds__(THREADS, 1)
     slot.skip(slices);  // the other consumer's tile
                         // [/region idea]
 
-    // Epilogue, 64 rows at a time.
+    // Epilogue, 64 rows at a time, each warp its own 16.
 #pragma unroll
     for (int i = 0; i < BM / MMA_M; ++i) {
       const int m = bm * BM + i * MMA_M, n = bn * BN;
       hold_registers(acc[i]);
       if (p.alpha != 1 || p.beta != 0) blend_accumulators(p, m, n, acc[i]);
-      if (leader) tma_store_wait_read<0>();
-      named_barrier_sync(1 + wg, 128);  // the rows before these have been read
+      if (tid % 32 == 0) tma_store_wait_read<0>();
+      __syncwarp();  // the warp's rows before these have been read
       stage_accumulators<T>(staging, acc[i]);
       fence_proxy_async();
-      named_barrier_sync(1 + wg, 128);  // all have written
+      __syncwarp();  // all lanes have written
       if (!wide) store_staged_rows<BN>(p, m, n, staging);
-      if (wide && leader) store_staged_panels<BN>(p, map_c, m, n, staging);
+      if (wide && tid % 32 == 0) store_staged_panels<BN>(p, map_c, m, n, staging);
     }
   });
-  if (leader) tma_store_wait_read<0>();
+  if (tid % 32 == 0) tma_store_wait_read<0>();
 }
 
 template <class T, int BM, int BN, int STAGES>
@@ -126,7 +126,7 @@ void launch(const GemmArgs<T>& p, Stream stream) {
     gemm::launch(gemm_v24<T, a(), b(), BM, BN, STAGES>, grid, dim3(THREADS),
                  {.smem = SMEM, .early = true}, stream, p, has_wide_rows(p),
                  OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
-                 OperandTile<T, BN, b()>::map(in.B.data, p.N, p.K, in.B.ld), c_map(p));
+                 OperandTile<T, BN, b()>::map(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
   });
 }
 

@@ -28,22 +28,22 @@ constexpr int CONSUMERS = BM / MMA_M;  // warpgroups, each with 64 rows
 constexpr int THREADS = (CONSUMERS + 1) * 128;
 constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 
-template <class T, Major A_MAJOR, Major B_MAJOR, int BN, int STAGES, int PANELS>
+template <class T, Major A_MAJOR, Major B_MAJOR, int BN, int STAGES, int SLOTS>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v26(GemmArgs<T> p, bool wide, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
-  constexpr int PARTS = BN / 64 / PANELS, COLS = PANELS * 64;  // of a tile's results; columns
+  constexpr int PANELS = BN / 64;  // of 64 columns, of a tile's results
   // Where am I?
   const int tid = threadIdx.x, wg = tid / 128, slices = cdiv(p.K, BK);
   const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
 
-  // The ring, and panels of results for each consumer.
+  // The ring, and SLOTS panels of results for each consumer.
   auto* sA = static_cast<uint8_t*>(dynamic_shared());
   uint8_t* sB = sA + STAGES * TileA::BYTES;
   uint8_t* sC = sB + STAGES * TileB::BYTES;
-  auto* full = reinterpret_cast<uint64_t*>(sC + CONSUMERS * MMA_M * COLS * 2);
+  auto* full = reinterpret_cast<uint64_t*>(sC + CONSUMERS * SLOTS * 8192);
   uint64_t* empty = full + STAGES;
   if (tid == 0) init_ring<STAGES>(full, empty, CONSUMERS);
   __syncthreads();
@@ -64,21 +64,22 @@ __global__ void __launch_bounds__(THREADS, 1)
   // A consumer.
   setmaxnreg_inc<CONSUMER_REGS>();
   const bool leader = tid % 128 == 0;
-  uint8_t* staging = sC + wg * (MMA_M * COLS * 2);
+  uint8_t* staging = sC + wg * (SLOTS * 8192);
   float acc[BN / 2];
   // [region idea]
-  uint32_t results[BN / 4];  // of the tile before, in pairs
-  int m = -1, n = 0;         // where they belong; at first there are none
-  const auto store_part = [&](int part) {
-    if (leader) tma_store_wait_read<0>();
-    named_barrier_sync(1 + wg, 128);  // the part before has been read
+  uint32_t results[BN / 4];                  // of the tile before, in pairs
+  int m = -1, n = 0;                         // where they belong; at first there are none
+  const auto store_panel = [&](int panel) {  // each warp its own 16 rows
+    uint8_t* to = staging + panel % SLOTS * 8192;
+    if (tid % 32 == 0) tma_store_wait_read<SLOTS - 1>();
+    __syncwarp();  // what was there has been read
 #pragma unroll
-    for (int i = 0; i < PARTS; ++i)
-      if (i == part) stage_pairs<COLS / 4>(staging, &results[i * COLS / 4]);
+    for (int i = 0; i < PANELS; ++i)
+      if (i == panel) stage_pairs<16>(to, &results[i * 16]);
     fence_proxy_async();
-    named_barrier_sync(1 + wg, 128);  // all have written
-    if (!wide) store_staged_rows<COLS>(p, m, n + part * COLS, staging);
-    if (wide && leader) store_staged_panels<COLS>(p, map_c, m, n + part * COLS, staging);
+    __syncwarp();  // all lanes have written
+    if (!wide) store_staged_rows<64>(p, m, n + panel * 64, to);
+    if (wide && tid % 32 == 0) store_staged_panels<64>(p, map_c, m, n + panel * 64, to);
   };
   for_each_tile<GROUP_M>(blockIdx.x, gridDim.x, tiles_m, tiles_n, [&](int bm, int bn) {
     int last = 0;
@@ -92,13 +93,13 @@ __global__ void __launch_bounds__(THREADS, 1)
             acc, TileA::descriptor(sA + s * TileA::BYTES, wg * MMA_M) + k * TileA::K_STEP,
             TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, slice > 0 || k > 0);
       wgmma_commit();
-      if (m >= 0 && slice < PARTS) store_part(slice);
+      if (m >= 0 && slice < PANELS) store_panel(slice);
       wgmma_wait<1>();
       if (leader && slice > 0) mbarrier_arrive(&empty[last]);
     }
     wgmma_wait<0>(acc);
     if (leader && slices > 0) mbarrier_arrive(&empty[last]);
-    for (int part = slices; m >= 0 && part < PARTS; ++part) store_part(part);  // K was short
+    for (int i = slices; m >= 0 && i < PANELS; ++i) store_panel(i);  // K was short
 
     m = bm * BM + wg * MMA_M, n = bn * BN;
     if (slices == 0)
@@ -106,29 +107,28 @@ __global__ void __launch_bounds__(THREADS, 1)
     if (p.alpha != 1 || p.beta != 0) blend_accumulators(p, m, n, acc);
     pack_accumulators<T>(results, acc);
   });
-  for (int part = 0; part < PARTS; ++part) store_part(part);
+  for (int i = 0; i < PANELS; ++i) store_panel(i);
   // [/region idea]
-  if (leader) tma_store_wait_read<0>();
+  if (tid % 32 == 0) tma_store_wait_read<0>();
 }
 
-template <class T, int BN, int STAGES, int PANELS>
+template <class T, int BN, int STAGES, int SLOTS>
 void launch(const GemmArgs<T>& p, Stream stream) {
   const int64_t tiles = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
   const int64_t grid = std::min<int64_t>(tiles, persistent_blocks());
-  constexpr size_t SMEM =
-      STAGES * ((BM + BN) * BK * 2 + 2 * 8) + CONSUMERS * MMA_M * PANELS * 64 * 2;
+  constexpr size_t SMEM = STAGES * ((BM + BN) * BK * 2 + 2 * 8) + CONSUMERS * SLOTS * 8192;
   const TmaOperands<T> in(p, stream);
   with_majors(p, [&](auto a, auto b) {
-    gemm::launch(gemm_v26<T, a(), b(), BN, STAGES, PANELS>, grid, dim3(THREADS),
+    gemm::launch(gemm_v26<T, a(), b(), BN, STAGES, SLOTS>, grid, dim3(THREADS),
                  {.smem = SMEM, .early = true}, stream, p, has_wide_rows(p),
                  OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
-                 OperandTile<T, BN, b()>::map(in.B.data, p.N, p.K, in.B.ld), c_map(p));
+                 OperandTile<T, BN, b()>::map(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
   });
 }
 
 template <class T>
 const Variant<T> VARIANTS[] = {{"128x256 s4", launch<T, 256, 4, 2>},
-                               {"128x192 s5", launch<T, 192, 5, 1>}};
+                               {"128x192 s4", launch<T, 192, 4, 3>}};
 
 constexpr TileShape SHAPES[] = {{128, 256, 1.0}, {128, 192, 1.0}};
 template <class T>

@@ -35,13 +35,16 @@ GEMM_DEVICE void stage_accumulators(uint8_t* sC, const float (&acc)[COUNT]) {
   stage_pairs<COUNT / 2>(sC, pairs);
 }
 
-// What stage_accumulators left of COLS columns, to C at (m, n): by one thread, as one group.
+// What a warp left there of COLS columns, its 16 rows, to C at (m, n): by one lane, as one group;
+// boxes of map_c are 16 x 64. A warp that stores its own rows waits for no other. Taught in v24.
 template <int COLS, class T>
 GEMM_DEVICE void store_staged_panels(const GemmArgs<T>& p, const TensorMap& map_c, int m, int n,
                                      const uint8_t* sC GEMM_CALLER_ARG) {
+  const int row = threadIdx.x % 128 / 32 * 16;
+#pragma unroll
   for (int i = 0; i < COLS / 64; ++i)
-    if (m < p.M && n + i * 64 < p.N)
-      tma_store(map_c, m, n + i * 64, sC + i * 8192 GEMM_CALLER_PASS);
+    if (m + row < p.M && n + i * 64 < p.N)
+      tma_store(map_c, m + row, n + i * 64, sC + i * 8192 + row * 128 GEMM_CALLER_PASS);
   tma_store_commit();
 }
 

@@ -60,10 +60,11 @@ GEMM_DEVICE void blend_accumulators(const GemmArgs<T>& p, int m, int n, float (&
   }
 }
 
-// For tma_store of these panels; where the rows of C are not whole groups of 16 bytes, none.
+// For tma_store of these panels, `rows` rows at once; where the rows of C are not whole groups of 16
+// bytes, none.
 template <class T>
-TensorMap c_map(const GemmArgs<T>& p) {
-  return has_wide_rows(p) ? tensor_map(p.C, p.M, p.N, p.ldc, 64, 64, Swizzle::b128) : TensorMap{};
+TensorMap c_map(const GemmArgs<T>& p, int rows = 64) {
+  return has_wide_rows(p) ? tensor_map(p.C, p.M, p.N, p.ldc, rows, 64, Swizzle::b128) : TensorMap{};
 }
 
 GEMM_BUILD_NAMESPACE_END
