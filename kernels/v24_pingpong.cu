@@ -2,11 +2,11 @@
 //
 // before: both of v23's consumers end a tile at the same time; from the last wgmma of one tile to
 //         the first of the next the tensor cores wait, about 4000 cycles
-// idea:   consumer 1 computes a tile while consumer 0 stores the one before, and so on; tiles may
-//         then be smaller, and are chosen to fill the last round; and so do kernels follow each
-//         other: the next one's blocks start when this one's end
-// watch:  the order: a parity tells only neighbouring phases apart, so a consumer may wait for its
-//         slices only when the other has seen the last of its own
+// idea:   consumer 1 computes a tile while consumer 0 stores the one before, and so on. Tiles may
+//         then be smaller, and are chosen to fill the last round; and the next kernel's blocks
+//         start when this one's end
+// watch:  a parity tells only neighbouring phases apart: a consumer may wait for its slices only
+//         when the other has seen the last of its own
 // needs:  sm_90a; copies of operands that TMA cannot address; stores by rows where C is unaligned
 //
 //   role        threads   waits for              then                  and tells
@@ -25,30 +25,28 @@ namespace {
 using namespace gemm;
 
 constexpr int BK = 64, MMA_M = 64, MMA_K = 16;  // depth of a slice; one wgmma, BN wide
-constexpr int GROUP_M = 16;                     // rows of tiles that are worked on together
-constexpr int THREADS = 3 * 128;                // two consumers and the producer's warpgroup
+constexpr int GROUP_M = 16, THREADS = 3 * 128;  // rows of tiles a group; threads of all roles
 constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 
-template <class T, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES>
+template <class T, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES, int SLOTS>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v24(GemmArgs<T> p, bool wide, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
+  constexpr bool HALVES =
+      BM > MMA_M && BN < 192;  // half a tile at the edge; with 192 it would spill
   // Where am I?
   const int tid = threadIdx.x, wg = tid / 128, slices = cdiv(p.K, BK);
   const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
-
-  // The ring; 64 rows of results for each consumer; whose turn it is.
+  // The ring; SLOTS panels of results for each consumer; whose turn it is.
   auto* sA = static_cast<uint8_t*>(dynamic_shared());
   uint8_t* sB = sA + STAGES * TileA::BYTES;
   uint8_t* sC = sB + STAGES * TileB::BYTES;
-  auto* full = reinterpret_cast<uint64_t*>(sC + 2 * MMA_M * BN * 2);
+  auto* full = reinterpret_cast<uint64_t*>(sC + 2 * SLOTS * 8192);
   uint64_t *empty = full + STAGES, *turn = empty + STAGES;
-  if (tid == 0) {
-    for (int i = 0; i < 2; ++i) mbarrier_init(&turn[i], 4);  // a thread of each warp
-    init_ring<STAGES>(full, empty, 1);
-  }
+  if (tid < 2) mbarrier_init(&turn[tid], 4);  // a thread of each warp
+  if (tid == 0) init_ring<STAGES>(full, empty, 1);
   __syncthreads();
   grid_launch_dependents();
   grid_dependency_wait();
@@ -66,17 +64,12 @@ __global__ void __launch_bounds__(THREADS, 1)
 
   // A consumer: every other tile of the block.
   setmaxnreg_inc<CONSUMER_REGS>();
-  const bool leader = tid % 128 == 0;
-  uint8_t* staging = sC + wg * (MMA_M * BN * 2);
+  uint8_t* staging = sC + wg * (SLOTS * 8192);
   uint32_t parity = wg ^ 1;  // of turn[wg]; consumer 0 begins
   slot.skip(wg * slices);
-  // [region idea]
-  const int first = blockIdx.x + wg * gridDim.x;
-  for_each_tile<GROUP_M>(first, 2 * gridDim.x, tiles_m, tiles_n, [&](int bm, int bn) {
-    float acc[BM / MMA_M][BN / 2] = {};
+  float acc[BM / MMA_M][BN / 2];
+  const auto multiply = [&](auto rows) {
     int last = 0;
-    mbarrier_wait(&turn[wg], parity);
-    parity ^= 1;
     for (int slice = 0; slice < slices; ++slice, last = slot.stage, slot.advance()) {
       const int s = slot.stage;
       mbarrier_wait(&full[s], slot.phase);
@@ -84,46 +77,54 @@ __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
       for (int k = 0; k < BK / MMA_K; ++k)
 #pragma unroll
-        for (int i = 0; i < BM / MMA_M; ++i)
+        for (int i = 0; i < decltype(rows)::value / MMA_M; ++i)
           wgmma<T, BN, A_MAJOR, B_MAJOR>(
               acc[i], TileA::descriptor(sA + s * TileA::BYTES, i * MMA_M) + k * TileA::K_STEP,
               TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, true);
       wgmma_commit();
+      if (slice == slices - 1 && tid % 32 == 0) mbarrier_arrive(&turn[wg ^ 1]);
       wgmma_wait<1>();
-      if (leader && slice > 0) mbarrier_arrive(&empty[last]);
+      if (tid % 128 == 0 && slice > 0) mbarrier_arrive(&empty[last]);
     }
-    if (tid % 32 == 0) mbarrier_arrive(&turn[wg ^ 1]);  // whose wgmma queue up behind these
     wgmma_wait<0>();
-    if (leader && slices > 0) mbarrier_arrive(&empty[last]);
+    if (tid % 128 == 0 && slices > 0) mbarrier_arrive(&empty[last]);
+  };
+  // [region idea]
+  const int first = blockIdx.x + wg * gridDim.x;
+  for_each_tile<GROUP_M>(first, 2 * gridDim.x, tiles_m, tiles_n, [&](int bm, int bn) {
+    clear_registers(acc);  // now, and not when it is this one's turn
+    if (slices > 0) mbarrier_wait(&turn[wg], parity);
+    parity ^= 1;
+    if (HALVES && p.M - bm * BM <= MMA_M)
+      multiply(std::integral_constant<int, MMA_M>());
+    else
+      multiply(std::integral_constant<int, BM>());
     slot.skip(slices);  // the other consumer's tile
-                        // [/region idea]
 
-    // Epilogue, 64 rows at a time, each warp its own 16.
+    // Epilogue.
 #pragma unroll
     for (int i = 0; i < BM / MMA_M; ++i) {
       const int m = bm * BM + i * MMA_M, n = bn * BN;
       hold_registers(acc[i]);
       if (p.alpha != 1 || p.beta != 0) blend_accumulators(p, m, n, acc[i]);
-      if (tid % 32 == 0) tma_store_wait_read<0>();
-      __syncwarp();  // the warp's rows before these have been read
-      stage_accumulators<T>(staging, acc[i]);
-      fence_proxy_async();
-      __syncwarp();  // all lanes have written
-      if (!wide) store_staged_rows<BN>(p, m, n, staging);
-      if (wide && tid % 32 == 0) store_staged_panels<BN>(p, map_c, m, n, staging);
+#pragma unroll
+      for (int c = 0; c < BN / 64; ++c)
+        store_panel<SLOTS - 1>(p, wide, map_c, m, n + c * 64,
+                               staging + (i * BN / 64 + c) % SLOTS * 8192, &acc[i][c * 32]);
     }
   });
+  // [/region idea]
   if (tid % 32 == 0) tma_store_wait_read<0>();
 }
 
-template <class T, int BM, int BN, int STAGES>
+template <class T, int BM, int BN, int STAGES, int SLOTS>
 void launch(const GemmArgs<T>& p, Stream stream) {
   const int64_t tiles = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
   const int64_t grid = std::min<int64_t>(tiles, persistent_blocks());
-  constexpr size_t SMEM = STAGES * ((BM + BN) * BK * 2 + 2 * 8) + 2 * MMA_M * BN * 2 + 2 * 8;
+  constexpr size_t SMEM = STAGES * ((BM + BN) * BK * 2 + 2 * 8) + 2 * SLOTS * 8192 + 2 * 8;
   const TmaOperands<T> in(p, stream);
   with_majors(p, [&](auto a, auto b) {
-    gemm::launch(gemm_v24<T, a(), b(), BM, BN, STAGES>, grid, dim3(THREADS),
+    gemm::launch(gemm_v24<T, a(), b(), BM, BN, STAGES, SLOTS>, grid, dim3(THREADS),
                  {.smem = SMEM, .early = true}, stream, p, has_wide_rows(p),
                  OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
                  OperandTile<T, BN, b()>::map(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
@@ -131,11 +132,11 @@ void launch(const GemmArgs<T>& p, Stream stream) {
 }
 
 template <class T>
-const Variant<T> VARIANTS[] = {{"128x192 s4", launch<T, 128, 192, 4>},
-                               {"128x128 s6", launch<T, 128, 128, 6>},
-                               {"64x128 s8", launch<T, 64, 128, 8>}};
+const Variant<T> VARIANTS[] = {{"128x192 s5", launch<T, 128, 192, 5, 1>},
+                               {"128x128 s6", launch<T, 128, 128, 6, 2>},
+                               {"64x128 s8", launch<T, 64, 128, 8, 2>}};
 
-constexpr TileShape SHAPES[] = {{128, 192, 1.0}, {128, 128, 1.02}, {64, 128, 1.15}};
+constexpr TileShape SHAPES[] = {{128, 192, 128, 1.0}, {128, 128, 64, 1.02}, {64, 128, 64, 1.15}};
 template <class T>
 Choice choose(const GemmArgs<T>& p, int sms) {
   return choose_tile(p.M, p.N, SHAPES, sms);

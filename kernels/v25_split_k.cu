@@ -25,7 +25,8 @@ using namespace gemm;
 constexpr int BX = 64, BK = 64, MMA_K = 16;  // a tile's long side: rows of C, or columns
 constexpr int SPLIT = 2;                     // blocks a cluster, each with its part of K
 constexpr int THREADS = 128 + 32;            // a consumer warpgroup and the producer's warp
-constexpr int LD = BX + 4;                   // of a part: 2 * LD * t + g are 32 different banks
+constexpr int LAG = 1;      // slices that are multiplied while the next is waited for
+constexpr int LD = BX + 4;  // of a part: 2 * LD * t + g are 32 different banks
 
 // With x along the tile's long side and y along the short one: X is A, and Y is B, or SWAPPED.
 template <class T, Major X_MAJOR, Major Y_MAJOR, bool SWAPPED, int BY, int STAGES>
@@ -69,9 +70,10 @@ __global__ void __launch_bounds__(THREADS, 1)
             acc, TileX::descriptor(sX + s * TileX::BYTES) + k * TileX::K_STEP,
             TileY::descriptor(sY + s * TileY::BYTES) + k * TileY::K_STEP, true);
       wgmma_commit();
-      wgmma_wait<0>(acc);
-      if (tid == 0) mbarrier_arrive(&empty[s]);
+      wgmma_wait<LAG>();
+      if (tid == 0 && slice >= begin + LAG) mbarrier_arrive(&empty[(s + STAGES - LAG) % STAGES]);
     }
+    wgmma_wait<0>(acc);
     const int x = tid / 32 * 16 + tid % 32 / 4, y = tid % 4 * 2;
 #pragma unroll
     for (int i = 0; i < BY / 2; ++i)

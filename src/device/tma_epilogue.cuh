@@ -7,78 +7,67 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// COUNT pairs of T a thread, to panels of 64 x 64, swizzled as TMA wants them: by a warpgroup whose
-// accumulators they are, pair i being elements 2 i and 2 i + 1.
-template <int COUNT>
-GEMM_DEVICE void stage_pairs(uint8_t* sC, const uint32_t* pairs) {
+// 64 x 64 of the accumulators, from the panel's first on, as T, swizzled as TMA wants them: by a
+// warpgroup, each warp its 16 rows.
+template <class T>
+GEMM_DEVICE void stage_panel(uint8_t* sC, const float* acc) {
   const int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 16, half = threadIdx.x % 32 / 16;
 #pragma unroll
-  for (int i = 0; i < COUNT; i += 4) {  // 16 columns: four 8 x 8 matrices
-    const uint32_t words[4] = {pairs[i], pairs[i + 1], pairs[i + 2], pairs[i + 3]};
-    stmatrix(sC + i / 16 * 8192 + swizzle(Swizzle::b128, row * 128 + (i / 2 % 8 + half) * 16),
-             words);
+  for (int i = 0; i < 32; i += 8) {  // 16 columns: four 8 x 8 matrices
+    uint32_t words[4];
+#pragma unroll
+    for (int w = 0; w < 4; ++w) words[w] = pack_pair<T>(acc[i + 2 * w], acc[i + 2 * w + 1]);
+    stmatrix(sC + swizzle(Swizzle::b128, row * 128 + (i / 4 + half) * 16), words);
   }
 }
 
-// The accumulators as pairs of T.
-template <class T, int COUNT>
-GEMM_DEVICE void pack_accumulators(uint32_t (&pairs)[COUNT / 2], const float (&acc)[COUNT]) {
-#pragma unroll
-  for (int i = 0; i < COUNT / 2; ++i) pairs[i] = pack_pair<T>(acc[2 * i], acc[2 * i + 1]);
-}
-
-// Both at once.
-template <class T, int COUNT>
-GEMM_DEVICE void stage_accumulators(uint8_t* sC, const float (&acc)[COUNT]) {
-  uint32_t pairs[COUNT / 2];
-  pack_accumulators<T>(pairs, acc);
-  stage_pairs<COUNT / 2>(sC, pairs);
-}
-
-// What a warp left there of COLS columns, its 16 rows, to C at (m, n): by one lane, as one group;
-// boxes of map_c are 16 x 64. A warp that stores its own rows waits for no other. Taught in v24.
-template <int COLS, class T>
-GEMM_DEVICE void store_staged_panels(const GemmArgs<T>& p, const TensorMap& map_c, int m, int n,
-                                     const uint8_t* sC GEMM_CALLER_ARG) {
-  const int row = threadIdx.x % 128 / 32 * 16;
-#pragma unroll
-  for (int i = 0; i < COLS / 64; ++i)
-    if (m + row < p.M && n + i * 64 < p.N)
-      tma_store(map_c, m + row, n + i * 64, sC + i * 8192 + row * 128 GEMM_CALLER_PASS);
-  tma_store_commit();
-}
-
-// The same without TMA, wherever rows begin: each warp stores its own 16 rows, a row's neighbouring
-// words by neighbouring lanes. A word of C may lie across two of the tile's: its elements are read
-// one by one.
-template <int COLS, class T>
-GEMM_DEVICE void store_staged_rows(const GemmArgs<T>& p, int m, int n, const uint8_t* sC) {
+// A warp's 16 rows of a panel, to C at (m, n) of the panel, without TMA, wherever rows begin: a row's
+// neighbouring words by neighbouring lanes. A word of C may lie across two of the panel's: its
+// elements are read one by one.
+template <class T>
+GEMM_DEVICE void store_panel_rows(const GemmArgs<T>& p, int m, int n, const uint8_t* sC) {
   const int first = threadIdx.x % 128 / 32 * 16, lane = threadIdx.x % 32;
-  const int cols = p.N - n < COLS ? p.N - n : COLS;
+  const int cols = p.N - n < 64 ? p.N - n : 64;
   if (cols <= 0) return;
+  const auto staged = [&](int row, int col) {
+    return *reinterpret_cast<const T*>(sC + swizzle(Swizzle::b128, row * 128 + col * 2));
+  };
 #pragma unroll 4
   for (int row = first; row < first + 16; ++row) {
     T* const c = p.C + (m + row) * p.ldc + n;
     const int skew = reinterpret_cast<uintptr_t>(c) % 4 / 2;  // elements before a whole word
-    const auto staged = [&](int col) {
-      return *reinterpret_cast<const T*>(sC + col / 64 * 8192 +
-                                         swizzle(Swizzle::b128, row * 128 + col % 64 * 2));
-    };
-#pragma unroll
-    for (int i = 0; i < COLS / 64 + 1; ++i) {
-      const int col = i * 64 + lane * 2 - skew;  // may be -1, or the last one
-      if (m + row >= p.M || col >= cols || (i == COLS / 64 && lane > 0)) continue;
-      if (col >= 0 && col + 1 < cols) {
-        const T pair[2] = {staged(col), staged(col + 1)};
-        uint32_t word = 0;
-        memcpy(&word, pair, 4);
-        *reinterpret_cast<uint32_t*>(c + col) = word;
-      } else if (col >= 0) {
-        c[col] = staged(col);
-      } else {
-        c[0] = staged(0);
-      }
+    const int col = lane * 2 - skew;                          // may be -1
+    if (m + row >= p.M) continue;
+    if (col >= 0 && col + 1 < cols) {
+      const T pair[2] = {staged(row, col), staged(row, col + 1)};
+      uint32_t word = 0;
+      memcpy(&word, pair, 4);
+      *reinterpret_cast<uint32_t*>(c + col) = word;
+    } else if (col >= 0 && col < cols) {
+      c[col] = staged(row, col);
     }
+    if (skew != 0 && lane == 0) c[0] = staged(row, 0);
+    if (skew != 0 && lane == 31 && cols == 64) c[63] = staged(row, 63);
+  }
+}
+
+// A panel of results to C at (m, n) through `sC`, by a warpgroup: each warp stores its own 16 rows,
+// and so waits for no other. PENDING of the warp's stores before may still be reading their panels,
+// not this one. Boxes of map_c are 16 x 64. Taught in v24.
+template <int PENDING, class T>
+GEMM_DEVICE void store_panel(const GemmArgs<T>& p, bool wide, const TensorMap& map_c, int m, int n,
+                             uint8_t* sC, const float* acc) {
+  const int row = threadIdx.x % 128 / 32 * 16;
+  const bool leader = threadIdx.x % 32 == 0;
+  if (leader) tma_store_wait_read<PENDING>();
+  __syncwarp();  // what the warp left there has been read
+  stage_panel<T>(sC, acc);
+  fence_proxy_async();
+  __syncwarp();  // all lanes have written
+  if (!wide) store_panel_rows(p, m, n, sC);
+  if (wide && leader) {
+    if (m + row < p.M && n < p.N) tma_store(map_c, m + row, n, sC + row * 128);
+    tma_store_commit();
   }
 }
 

@@ -48,6 +48,17 @@ GEMM_DEVICE void hold_registers(float (&d)[COUNT]) {
 #endif
 }
 
+// Zeros, in the registers from here on: the compiler would rather write them just before wgmma.
+template <int ROWS, int COUNT>
+GEMM_DEVICE void clear_registers(float (&d)[ROWS][COUNT]) {
+#pragma unroll
+  for (int i = 0; i < ROWS; ++i) {
+#pragma unroll
+    for (int j = 0; j < COUNT; ++j) d[i][j] = 0;
+    hold_registers(d[i]);
+  }
+}
+
 // wgmma.wait_group: returns when at most PENDING groups are in flight. Accumulators that are used
 // after it want hold_registers; the second form includes it.
 template <int PENDING>
