@@ -81,10 +81,10 @@ void launch_parts(GemmArgs<float> p, Stream stream) {
 
 template <class Tile, bool STREAM = false, int CLUSTER = 1>
 void launch(const GemmArgs<float>& call, Stream stream) {
-  const Repacked<float> A(call.A, call.M, call.K, call.lda, stream, /*whole_groups=*/true);
-  const Repacked<float> B(call.B, call.K, call.N, call.ldb, stream, /*whole_groups=*/true);
+  const RepackedPair<float> in({call.A, call.M, call.K, call.lda},
+                               {call.B, call.K, call.N, call.ldb}, stream, /*whole_groups=*/true);
   GemmArgs<float> p = call;
-  p.A = A.data, p.lda = A.ld, p.B = B.data, p.ldb = B.ld;
+  p.A = in.A.data, p.lda = in.A.ld, p.B = in.B.data, p.ldb = in.B.ld;
   if (p.K == 0) p.A = p.B = nullptr, p.lda = p.ldb = 0;  // copies of nothing want aligned rows too
   const bool wide = reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % 4 == 0 && p.N % 4 == 0;
   (wide ? launch_parts<Tile, STREAM, CLUSTER, true>

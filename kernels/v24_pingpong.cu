@@ -34,9 +34,6 @@ __global__ void __launch_bounds__(THREADS, 1)
              const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
-  constexpr bool HALVES =
-      BM > MMA_M && BN < 192;  // half a tile at the edge; with 192 it would spill
-  // Where am I?
   const int tid = threadIdx.x, wg = tid / 128, slices = cdiv(p.K, BK);
   const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
   // The ring; SLOTS panels of results for each consumer; whose turn it is.
@@ -64,12 +61,18 @@ __global__ void __launch_bounds__(THREADS, 1)
 
   // A consumer: every other tile of the block.
   setmaxnreg_inc<CONSUMER_REGS>();
+  const bool leader = tid % 128 == 0;
   uint8_t* staging = sC + wg * (SLOTS * 8192);
   uint32_t parity = wg ^ 1;  // of turn[wg]; consumer 0 begins
   slot.skip(wg * slices);
-  float acc[BM / MMA_M][BN / 2];
-  const auto multiply = [&](auto rows) {
+  // [region idea]
+  const int first = blockIdx.x + wg * gridDim.x;
+  for_each_tile<GROUP_M>(first, 2 * gridDim.x, tiles_m, tiles_n, [&](int bm, int bn) {
+    float acc[BM / MMA_M][BN / 2];
+    clear_registers(acc);  // now, and not when it is this one's turn
     int last = 0;
+    if (slices > 0) mbarrier_wait(&turn[wg], parity);
+    parity ^= 1;
     for (int slice = 0; slice < slices; ++slice, last = slot.stage, slot.advance()) {
       const int s = slot.stage;
       mbarrier_wait(&full[s], slot.phase);
@@ -77,28 +80,18 @@ __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
       for (int k = 0; k < BK / MMA_K; ++k)
 #pragma unroll
-        for (int i = 0; i < decltype(rows)::value / MMA_M; ++i)
+        for (int i = 0; i < BM / MMA_M; ++i)
           wgmma<T, BN, A_MAJOR, B_MAJOR>(
               acc[i], TileA::descriptor(sA + s * TileA::BYTES, i * MMA_M) + k * TileA::K_STEP,
               TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, true);
       wgmma_commit();
-      if (slice == slices - 1 && tid % 32 == 0) mbarrier_arrive(&turn[wg ^ 1]);
+      if (slice == slices - 1 && tid % 32 == 0)
+        mbarrier_arrive(&turn[wg ^ 1]);  // whose wgmma queue up behind these
       wgmma_wait<1>();
-      if (tid % 128 == 0 && slice > 0) mbarrier_arrive(&empty[last]);
+      if (leader && slice > 0) mbarrier_arrive(&empty[last]);
     }
     wgmma_wait<0>();
-    if (tid % 128 == 0 && slices > 0) mbarrier_arrive(&empty[last]);
-  };
-  // [region idea]
-  const int first = blockIdx.x + wg * gridDim.x;
-  for_each_tile<GROUP_M>(first, 2 * gridDim.x, tiles_m, tiles_n, [&](int bm, int bn) {
-    clear_registers(acc);  // now, and not when it is this one's turn
-    if (slices > 0) mbarrier_wait(&turn[wg], parity);
-    parity ^= 1;
-    if (HALVES && p.M - bm * BM <= MMA_M)
-      multiply(std::integral_constant<int, MMA_M>());
-    else
-      multiply(std::integral_constant<int, BM>());
+    if (leader && slices > 0) mbarrier_arrive(&empty[last]);
     slot.skip(slices);  // the other consumer's tile
 
     // Epilogue.
@@ -136,7 +129,7 @@ const Variant<T> VARIANTS[] = {{"128x192 s5", launch<T, 128, 192, 5, 1>},
                                {"128x128 s6", launch<T, 128, 128, 6, 2>},
                                {"64x128 s8", launch<T, 64, 128, 8, 2>}};
 
-constexpr TileShape SHAPES[] = {{128, 192, 128, 1.0}, {128, 128, 64, 1.02}, {64, 128, 64, 1.15}};
+constexpr TileShape SHAPES[] = {{128, 192, 1.0}, {128, 128, 1.02}, {64, 128, 1.15}};
 template <class T>
 Choice choose(const GemmArgs<T>& p, int sms) {
   return choose_tile(p.M, p.N, SHAPES, sms);

@@ -6,14 +6,15 @@
 // idea:   compute C^T where C is flat: the long side becomes wgmma's 64 rows, the short one its
 //         columns, of which 16 are enough; and two blocks of a cluster share a tile, each with half
 //         of K. They add up their parts through each other's shared memory
-// watch:  bytes in flight: 128 blocks with a ring of 160 KB; the sums are added in a fixed order,
-//         so that every run gives the same bits
+// watch:  bytes in flight: 128 blocks with a ring of 160 KB, and how soon a slice's buffer is free
+//         again: two consumers take turns. The sums are added in a fixed order, so that every run
+//         gives the same bits
 // needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
 //
 //   role        threads   waits for      then                         and tells
 //   producer    one       empty[stage]   loads a slice of its half    full[stage], by TMA's bytes
-//   consumer    128       full[stage]    4 wgmma                      empty[stage]
-//               128       the cluster    adds half a tile, stores it
+//   consumers   2 x 128   full[stage]    4 wgmma of every other one   empty[stage], a slice later
+//               all 256   the cluster    adds half a tile, stores it
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
 #include "device/wgmma_epilogue.cuh"
@@ -24,8 +25,8 @@ using namespace gemm;
 
 constexpr int BX = 64, BK = 64, MMA_K = 16;  // a tile's long side: rows of C, or columns
 constexpr int SPLIT = 2;                     // blocks a cluster, each with its part of K
-constexpr int THREADS = 128 + 32;            // a consumer warpgroup and the producer's warp
-constexpr int LAG = 1;      // slices that are multiplied while the next is waited for
+constexpr int CONSUMERS = 2;                 // warpgroups, which take slices in turn
+constexpr int WORKERS = CONSUMERS * 128, THREADS = WORKERS + 32;  // and the producer's warp
 constexpr int LD = BX + 4;  // of a part: 2 * LD * t + g are 32 different banks
 
 // With x along the tile's long side and y along the short one: X is A, and Y is B, or SWAPPED.
@@ -35,17 +36,19 @@ __global__ void __launch_bounds__(THREADS, 1)
              const __grid_constant__ TensorMap map_y) {
   using TileX = OperandTile<T, BX, X_MAJOR>;
   using TileY = OperandTile<T, BY, Y_MAJOR>;
+  static_assert(STAGES % CONSUMERS == 0, "a buffer's phases are all waited for by one consumer");
+  constexpr int PART = BY * LD, SHARE = BX * BY / SPLIT / WORKERS;  // of the sums: a thread's
   // Where am I?
   const int tid = threadIdx.x, rank = cluster_rank(), tile = blockIdx.x / SPLIT;
   const int tiles_x = cdiv(SWAPPED ? p.N : p.M, BX), slices = cdiv(p.K, BK);
   const int x0 = tile % tiles_x * BX, y0 = tile / tiles_x * BY;
   const int begin = int64_t{slices} * rank / SPLIT, end = int64_t{slices} * (rank + 1) / SPLIT;
 
-  // The ring, and this block's part of the sums, transposed.
+  // The ring, and each consumer's part of the sums, transposed.
   auto* sX = static_cast<uint8_t*>(dynamic_shared());
   uint8_t* sY = sX + STAGES * TileX::BYTES;
   auto* part = reinterpret_cast<float*>(sY + STAGES * TileY::BYTES);
-  auto* full = reinterpret_cast<uint64_t*>(part + BY * LD);
+  auto* full = reinterpret_cast<uint64_t*>(part + CONSUMERS * PART);
   uint64_t* empty = full + STAGES;
   if (tid == 0) init_ring<STAGES>(full, empty, 1);
   __syncthreads();
@@ -53,14 +56,18 @@ __global__ void __launch_bounds__(THREADS, 1)
   grid_dependency_wait();
 
   Slot<STAGES> slot;
-  if (tid >= 128) {
+  if (tid >= WORKERS) {
     // The producer.
     if (elect_one())
       produce<TileX, TileY>(sX, sY, full, empty, slot, map_x, map_y, x0, y0, begin, end);
   } else {
-    // The consumer.
+    // A consumer: every other slice.
+    const int wg = tid / 128;
     float acc[BY / 2] = {};
-    for (int slice = begin; slice < end; ++slice, slot.advance()) {
+    int last = 0;
+    slot.skip(wg);
+    for (int slice = begin + wg; slice < end;
+         slice += CONSUMERS, last = slot.stage, slot.skip(CONSUMERS)) {
       const int s = slot.stage;
       mbarrier_wait(&full[s], slot.phase);
       wgmma_fence();
@@ -70,34 +77,33 @@ __global__ void __launch_bounds__(THREADS, 1)
             acc, TileX::descriptor(sX + s * TileX::BYTES) + k * TileX::K_STEP,
             TileY::descriptor(sY + s * TileY::BYTES) + k * TileY::K_STEP, true);
       wgmma_commit();
-      wgmma_wait<LAG>();
-      if (tid == 0 && slice >= begin + LAG) mbarrier_arrive(&empty[(s + STAGES - LAG) % STAGES]);
+      wgmma_wait<1>();
+      if (tid % 128 == 0 && slice >= begin + CONSUMERS) mbarrier_arrive(&empty[last]);
     }
     wgmma_wait<0>(acc);
-    const int x = tid / 32 * 16 + tid % 32 / 4, y = tid % 4 * 2;
+    const int x = tid % 128 / 32 * 16 + tid % 32 / 4, y = tid % 4 * 2;
 #pragma unroll
     for (int i = 0; i < BY / 2; ++i)
-      part[(y + i / 4 * 8 + i % 2) * LD + x + i / 2 % 2 * 8] = acc[i];
+      part[wg * PART + (y + i / 4 * 8 + i % 2) * LD + x + i / 2 % 2 * 8] = acc[i];
   }
 
   // [region idea]
   cluster_arrive();
   cluster_wait();  // all parts are there
   // Half of the tile's sums for each block, all on their way before the first is used.
-  constexpr int SHARE = BX * BY / SPLIT / 128;
-  float sum[SHARE] = {};
-  const int first = rank * SHARE * 128 + tid;
-  if (tid < 128) {
+  if (tid < WORKERS) {
+    float sum[SHARE] = {};
+    const int first = rank * SHARE * WORKERS + tid;
 #pragma unroll
-    for (int r = 0; r < SPLIT; ++r)
+    for (int from = 0; from < SPLIT * CONSUMERS; ++from) {
+      const float* theirs = map_shared(part, from / CONSUMERS) + from % CONSUMERS * PART;
 #pragma unroll
-      for (int i = 0; i < SHARE; ++i) {
-        const int e = first + i * 128;
-        sum[i] += map_shared(part, r)[e / BX * LD + e % BX];
-      }
+      for (int i = 0; i < SHARE; ++i)
+        sum[i] += theirs[(first + i * WORKERS) / BX * LD + (first + i * WORKERS) % BX];
+    }
 #pragma unroll
     for (int i = 0; i < SHARE; ++i) {
-      const int x = x0 + (first + i * 128) % BX, y = y0 + (first + i * 128) / BX;
+      const int x = x0 + (first + i * WORKERS) % BX, y = y0 + (first + i * WORKERS) / BX;
       SWAPPED ? store(p, y, x, sum[i]) : store(p, x, y, sum[i]);
     }
   }
@@ -116,7 +122,8 @@ void launch(const GemmArgs<T>& p, Stream stream) {
     constexpr Major X_MAJOR = SWAPPED ? b() : a(), Y_MAJOR = SWAPPED ? a() : b();
     using TileX = OperandTile<T, BX, X_MAJOR>;
     using TileY = OperandTile<T, BY, Y_MAJOR>;
-    constexpr size_t SMEM = STAGES * (TileX::BYTES + TileY::BYTES + 2 * 8) + BY * LD * 4;
+    constexpr size_t SMEM =
+        STAGES * (TileX::BYTES + TileY::BYTES + 2 * 8) + CONSUMERS * BY * LD * 4;
     gemm::launch(gemm_v25<T, X_MAJOR, Y_MAJOR, SWAPPED, BY, STAGES>, grid, dim3(THREADS),
                  {.smem = SMEM, .cluster = SPLIT, .early = true}, stream, p,
                  TileX::map(x.data, X, p.K, x.ld), TileY::map(y.data, Y, p.K, y.ld));
@@ -125,9 +132,9 @@ void launch(const GemmArgs<T>& p, Stream stream) {
 
 template <class T>
 const Variant<T> VARIANTS[] = {{"rows x 16 s16", launch<T, false, 16, 16>},
-                               {"rows x 64 s9", launch<T, false, 64, 9>},
+                               {"rows x 64 s10", launch<T, false, 64, 10>},
                                {"columns x 16 s16", launch<T, true, 16, 16>},
-                               {"columns x 64 s9", launch<T, true, 64, 9>}};
+                               {"columns x 64 s10", launch<T, true, 64, 10>}};
 
 template <class T>
 Choice choose(const GemmArgs<T>& p, int) {

@@ -61,11 +61,11 @@ struct OperandTile {
 // A and B as given or, where their rows do not lie at multiples of 16 bytes, copies. To live until
 // the kernels that read them have been launched.
 template <class T>
-struct TmaOperands {
-  Repacked<T> A, B;
+struct TmaOperands : RepackedPair<T> {
   TmaOperands(const GemmArgs<T>& p, Stream stream)
-      : A(p.A, p.op_a == Op::N ? p.M : p.K, p.op_a == Op::N ? p.K : p.M, p.lda, stream),
-        B(p.B, p.op_b == Op::N ? p.K : p.N, p.op_b == Op::N ? p.N : p.K, p.ldb, stream) {}
+      : RepackedPair<T>({p.A, p.op_a == Op::N ? p.M : p.K, p.op_a == Op::N ? p.K : p.M, p.lda},
+                        {p.B, p.op_b == Op::N ? p.K : p.N, p.op_b == Op::N ? p.N : p.K, p.ldb},
+                        stream) {}
 };
 
 // Calls f with both operands' majors as constants: f(a, b), a() and b() being the values.

@@ -23,15 +23,29 @@ GEMM_DEVICE uint32_t load_edge_word(const T* row, int first, int cols) {
   return word;
 }
 
-// Word by word, so that a warp reads and writes 128 bytes at once wherever the rows begin. Two
-// 2-byte elements that are no word of the matrix are cut out of the two words that they lie in; the
-// second is the next lane's first, and comes from L1.
+// A matrix to copy: `ld` elements from row to row, to rows of to_words words.
+template <class T>
+struct RepackJob {
+  const T* from;
+  int64_t ld;
+  int rows, cols;
+  uint32_t* to;
+  int to_words;
+  int64_t blocks() const { return int64_t{cdiv(rows, REPACK_ROWS)} * cdiv(to_words, REPACK_WORDS); }
+};
+
+// Two matrices, the first by the first `blocks_a` blocks. Word by word, so that a warp reads and
+// writes 128 bytes at once wherever the rows begin. Two 2-byte elements that are no word of the
+// matrix are cut out of the two words that they lie in; the second is the next lane's first, and
+// comes from L1.
 template <class T>
 __global__ void __launch_bounds__(REPACK_THREADS)
-    repack_kernel(const T* from, int64_t ld, int rows, int cols, uint32_t* to, int to_words) {
+    repack_kernel(RepackJob<T> a, RepackJob<T> b, unsigned blocks_a) {
+  const auto [from, ld, rows, cols, to, to_words] = blockIdx.x < blocks_a ? a : b;
+  const int block = blockIdx.x < blocks_a ? blockIdx.x : blockIdx.x - blocks_a;
   const int blocks_n = cdiv(to_words, REPACK_WORDS);
-  const int m = blockIdx.x / blocks_n * REPACK_ROWS + threadIdx.x / 32;
-  const int k0 = blockIdx.x % blocks_n * REPACK_WORDS + threadIdx.x % 32;
+  const int m = block / blocks_n * REPACK_ROWS + threadIdx.x / 32;
+  const int k0 = block % blocks_n * REPACK_WORDS + threadIdx.x % 32;
   if (m >= rows) return;
   const T* row = from + m * ld;
   // Words lie at multiples of 4 bytes in memory: from the row's element -skew on.
@@ -60,19 +74,26 @@ __global__ void __launch_bounds__(REPACK_THREADS)
           skew == 0 ? lower[i] : lower[i] >> 16 | upper[i] << 16;
 }
 
-// The rows x cols matrix at `from`, `ld` elements from row to row, in rows of whole aligned 16-byte
-// groups: `data` and `ld`. That is the matrix itself where its base and its rows are aligned;
-// otherwise a copy in scratch memory, its rows padded with zeros, made on the stream by a kernel
-// that runs at the speed of memory (4097 x 4097 floats: 134 MB there and back). Must live until the
-// kernels that read it have been launched. Throws as Workspace.
+// A row-major matrix, `ld` elements from row to row.
+template <class T>
+struct MatrixView {
+  const T* data;
+  int rows, cols;
+  int64_t ld;
+};
+
+// A matrix in rows of whole aligned 16-byte groups: `data` and `ld`. That is the matrix itself where
+// its base and its rows are aligned; otherwise a copy in scratch memory, its rows padded with zeros,
+// made on the stream by a kernel that runs at the speed of memory (4097 x 4097 floats: 134 MB there
+// and back). Must live until the kernels that read it have been launched. Throws as Workspace.
 template <class T>
 class Repacked {
   static_assert(sizeof(T) == 2 || sizeof(T) == 4, "elements of 2 or 4 bytes");
   static constexpr int GROUP = 16 / sizeof(T);
 
-  static bool is_aligned(const T* from, int64_t ld, int cols, bool whole_groups) {
-    return reinterpret_cast<uintptr_t>(from) % 16 == 0 && ld % GROUP == 0 &&
-           (!whole_groups || cols % GROUP == 0);
+  static bool is_aligned(const MatrixView<T>& from, bool whole_groups) {
+    return reinterpret_cast<uintptr_t>(from.data) % 16 == 0 && from.ld % GROUP == 0 &&
+           (!whole_groups || from.cols % GROUP == 0);
   }
   // To whole lines of 128 bytes: TMA reads rows of 128 bytes, and where such a row lies across two
   // lines it asks L2 twice (v24 at 4097 in rows of 4104: 410 us, of 4160: 254).
@@ -80,27 +101,49 @@ class Repacked {
   static int padded(int cols) { return cdiv(cols, LINE) * LINE; }
 
   const Workspace copy_;  // empty: none is needed
+  const RepackJob<T> job_;
+
+  template <class U>
+  friend class RepackedPair;
+  struct Later {};
+  Repacked(const MatrixView<T>& from, Stream stream, bool whole_groups, Later)
+      : copy_(
+            is_aligned(from, whole_groups) ? 0 : int64_t{from.rows} * padded(from.cols) * sizeof(T),
+            stream),
+        job_{from.data,
+             from.ld,
+             copied() ? from.rows : 0,
+             from.cols,
+             copy_.as<uint32_t>(),
+             padded(from.cols) / int(4 / sizeof(T))},
+        data(copied() ? copy_.as<T>() : from.data),
+        ld(copied() ? padded(from.cols) : from.ld) {}
 
  public:
   const T* const data;
   const int64_t ld;
 
   // `whole_groups`: rows that end within a group are copied too, for a reader of whole groups.
-  Repacked(const T* from, int rows, int cols, int64_t from_ld, Stream stream,
-           bool whole_groups = false)
-      : copy_(is_aligned(from, from_ld, cols, whole_groups)
-                  ? 0
-                  : int64_t{rows} * padded(cols) * sizeof(T),
-              stream),
-        data(copied() ? copy_.as<T>() : from),
-        ld(copied() ? padded(cols) : from_ld) {
-    if (!copied()) return;
-    const int words = padded(cols) / (4 / sizeof(T));
-    const int64_t grid = int64_t{cdiv(rows, REPACK_ROWS)} * cdiv(words, REPACK_WORDS);
-    gemm::launch(repack_kernel<T>, grid, dim3(REPACK_THREADS), {}, stream, from, from_ld, rows,
-                 cols, copy_.as<uint32_t>(), words);
+  Repacked(const MatrixView<T>& from, Stream stream, bool whole_groups = false)
+      : Repacked(from, stream, whole_groups, Later{}) {
+    gemm::launch(repack_kernel<T>, job_.blocks(), dim3(REPACK_THREADS), {}, stream, job_, job_,
+                 static_cast<unsigned>(job_.blocks()));
   }
   bool copied() const { return copy_.bytes() != 0; }
+};
+
+// Two matrices, where both need it copied by one launch: the second neither waits for the first nor
+// leaves SMs idle at its end.
+template <class T>
+class RepackedPair {
+ public:
+  const Repacked<T> A, B;
+  RepackedPair(const MatrixView<T>& a, const MatrixView<T>& b, Stream stream,
+               bool whole_groups = false)
+      : A(a, stream, whole_groups, {}), B(b, stream, whole_groups, {}) {
+    gemm::launch(repack_kernel<T>, A.job_.blocks() + B.job_.blocks(), dim3(REPACK_THREADS), {},
+                 stream, A.job_, B.job_, static_cast<unsigned>(A.job_.blocks()));
+  }
 };
 
 GEMM_BUILD_NAMESPACE_END

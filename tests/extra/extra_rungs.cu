@@ -38,12 +38,12 @@ __global__ void gemm_repacks(GemmArgs<T> p, bool a_is_padded, bool b_is_padded) 
 
 template <class T>
 void launch_repacks(const GemmArgs<T>& p, Stream stream) {
-  const Repacked<T> A(p.A, p.M, p.K, p.lda, stream), B(p.B, p.K, p.N, p.ldb, stream);
+  const RepackedPair<T> in({p.A, p.M, p.K, p.lda}, {p.B, p.K, p.N, p.ldb}, stream);
   GemmArgs<T> q = p;
-  q.A = A.data, q.lda = A.ld, q.B = B.data, q.ldb = B.ld;
+  q.A = in.A.data, q.lda = in.A.ld, q.B = in.B.data, q.ldb = in.B.ld;
   const int64_t threads = int64_t{p.M} * cdiv(p.N, Vec<T>::SIZE);
   gemm::launch(gemm_repacks<T>, (threads + THREADS - 1) / THREADS, dim3(THREADS), {}, stream, q,
-               A.copied(), B.copied());
+               in.A.copied(), in.B.copied());
 }
 
 Rung rung(const char* name, Entry e) {
