@@ -14,7 +14,7 @@
 //   role        threads   waits for      then                         and tells
 //   producer    one       empty[stage]   loads a slice of its half    full[stage], by TMA's bytes
 //   consumers   2 x 128   full[stage]    4 wgmma of every other one   empty[stage], a slice later
-//               all 256   the cluster    adds half a tile, stores it
+//               all 256   the cluster    add half a tile, store it
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
 #include "device/wgmma_epilogue.cuh"
@@ -37,33 +37,35 @@ __global__ void __launch_bounds__(THREADS, 1)
   using TileX = OperandTile<T, BX, X_MAJOR>;
   using TileY = OperandTile<T, BY, Y_MAJOR>;
   static_assert(STAGES % CONSUMERS == 0, "a buffer's phases are all waited for by one consumer");
-  constexpr int PART = BY * LD, SHARE = BX * BY / SPLIT / WORKERS;  // of the sums: a thread's
+  constexpr int HALF = BY / SPLIT, PART = HALF * LD;  // columns of a tile that a block adds up
+  constexpr int PARTS = SPLIT * CONSUMERS, SHARE = BX * HALF / WORKERS;
   // Where am I?
   const int tid = threadIdx.x, rank = cluster_rank(), tile = blockIdx.x / SPLIT;
   const int tiles_x = cdiv(SWAPPED ? p.N : p.M, BX), slices = cdiv(p.K, BK);
   const int x0 = tile % tiles_x * BX, y0 = tile / tiles_x * BY;
   const int begin = int64_t{slices} * rank / SPLIT, end = int64_t{slices} * (rank + 1) / SPLIT;
 
-  // The ring, and each consumer's part of the sums, transposed.
+  // The ring, and what all consumers of the cluster have of this block's half, transposed.
   auto* sX = static_cast<uint8_t*>(dynamic_shared());
   uint8_t* sY = sX + STAGES * TileX::BYTES;
   auto* part = reinterpret_cast<float*>(sY + STAGES * TileY::BYTES);
-  auto* full = reinterpret_cast<uint64_t*>(part + CONSUMERS * PART);
+  auto* full = reinterpret_cast<uint64_t*>(part + PARTS * PART);
   uint64_t* empty = full + STAGES;
   if (tid == 0) init_ring<STAGES>(full, empty, 1);
   __syncthreads();
+  cluster_arrive();
   grid_launch_dependents();
   grid_dependency_wait();
 
   Slot<STAGES> slot;
+  float acc[BY / 2] = {};
+  const int wg = tid / 128;
   if (tid >= WORKERS) {
     // The producer.
     if (elect_one())
       produce<TileX, TileY>(sX, sY, full, empty, slot, map_x, map_y, x0, y0, begin, end);
   } else {
     // A consumer: every other slice.
-    const int wg = tid / 128;
-    float acc[BY / 2] = {};
     int last = 0;
     slot.skip(wg);
     for (int slice = begin + wg; slice < end;
@@ -81,34 +83,30 @@ __global__ void __launch_bounds__(THREADS, 1)
       if (tid % 128 == 0 && slice >= begin + CONSUMERS) mbarrier_arrive(&empty[last]);
     }
     wgmma_wait<0>(acc);
-    const int x = tid % 128 / 32 * 16 + tid % 32 / 4, y = tid % 4 * 2;
-#pragma unroll
-    for (int i = 0; i < BY / 2; ++i)
-      part[wg * PART + (y + i / 4 * 8 + i % 2) * LD + x + i / 2 % 2 * 8] = acc[i];
   }
 
   // [region idea]
-  cluster_arrive();
-  cluster_wait();  // all parts are there
-  // Half of the tile's sums for each block, all on their way before the first is used.
+  cluster_wait();  // the other block has begun: its shared memory is there
   if (tid < WORKERS) {
-    float sum[SHARE] = {};
-    const int first = rank * SHARE * WORKERS + tid;
+    const int x = tid % 128 / 32 * 16 + tid % 32 / 4, y = tid % 4 * 2;
+    float* const mine = part + (rank * CONSUMERS + wg) * PART;
 #pragma unroll
-    for (int from = 0; from < SPLIT * CONSUMERS; ++from) {
-      const float* theirs = map_shared(part, from / CONSUMERS) + from % CONSUMERS * PART;
-#pragma unroll
-      for (int i = 0; i < SHARE; ++i)
-        sum[i] += theirs[(first + i * WORKERS) / BX * LD + (first + i * WORKERS) % BX];
-    }
-#pragma unroll
-    for (int i = 0; i < SHARE; ++i) {
-      const int x = x0 + (first + i * WORKERS) % BX, y = y0 + (first + i * WORKERS) / BX;
-      SWAPPED ? store(p, y, x, sum[i]) : store(p, x, y, sum[i]);
-    }
+    for (int i = 0; i < BY / 2; ++i)  // each block is sent its half
+      map_shared(mine, i / (BY / 4))[(y + i / 4 * 8 + i % 2) % HALF * LD + x + i / 2 % 2 * 8] =
+          acc[i];
   }
   cluster_arrive();
-  cluster_wait();  // the other block has read this one's part
+  cluster_wait();  // all parts have come
+  if (tid < WORKERS)
+#pragma unroll
+    for (int i = 0; i < SHARE; ++i) {
+      const int x = (tid + i * WORKERS) % BX, y = (tid + i * WORKERS) / BX;
+      float sum = 0;
+#pragma unroll
+      for (int from = 0; from < PARTS; ++from) sum += part[from * PART + y * LD + x];
+      const int at_x = x0 + x, at_y = y0 + rank * HALF + y;
+      SWAPPED ? store(p, at_y, at_x, sum) : store(p, at_x, at_y, sum);
+    }
   // [/region idea]
 }
 

@@ -12,11 +12,13 @@ GEMM_BUILD_NAMESPACE_BEGIN
 // each of them several tiles.
 inline int persistent_blocks() { return GEMM_ON_GPU ? sm_count() : 4; }
 
-// Calls work(m, n) for every `step`-th tile from `first` on.
+// Calls work(m, n) for every `step`-th tile from `first` on, in groups of at most GROUP_M rows of
+// tiles, alike: where 33 rows make 16, 16 and 1, the last reads all of B for itself.
 template <int GROUP_M, class Work>
 GEMM_DEVICE void for_each_tile(int first, int step, int tiles_m, int tiles_n, Work&& work) {
+  const int group_m = cdiv(tiles_m, cdiv(tiles_m, GROUP_M));
   for (int64_t tile = first; tile < int64_t{tiles_m} * tiles_n; tile += step) {
-    const auto [m, n] = grouped_tile<GROUP_M>(tile, tiles_m, tiles_n);
+    const auto [m, n] = grouped_tile(tile, tiles_m, tiles_n, group_m);
     work(m, n);
   }
 }
