@@ -3,6 +3,7 @@
 #pragma once
 
 #include <source_location>
+#include <stdexcept>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -74,8 +75,8 @@ inline size_t shared_memory_limit() {
 }
 
 struct LaunchOptions {
-  size_t smem = 0;  // dynamic shared memory, bytes
-  int cluster = 1;  // blocks a cluster, along x
+  size_t smem = 0;     // dynamic shared memory, bytes
+  int cluster = 1;     // blocks a cluster, along x
   bool early = false;  // may start while the kernel before it ends: it calls grid_dependency_wait
 };
 
@@ -195,6 +196,19 @@ inline Entry bfloat16(LaunchFn<bf16> fn) { return entry(DType::bf16, fn); }  // 
 template <size_t N>
 Entry bfloat16(const Variant<bf16> (&variants)[N], ChooseFn<bf16> choose) {
   return entry(DType::bf16, variants, choose);
+}
+
+// Launches another rung, with the variant that it chooses for itself. T says which of its entries:
+// float f32, half f16, bf16 bf16. Throws std::logic_error if the program has no such rung.
+template <class T>
+void launch_rung(const char* id, const GemmArgs<T>& p, Stream stream) {
+  constexpr DType DTYPE = std::is_same_v<T, float>  ? DType::f32
+                          : std::is_same_v<T, half> ? DType::f16
+                                                    : DType::bf16;
+  const Rung* const rung = find_rung(BACKEND, id, DTYPE);
+  if (rung == nullptr) throw std::logic_error(std::string("there is no rung ") + id);
+  rung->launch(
+      {p.M, p.N, p.K, p.A, p.lda, p.B, p.ldb, p.C, p.ldc, p.alpha, p.beta, p.op_a, p.op_b, stream});
 }
 
 struct About {
