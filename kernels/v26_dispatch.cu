@@ -29,7 +29,7 @@ Choice choose(const GemmArgs<T>& p, int sms) {
 }
 // [/region idea]
 
-const Registration rung({.prev = "v25",
+const Registration rung({.prev = "v24",
                          .idea = "dispatch: for every shape the kernel that ends first",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
                         {f16(VARIANTS<half>, choose), bfloat16(VARIANTS<bf16>, choose)});
