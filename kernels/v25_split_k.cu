@@ -136,7 +136,7 @@ const Variant<T> VARIANTS[] = {{"rows x 16 s16", launch<T, false, 16, 16>},
 
 template <class T>
 Choice choose(const GemmArgs<T>& p, int sms) {
-  const int flat = p.M < p.N, x = std::max(p.M, p.N), y = std::min(p.M, p.N);
+  const int flat = p.M <= p.N, x = std::max(p.M, p.N), y = std::min(p.M, p.N);
   const bool narrow = y <= 16 || int64_t{cdiv(x, BX)} * cdiv(y, 16) * SPLIT <= sms;
   return {2 * flat + !narrow, std::string(flat ? "C^T" : "C") + " in tiles of 64 x " +
                                   (narrow ? "16" : "64") + ", each by two blocks"};
