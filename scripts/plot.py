@@ -382,7 +382,8 @@ def main() -> None:
     args = parser.parse_args()
 
     root, stale = args.root.resolve(), False
-    matplotlib.rcParams.update(STYLE)
+    # All figures are drawn before the first is written: no warning that there are many.
+    matplotlib.rcParams.update({**STYLE, "figure.max_open_warning": 0})
     for path, wanted in figures(root).items():
         name, have = path.relative_to(root), path.read_bytes() if path.exists() else None
         if have == wanted:

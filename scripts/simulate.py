@@ -26,7 +26,10 @@ RESULTS = Path("plots/results/simulator")
 REQUESTS, SWIZZLES = RESULTS / "warp_requests.json", RESULTS / "swizzles.json"
 LAYOUTS = RESULTS / "layouts.json"
 # Rungs of which figures show the tiles.
-TILES = ("v2/f32", "v3/f32", "v5/f32", "v6/f32", "v7/f32", "v10/f16", "v11/f32", "v16/f16")
+TILES = (
+    *("v2/f32", "v3/f32", "v5/f32", "v6/f32", "v7/f32", "v11/f32"),
+    *("v10/f16", "v16/f16", "v18/f16", "v20/f16"),
+)
 RUNGS = ("v1", "v1u", "v5", "v6", "v7")  # those that the figures show
 # Lines move when comments do, and figures do not show them.
 LEFT_OUT = ("line", "helper")
