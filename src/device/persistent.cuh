@@ -31,19 +31,23 @@ struct TileShape {
 };
 
 // Which of them ends first on `sms` SMs: all rounds but the last are full, and a tile that overlaps
-// the edge takes as long as a whole one. Taught in v24.
+// the edge takes as long as a whole one. Taught in v24. If `cut`, tiles that fill no round are shared
+// out (device/runs.cuh).
 template <size_t COUNT>
-Choice choose_tile(int M, int N, const TileShape (&shapes)[COUNT], int sms) {
+Choice choose_tile(int M, int N, const TileShape (&shapes)[COUNT], int sms, bool cut = false) {
   Choice best;
   double least = 0;
   for (size_t i = 0; i < COUNT; ++i) {
     const auto [bm, bn, cost] = shapes[i];
-    const int64_t tiles = int64_t{cdiv(M, bm)} * cdiv(N, bn), rounds = (tiles + sms - 1) / sms;
-    const double time = cost * static_cast<double>(rounds * bm * bn);
+    const int64_t tiles = int64_t{cdiv(M, bm)} * cdiv(N, bn);
+    const double shared = double(tiles) / sms, whole = double((tiles + sms - 1) / sms);
+    const double rounds = cut && tiles > sms ? shared : whole, time = cost * rounds * bm * bn;
     if (i > 0 && time >= least) continue;
     least = time;
+    const auto tenths = std::to_string(int64_t(rounds * 10 + 0.5));
     best = {static_cast<int>(i), std::to_string(tiles) + " tiles of " + std::to_string(bm) + " x " +
-                                     std::to_string(bn) + " in " + std::to_string(rounds) +
+                                     std::to_string(bn) + " in " +
+                                     tenths.substr(0, tenths.size() - 1) + "." + tenths.back() +
                                      " rounds"};
   }
   return best;

@@ -9,10 +9,12 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <set>
 #include <thread>
 #include <vector>
 
 #include "sim/block.h"
+#include "sim/caller.h"
 #include "sim/cluster.h"
 #include "sim/diagnosis.h"
 #include "sim/runtime.h"
@@ -39,10 +41,11 @@ struct Job {
   }
   int64_t cluster(int64_t i) const { return some ? (*some)[i] : i; }
 
-  std::atomic<int64_t> next = 0;                 // cluster to run
-  std::atomic<int64_t> failed_block = NO_BLOCK;  // the lowest so far; those above it need not run
-  std::mutex mutex;                              // of what follows
-  std::string failure;                           // of failed_block
+  std::mutex mutex;                 // of what follows
+  int64_t next = 0;                 // cluster to run
+  std::set<int64_t> running;        // clusters, by their first blocks; those that failed stay
+  int64_t failed_block = NO_BLOCK;  // the lowest so far; those above it need not run
+  std::string failure;              // of failed_block
   LaunchStats stats;
 };
 
@@ -88,11 +91,15 @@ void work(Job& job, Cluster& cluster) {
   this_thread.block_dim = config.block;
   this_thread.grid_dim = {static_cast<unsigned>(config.grid), 1, 1};
   for (;;) {
-    const int64_t next = job.next.fetch_add(1, std::memory_order_relaxed);
-    if (next >= job.clusters()) break;
-    const int64_t first = job.cluster(next) * config.cluster;
-    // Clusters are handed out in order: all below a failed one are done or running, and finish.
-    if (first > job.failed_block) break;
+    int64_t first = 0;
+    {
+      std::lock_guard lock(job.mutex);
+      if (job.next >= job.clusters()) break;
+      first = job.cluster(job.next++) * config.cluster;
+      // Clusters are handed out in order: all below a failed one are done or running, and finish.
+      if (first > job.failed_block) break;
+      job.running.insert(first);
+    }
     try {
       cluster.run(work, first, begin, end);
     } catch (const Cluster::Failure& e) {
@@ -103,6 +110,8 @@ void work(Job& job, Cluster& cluster) {
       }
       break;
     }
+    std::lock_guard lock(job.mutex);
+    job.running.erase(first);
   }
   std::lock_guard lock(job.mutex);
   job.stats.barriers = std::max(job.stats.barriers, stats.barriers);
@@ -156,6 +165,7 @@ std::mutex launch_mutex;  // one launch at a time; of what follows
 int os_threads = 0;
 AsyncSchedule async_schedule = AsyncSchedule::lazy_copies;
 TraceSession* session = nullptr;
+Job* running_job = nullptr;  // of the blocks that run
 LaunchStats stats_of_last_launch, stats_of_main_launch;
 
 }  // namespace
@@ -211,6 +221,7 @@ void runtime::launch(void (*body)(void*), void* context, const LaunchConfig& con
   }
   const int threads =
       os_threads != 0 ? os_threads : std::max(1u, std::thread::hardware_concurrency());
+  running_job = &job;
   pool.run(job, static_cast<int>(std::min<int64_t>(threads, job.clusters())));
   job.stats.blocks = config.grid;
   job.stats.threads_per_block = static_cast<int>(config.block.x * config.block.y * config.block.z);
@@ -254,6 +265,28 @@ void runtime::workspace_zero(void* p) {
   std::lock_guard lock(launch_mutex);
   std::memset(p, 0, workspaces.at(p));
   if (session != nullptr) session->zero_workspace(p);
+}
+
+void runtime::flag_set(uint64_t* flag, uint64_t value) {
+  std::atomic_ref(*flag).store(value, std::memory_order_release);
+}
+
+void runtime::flag_wait(const uint64_t* flag, uint64_t value, std::source_location where) {
+  const Block& block = current_block("flag_wait");
+  const std::atomic_ref now(*const_cast<uint64_t*>(flag));
+  Job& job = *running_job;
+  while (now.load(std::memory_order_acquire) != value) {
+    if (job.some != nullptr) return;
+    const int64_t own = block.index - block.rank;
+    bool alone = false;
+    {
+      std::lock_guard lock(job.mutex);
+      alone = *job.running.begin() == own || job.failed_block < own;
+    }
+    if (alone && now.load(std::memory_order_acquire) != value)
+      caller("flag_wait", where).fail("no block before this one has set the flag");
+    std::this_thread::yield();
+  }
 }
 
 void runtime::misaligned(const void* address, int bytes) {

@@ -1,0 +1,123 @@
+// Persistent blocks that all end together: tiles that fill no round are cut along K, and the block
+// that ends a tile adds what the block before it began. Taught in v26.
+#pragma once
+
+#include <atomic>
+
+#include "device/persistent.cuh"
+#include "device/ptx.cuh"
+#include "device/vec.cuh"
+#include "device/workspace.h"
+
+GEMM_BUILD_NAMESPACE_BEGIN
+
+// K slices from `begin` to before `end` of the tile of C in row m and column n of tiles.
+struct Piece {
+  int m, n, begin, end;
+  bool first, last;  // it has the tile's first slice; its last
+};
+
+// What one block computes where tiles_m * tiles_n tiles of `slices` slices each are shared out among
+// `blocks` blocks, no more than tiles. Where rounds of whole tiles leave a rest, the first tiles,
+// more than one round of them and less than two, are one row of slices, cut into equal runs. A run
+// is at least as long as a tile, so that a tile has two pieces at most, the first of them in the
+// lower block. In this order:
+//   1. the first piece of a tile: the next block waits for it
+//   2. a whole tile
+//   3. the last piece of a tile, whose first one has been done by now
+//   4. whole tiles
+// Lies in shared memory, for registers are short.
+class Pieces {
+ public:
+  // Tiles are counted in groups of at most group_m rows, all alike.
+  GEMM_DEVICE Pieces(int block, int blocks, int tiles_m, int tiles_n, int group_m, int slices)
+      : tiles_m_(tiles_m), tiles_n_(tiles_n), slices_(slices), blocks_(blocks) {
+    group_m_ = cdiv(tiles_m, cdiv(tiles_m, group_m));
+    const int tiles = tiles_m * tiles_n, rest = slices > 0 ? tiles % blocks : 0;
+    // Run q begins behind q * (1 + rest / blocks) tiles. (32 bits will do: 64 are divided by a call.)
+    const auto slice = [&](int q) { return int(unsigned(q * rest % blocks) * slices / blocks); };
+    const auto whole_tiles = [&](int q) { return rest > 0 ? q + q * rest / blocks : 0; };
+    done_ = slice(block), begun_ = slice(block + 1);
+    from_ = whole_tiles(block) + (done_ > 0), to_ = whole_tiles(block + 1);
+    round_ = (rest > 0 ? blocks + rest : 0) + block;
+    const int whole = to_ - from_ + (tiles - round_ + blocks - 1) / blocks;
+    end_at_ = (begun_ > 0) + (whole > 0);
+    count_ = (begun_ > 0) + whole + (done_ > 0);
+  }
+  GEMM_DEVICE int count() const { return count_; }
+  GEMM_DEVICE Piece operator[](int nth) const {
+    const int i = nth - (begun_ > 0) - (done_ > 0 && nth > end_at_), run = to_ - from_;
+    int tile = i < run ? from_ + i : round_ + (i - run) * blocks_, begin = 0, end = slices_;
+    if (nth == 0 && begun_ > 0) tile = to_, end = begun_;
+    if (nth == end_at_ && done_ > 0) tile = from_ - 1, begin = done_;
+    const TileIndex at = grouped_tile(tile, tiles_m_, tiles_n_, group_m_);
+    return {at.m, at.n, begin, end, begin == 0, end == slices_};
+  }
+
+ private:
+  int tiles_m_, tiles_n_, group_m_, slices_, blocks_;
+  int from_, to_;     // whole tiles of the run: from_ to before to_
+  int done_, begun_;  // slices that the block before does of tile from_ - 1, this one of tile to_
+  int round_;         // the first whole tile behind all runs
+  int end_at_, count_;
+};
+
+// The sums that each block of a launch hands to the next: thread by thread, those of the 128 threads
+// side by side, and behind them a flag for each warp, where its first thread's next sums would be.
+// A flag is set when it is `tag`, a number that memory does not hold by chance.
+struct Handover {
+  Vec<float>* sums;
+  uint64_t tag;
+
+  static constexpr __host__ __device__ int64_t vectors(int sums) { return (sums / 512 + 1) * 128; }  // a block
+
+  // By a warpgroup that has the first piece of a tile. A warp waits for none but its counterpart.
+  template <int ROWS, int COUNT>
+  GEMM_DEVICE void give(const float (&acc)[ROWS][COUNT]) const {
+    constexpr int SUMS = ROWS * COUNT;
+    Vec<float>* const to = sums + blockIdx.x * vectors(SUMS * 128) + threadIdx.x % 128;
+#pragma unroll
+    for (int i = 0; i < SUMS; i += 4) {
+      Vec<float> v = {};
+#pragma unroll
+      for (int e = 0; e < 4; ++e) v.set(e, acc[i / COUNT][i % COUNT + e]);
+      to[i / 4 * 128] = v;
+    }
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) flag_set(reinterpret_cast<uint64_t*>(to + SUMS / 4 * 128), tag);
+  }
+  // By one that has the last piece: adds what the block before has given.
+  template <int ROWS, int COUNT>
+  GEMM_DEVICE void take(float (&acc)[ROWS][COUNT] GEMM_CALLER_ARG) const {
+    constexpr int SUMS = ROWS * COUNT;
+    Vec<float>* const from = sums + (blockIdx.x - 1) * vectors(SUMS * 128) + threadIdx.x % 128;
+    if (threadIdx.x % 32 == 0) {
+      uint64_t* const flag = reinterpret_cast<uint64_t*>(from + SUMS / 4 * 128);
+      flag_wait(flag, tag GEMM_CALLER_PASS);
+      *flag = 0;  // a graph launches again, with the same tag
+    }
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < SUMS; i += 4) {
+      const Vec<float> v = from[i / 4 * 128];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) acc[i / COUNT][i % COUNT + e] += v[e];
+    }
+  }
+};
+
+// Scratch memory for that, of one launch of `blocks` blocks, tiles of bm x bn. Host code.
+class HandoverMemory {
+ public:
+  HandoverMemory(int64_t blocks, int bm, int bn, Stream stream)
+      : memory_(blocks * Handover::vectors(bm * bn) * sizeof(Vec<float>), stream) {}
+  Handover get() const {
+    static std::atomic<uint64_t> launches = 0;
+    return {memory_.as<Vec<float>>(), ++launches * 0x9E3779B97F4A7C15u};
+  }
+
+ private:
+  const Workspace memory_;
+};
+
+GEMM_BUILD_NAMESPACE_END
