@@ -11,10 +11,9 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// K slices from `begin` to before `end` of the tile of C in row m and column n of tiles.
+// K slices begin <= k < end of a tile of C.
 struct Piece {
-  int m, n, begin, end;
-  bool first, last;  // it has the tile's first slice; its last
+  int tile, begin, end;
 };
 
 // What one block computes where tiles_m * tiles_n tiles of `slices` slices each are shared out among
@@ -23,9 +22,9 @@ struct Piece {
 // is at least as long as a tile, so that a tile has two pieces at most, the first of them in the
 // lower block. In this order:
 //   1. the first piece of a tile: the next block waits for it
-//   2. a whole tile
-//   3. the last piece of a tile, whose first one has been done by now
-//   4. whole tiles
+//   2. the last piece of a tile. All blocks are done with their two after the same time, and so read
+//      the same K slices at once again, and before that there are only two groups of them
+//   3. whole tiles
 // Lies in shared memory, for registers are short.
 class Pieces {
  public:
@@ -41,20 +40,26 @@ class Pieces {
     from_ = whole_tiles(block) + (done_ > 0), to_ = whole_tiles(block + 1);
     round_ = (rest > 0 ? blocks + rest : 0) + block;
     const int whole = to_ - from_ + (tiles - round_ + blocks - 1) / blocks;
-    end_at_ = (begun_ > 0) + (whole > 0);
+    end_at_ = (begun_ > 0) + (whole > 0 && done_ > slices - SHORT);
     count_ = (begun_ > 0) + whole + (done_ > 0);
   }
   GEMM_DEVICE int count() const { return count_; }
   GEMM_DEVICE Piece operator[](int nth) const {
+    if (nth == 0 && begun_ > 0) return {to_, 0, begun_};
+    if (nth == end_at_ && done_ > 0) return {from_ - 1, done_, slices_};
     const int i = nth - (begun_ > 0) - (done_ > 0 && nth > end_at_), run = to_ - from_;
-    int tile = i < run ? from_ + i : round_ + (i - run) * blocks_, begin = 0, end = slices_;
-    if (nth == 0 && begun_ > 0) tile = to_, end = begun_;
-    if (nth == end_at_ && done_ > 0) tile = from_ - 1, begin = done_;
-    const TileIndex at = grouped_tile(tile, tiles_m_, tiles_n_, group_m_);
-    return {at.m, at.n, begin, end, begin == 0, end == slices_};
+    return {i < run ? from_ + i : round_ + (i - run) * blocks_, 0, slices_};
+  }
+  GEMM_DEVICE bool has_last(const Piece& piece) const { return piece.end == slices_; }
+  GEMM_DEVICE TileIndex place(const Piece& piece) const {
+    return grouped_tile(piece.tile, tiles_m_, tiles_n_, group_m_);
   }
 
  private:
+  // A last piece of fewer slices would be over before the first piece has been handed over: it comes
+  // behind a whole tile.
+  static constexpr int SHORT = 10;
+
   int tiles_m_, tiles_n_, group_m_, slices_, blocks_;
   int from_, to_;     // whole tiles of the run: from_ to before to_
   int done_, begun_;  // slices that the block before does of tile from_ - 1, this one of tile to_

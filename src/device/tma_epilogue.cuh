@@ -21,15 +21,16 @@ GEMM_DEVICE void stage_panel(uint8_t* sC, const float* acc) {
   }
 }
 
-// A warp's 16 rows of a panel, to C at (m, n) of the panel, without TMA, wherever rows begin: a row's
-// neighbouring words by neighbouring lanes. A word of C may lie across two of the panel's: its
+// Rows `first` to before `end` of a panel, by a warp, to C at (m, n) of the panel, without TMA,
+// wherever rows begin: a row's neighbouring words by neighbouring lanes. A word of C may lie across two of the panel's: its
 // elements are read one by one; where words begin at odd elements, lane 0 has the row's two ends.
 // A short loop without branches: at 4097 a body of four rows, 5 KB, took 12 % of the kernel's time
 // to fetch its instructions.
 template <class T>
-GEMM_DEVICE void store_panel_rows(const GemmArgs<T>& p, int m, int n, const uint8_t* sC) {
-  const int first = threadIdx.x % 128 / 32 * 16, lane = threadIdx.x % 32;
-  const int cols = p.N - n < 64 ? p.N - n : 64, rows = p.M - m < first + 16 ? p.M - m : first + 16;
+GEMM_DEVICE void store_panel_rows(const GemmArgs<T>& p, int m, int n, const uint8_t* sC, int first,
+                                  int end) {
+  const int lane = threadIdx.x % 32;
+  const int cols = p.N - n < 64 ? p.N - n : 64, rows = p.M - m < end ? p.M - m : end;
 #pragma unroll 1
   for (int row = first; row < rows; ++row) {
     T* const c = p.C + (m + row) * p.ldc + n;
@@ -59,9 +60,37 @@ GEMM_DEVICE void store_panel(const GemmArgs<T>& p, bool wide, const TensorMap& m
   stage_panel<T>(sC, acc);
   fence_proxy_async();
   __syncwarp();  // all lanes have written
-  if (!wide) store_panel_rows(p, m, n, sC);
+  if (!wide) store_panel_rows(p, m, n, sC, row, row + 16);
   if (wide && leader) {
     if (m + row < p.M && n < p.N) tma_store(map_c, m + row, n, sC + row * 128);
+    tma_store_commit();
+  }
+}
+
+// The accumulators of 64 columns of C^T, as `rows` rows of 64 columns of C at (m, n), through `sC`,
+// by a warpgroup: a warp has 16 of the columns, so that all four wait for each other before they
+// store. Boxes of map_c are 8 x 64. Taught in v27.
+template <class T, int COUNT>
+GEMM_DEVICE void store_transposed(const GemmArgs<T>& p, bool wide, const TensorMap& map_c, int m,
+                                  int n, int rows, uint8_t* sC, const float (&acc)[COUNT]) {
+  const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+  const auto sync = [] { named_barrier_sync(1 + threadIdx.x / 128, 128); };
+  if (lane == 0) tma_store_wait_read<0>();
+  sync();  // what the warpgroup left there has been read
+#pragma unroll
+  for (int i = 0; i < COUNT; i += 8) {  // 16 rows: four 8 x 8 matrices
+    uint32_t words[4];
+#pragma unroll
+    for (int w = 0; w < 4; ++w) words[w] = pack_pair<T>(acc[i + 2 * w], acc[i + 2 * w + 1]);
+    const int row = i * 2 + lane / 16 * 8 + lane % 8, col = warp * 16 + lane / 8 % 2 * 8;
+    stmatrix_trans(sC + swizzle(Swizzle::b128, row * 128 + col * 2), words);
+  }
+  fence_proxy_async();
+  sync();  // all have written
+  if (!wide) store_panel_rows(p, m, n, sC, warp * 32, rows < warp * 32 + 32 ? rows : warp * 32 + 32);
+  if (wide && lane == 0) {
+    for (int row = warp * 8; row < rows && m + row < p.M && n < p.N; row += 32)
+      tma_store(map_c, m + row, n, sC + row * 128);
     tma_store_commit();
   }
 }

@@ -47,15 +47,17 @@ GEMM_DEVICE void store_accumulators(const GemmArgs<T>& p, bool wide, int m, int 
       store_pair<false>(p, row + i / 2 % 2 * 8, col + i / 4 * 8, acc[i], acc[i + 1]);
 }
 
-// acc = alpha * acc + beta * C, of the 64 x 2 COUNT / 2 tile at (m, n).
-template <class T, int COUNT>
+// acc = alpha * acc + beta * C, of the 64 x 2 COUNT / 2 tile at (m, n); where they are those of C^T,
+// of the 2 COUNT / 2 x 64 tile.
+template <bool TRANSPOSED = false, class T, int COUNT>
 GEMM_DEVICE void blend_accumulators(const GemmArgs<T>& p, int m, int n, float (&acc)[COUNT]) {
-  const int row = m + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
-  const int col = n + threadIdx.x % 4 * 2;
+  const int row = (TRANSPOSED ? n : m) + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+  const int col = (TRANSPOSED ? m : n) + threadIdx.x % 4 * 2;
 #pragma unroll
   for (int i = 0; i < COUNT; ++i) {
     acc[i] *= p.alpha;
-    const int r = row + i / 2 % 2 * 8, c = col + i / 4 * 8 + i % 2;
+    const int x = row + i / 2 % 2 * 8, y = col + i / 4 * 8 + i % 2;
+    const int r = TRANSPOSED ? y : x, c = TRANSPOSED ? x : y;
     if (p.beta != 0 && r < p.M && c < p.N) acc[i] += p.beta * float(p.C[r * p.ldc + c]);
   }
 }
