@@ -56,9 +56,9 @@ struct StreamK {
   // Where helper h's run begins: number of the tile * low + slice.
   __host__ __device__ int64_t begin(int h) const { return h * (int64_t{tiles} * low) / helpers; }
   // Every SM gets as many slices, and the tiles' own blocks EXTRA more: a helper begins more tiles,
-  // and must have ended when they add up. Where the two cannot run at once (below sm_90, or with no
-  // kernel before them: half of an SM pair does not begin a kernel while the other half is busy,
-  // unless it ran one like it before), all SMs help first, and a tile's own block has one slice.
+  // and must have ended when they add up. Where the two do not run at once (below sm_90; and, as
+  // measured, not understood, where no kernel before them has filled the SMs), all SMs help first,
+  // and a tile's own block has one slice.
   static constexpr int EXTRA = 2;
   static StreamK of(int64_t tiles, int slices, int sms) {
     const int rest = int(tiles % sms);
