@@ -2,11 +2,11 @@
 //
 // before: v12 computes a tile a block: 4096 x 4096 makes 512 tiles, 3.9 waves on 132 SMs that take
 //         the time of 4; 2304 x 2304 makes 1.2 waves that take the time of 2, and 512 fills 16 SMs
-// idea:   stream-K: the tiles that fill no wave are cut along K into one run of slices for every
-//         SM; a second kernel adds up the parts. Small problems take small tiles, whose K is shared
-//         out among groups of warps and the two blocks of a cluster
-// watch:  the parts go through L2: 17 to 34 MB, 25 us, too much for small matrices; --tune measures
-//         every variant on the card, --explain says which runs and why
+// idea:   stream-K: the tiles that fill no wave are cut along K, so that the SMs without a tile
+//         compute a share of each. Small problems take small tiles, whose K is shared out among
+//         groups of warps and the two blocks of a cluster
+// watch:  the kernels of a call overlap: each begins as SMs become free, and ends after the one
+//         before; --tune measures every variant on the card, --explain says which runs and why
 // needs:  sm_80, clusters sm_90; rows that are not whole aligned 16-byte groups are repacked first
 #include "device/ffma_loop.cuh"
 #include "device/repack.cuh"
@@ -20,51 +20,44 @@ template <class Loop, int CLUSTER>
 __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
     gemm_v13(GemmArgs<float> p) {
   using Tile = typename Loop::Tile;
+  grid_launch_dependents();
   const int rank = CLUSTER > 1 ? int(cluster_rank()) : 0;
   const TileIndex at = Loop::place(p, blockIdx.x / CLUSTER);
   const int run = cdiv(cdiv(p.K, Tile::BK), CLUSTER) * Tile::BK, begin = rank * run;
   Vec<float>* const sums = static_cast<Vec<float>*>(dynamic_shared());
   Loop::sum(p, at.m, at.n, begin, p.K - begin > run ? begin + run : p.K, sums);
-  sync_cluster<CLUSTER>();
-  const int group = threadIdx.x / Tile::GROUP, t = threadIdx.x % Tile::GROUP;
-#pragma unroll 2
-  for (int q = rank * Tile::GROUPS + group; q < Tile::SUMS / 2; q += CLUSTER * Tile::GROUPS) {
-    SumBlock block;
-#pragma unroll
-    for (int r = 0; r < CLUSTER; ++r) {  // in order of K
-      const Vec<float>* const from = CLUSTER > 1 ? map_shared(sums, r) : sums;
-#pragma unroll
-      for (int g = 0; g < Tile::GROUPS; ++g)
-        block.add(from + 2 * q * Tile::THREADS + g * Tile::GROUP + t, Tile::THREADS);
-    }
-    Loop::store(p, at.m, at.n, t, q, block);
-  }
-  if constexpr (CLUSTER > 1) sync_cluster<CLUSTER>();  // nobody reads a block that ended
+  grid_dependency_wait();  // so as to end after the kernel before
+  Loop::template store<CLUSTER>(p, at.m, at.n, rank, sums);
 }
 
 // [region idea]
-// CLUSTER blocks a tile, if the GPU can; if STREAM, what fills no wave of it as runs of K slices.
+// CLUSTER blocks a tile, if the GPU can; if STREAM, what fills no wave of it by stream-K. Unless
+// `first`, it begins as SMs become free, and ends after the kernel before it.
 template <class Tile, bool STREAM, int CLUSTER, bool WIDE>
-void launch_tiles(const GemmArgs<float>& p, Stream stream) {
+void launch_tiles(const GemmArgs<float>& p, Stream stream, bool first) {
   if constexpr (CLUSTER > 1)
-    if (!has_clusters()) return launch_tiles<Tile, STREAM, 1, WIDE>(p, stream);
+    if (!has_clusters()) return launch_tiles<Tile, STREAM, 1, WIDE>(p, stream, first);
   const int64_t tiles = int64_t{cdiv(p.M, Tile::BM)} * cdiv(p.N, Tile::BN);
-  const int streamed = STREAM && p.K > 0 ? int(tiles % (sm_count() * Tile::BLOCKS)) : 0;
-  gemm::launch(gemm_v13<FfmaLoop<Tile, WIDE, Tile::COPY, Tile::COMMIT>, CLUSTER>,
-               (tiles - streamed) * CLUSTER, dim3(Tile::THREADS),
-               {.smem = Tile::SMEM, .cluster = CLUSTER}, stream, p);
+  StreamK rest{};  // no tile
+  if (STREAM) rest = StreamK::of(tiles, cdiv(p.K, Tile::BK), sm_count() * Tile::BLOCKS);
+  const int64_t whole = tiles - rest.tiles;
+  gemm::launch(gemm_v13<FfmaLoop<Tile, WIDE, Tile::COPY, Tile::COMMIT>, CLUSTER>, whole * CLUSTER,
+               dim3(Tile::THREADS),
+               {.smem = Tile::SMEM, .cluster = CLUSTER, .early = !first && has_clusters()}, stream,
+               p);
   if constexpr (STREAM)
-    if (streamed > 0)
-      launch_stream_k<FfmaLoop<Tile, WIDE, 0, 10>>(p, int(tiles - streamed), streamed, stream);
+    launch_stream_k<FfmaLoop<Tile, WIDE, 0, 10>>(p, rest, stream, first && whole == 0);
 }
 // [/region idea]
 
 using Row = Tiling<32, 64, 64, 8, 4, 3, 4>;     // for edges of a few rows
 using Column = Tiling<64, 32, 64, 8, 4, 3, 4>;  // and of a few columns
+using ThinRow = Tiling<16, 64, 64, 4, 4, 3, 4>;
+using ThinColumn = Tiling<64, 16, 64, 4, 4, 3, 4, 1, 2, 10, 8>;
 // Rows or columns too few for another row or column of these tiles.
-template <int TILE, int THIN = 32>
+template <int TILE>
 int thin_edge(int size) {
-  return TILE >= 4 * THIN && size > TILE && size % TILE <= THIN ? size % TILE : 0;
+  return TILE >= 128 && size > TILE && size % TILE <= 32 ? size % TILE : 0;
 }
 
 template <class Tile, bool STREAM, int CLUSTER, bool WIDE>
@@ -74,9 +67,11 @@ void launch_parts(GemmArgs<float> p, Stream stream) {
   row.M = m, row.A += (p.M - m) * p.lda, row.C += (p.M - m) * p.ldc;
   p.M = column.M = p.M - m;
   column.N = n, column.B += p.N - n, column.C += p.N - n, p.N -= n;
-  launch_tiles<Tile, STREAM, CLUSTER, WIDE>(p, stream);
-  launch_tiles<Row, false, 2, WIDE>(row, stream);  // or nothing: no tile
-  launch_tiles<Column, false, 2, WIDE>(column, stream);
+  launch_tiles<Tile, STREAM, CLUSTER, WIDE>(p, stream, true);
+  (m <= 16 ? launch_tiles<ThinRow, false, 2, WIDE>  // or nothing: no tile
+           : launch_tiles<Row, false, 2, WIDE>)(row, stream, false);
+  (n <= 16 ? launch_tiles<ThinColumn, false, 2, WIDE>
+           : launch_tiles<Column, false, 2, WIDE>)(column, stream, false);
 }
 
 template <class Tile, bool STREAM = false, int CLUSTER = 1>
@@ -122,7 +117,7 @@ template <class Tile, int CLUSTER = 1>
 double estimate(const GemmArgs<float>& p, int sms, double tflops, bool stream = false) {
   const int m = thin_edge<Tile::BM>(p.M), n = thin_edge<Tile::BN>(p.N);
   const double tiles = double(cdiv(p.M - m, Tile::BM)) * cdiv(p.N - n, Tile::BN);
-  const double edges = ((m > 0) + (n > 0)) * (5 + 0.011 * p.K);
+  const double edges = (m > 0 || n > 0) * (5 + 0.011 * p.K);
   const double tile_us = 2e-6 * Tile::BM * Tile::BN * p.K / (tflops / sms);  // alone on an SM
   if (stream) return tiles / sms * tile_us + 26 + edges;
   const double rounds = double(int64_t((tiles * CLUSTER + sms - 1) / sms));

@@ -39,6 +39,20 @@ GEMM_DEVICE int2 thread_origin(int tid) {
   return {warp / (Tile::BN / WN) * WM + m * 4, warp % (Tile::BN / WN) * WN + n * 4};
 }
 
+// Where put_sums leaves element (m, n) of the tile, in floats, less 1 (the odd row comes first).
+// Each bit of m and of n adds its own.
+template <class Tile>
+GEMM_DEVICE constexpr int sum_offset(int m, int n) {
+  constexpr int WM = Tile::LM * Tile::TM, WN = Tile::LN * Tile::TN;
+  const int i = m % WM / (4 * Tile::LM) * 4 + m % 4, j = n % WN / (4 * Tile::LN) * 4 + n % 4;
+  const int warp = m / WM * (Tile::BN / WN) + n / WN;
+  const int down = m / 4 % Tile::LM, right = n / 4 % Tile::LN;  // threads
+  const int lane = Tile::LM == 8 ? (right & 1) | (down & 1) << 1 | right >> 1 << 2 | down >> 1 << 3
+                                 : (right & 1) | down << 1 | right >> 1 << 3;
+  return ((i / 2 * (Tile::TN / 2) + j / 2) * Tile::THREADS + warp * 32 + lane) * 4 + j % 2 * 2 -
+         i % 2;
+}
+
 // The products of k_begin <= k < k_end for block tile (bm, bn), shared out among the groups of
 // warps, as sums at `to`, in shared memory or in global: see put_sums. Threads t, t + GROUP, ... have
 // parts of the same elements. k_begin is a multiple of BK. Rows of A and B are whole aligned 16-byte
@@ -154,15 +168,50 @@ struct FfmaLoop {
                               Vec<float>* to) {
     multiply<Tile, COPY, COMMIT>(p, bm, bn, k_begin, k_end, to);
   }
-  // Block q of thread t of a group: rows i and i + 1, columns j to j + 3 of the thread's elements.
-  static GEMM_DEVICE void store(const GemmArgs<float>& p, int bm, int bn, int t, int q,
-                                const SumBlock& sums) {
+  // The sums of this block, the rank-th of CLUSTER, to C: those of all groups and blocks, added up
+  // in order of K. Each block stores its share of the tile.
+  template <int CLUSTER>
+  static GEMM_DEVICE void store(const GemmArgs<float>& p, int bm, int bn, int rank,
+                                const Vec<float>* sums) {
+    if constexpr (!WIDE && CLUSTER * Tile::GROUPS == 1) return store_rows(p, bm, bn, sums);
+    sync_cluster<CLUSTER>();
+    const int group = threadIdx.x / Tile::GROUP, t = threadIdx.x % Tile::GROUP;
     const int2 at = thread_origin<Tile>(t);
-    const int i = q * 4 / Tile::TN * 2, j = q * 4 % Tile::TN;
-    const int n = bn * Tile::BN + at.y + tile_row<4, Tile::LN>(0, j);
+#pragma unroll 2
+    for (int q = rank * Tile::GROUPS + group; q < Tile::SUMS / 2; q += CLUSTER * Tile::GROUPS) {
+      SumBlock block;  // rows i and i + 1, columns j to j + 3 of the thread's elements
 #pragma unroll
-    for (int r = 0; r < 2; ++r)
-      store_group<WIDE>(p, bm * Tile::BM + at.x + tile_row<4, Tile::LM>(0, i + r), n, sums.row[r]);
+      for (int r = 0; r < CLUSTER; ++r) {
+        const Vec<float>* const from = CLUSTER > 1 ? map_shared(sums, r) : sums;
+#pragma unroll
+        for (int g = 0; g < Tile::GROUPS; ++g)
+          block.add(from + 2 * q * Tile::THREADS + g * Tile::GROUP + t, Tile::THREADS);
+      }
+      const int i = q * 4 / Tile::TN * 2, j = q * 4 % Tile::TN;
+      const int n = bn * Tile::BN + at.y + tile_row<4, Tile::LN>(0, j);
+#pragma unroll
+      for (int r = 0; r < 2; ++r)
+        store_group<WIDE>(p, bm * Tile::BM + at.x + tile_row<4, Tile::LM>(0, i + r), n,
+                          block.row[r]);
+    }
+    if constexpr (CLUSTER > 1) sync_cluster<CLUSTER>();  // nobody reads a block that ended
+  }
+  // Where rows of C begin anywhere: a warp stores 32 neighbours. Thread by thread as above, 4 bytes
+  // each, every element is a request to a sector of its own, and a tile takes 20 us.
+  static GEMM_DEVICE void store_rows(const GemmArgs<float>& p, int bm, int bn,
+                                     const Vec<float>* sums) {
+    static_assert(Tile::THREADS % Tile::BN == 0);
+    constexpr int ROWS = Tile::THREADS / Tile::BN, RUN = 4 * Tile::LM;
+    const int m = bm * Tile::BM + threadIdx.x / Tile::BN, n = threadIdx.x % Tile::BN;
+    const float* const s = reinterpret_cast<const float*>(sums) + 1 +
+                           sum_offset<Tile>(threadIdx.x / Tile::BN, 0) + sum_offset<Tile>(0, n);
+    __syncthreads();
+#pragma unroll 1
+    for (int i = 0; i < Tile::BM; i += RUN)
+#pragma unroll
+      for (int r = 0; r < RUN; r += ROWS)
+        gemm::store(p, m + i + r, bn * Tile::BN + n,
+                    s[sum_offset<Tile>(i, 0) + sum_offset<Tile>(r, 0)]);
   }
 };
 

@@ -499,18 +499,19 @@ GEMM_DEVICE bool elect_one() {
 // -------------------------------------------------------------------------------------------------
 
 // griddepcontrol.wait: returns when the kernels before this one in the stream have ended and what
-// they wrote is visible. By every thread, before it touches global memory.
+// they wrote is visible. By every thread, before it touches global memory. Below sm_90 no kernel
+// begins before that.
 GEMM_DEVICE void grid_dependency_wait() {
-#if GEMM_ON_GPU
-  GEMM_SM90_ASM("griddepcontrol.wait;" ::: "memory");
+#if GEMM_ON_GPU && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
+  asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
 // griddepcontrol.launch_dependents: from now on, as far as this block is concerned, the next kernel
 // may start.
 GEMM_DEVICE void grid_launch_dependents() {
-#if GEMM_ON_GPU
-  GEMM_SM90_ASM("griddepcontrol.launch_dependents;" ::: "memory");
+#if GEMM_ON_GPU && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 

@@ -7,7 +7,7 @@
 //   Loop::place  which block tile of C is the n-th
 //   Loop::sum    the products of block tile (bm, bn) for k_begin <= k < k_end: every thread's sums
 //                to memory, by put_sums<THREADS>
-//   Loop::store  block q of thread t's sums to C
+//   Loop::store<CLUSTER>  those in shared memory to C, of the CLUSTER blocks that have a tile
 #pragma once
 
 #include "device/ptx.cuh"
@@ -48,65 +48,84 @@ struct SumBlock {
   }
 };
 
-// The K slices of `tiles` tiles from `first` on, one tile after the other, in equal runs for
-// `blocks` blocks. There are no more tiles than blocks, so that a run lies in one tile or two.
+// The tiles from `first` on, which fill no wave, are fewer than there are SMs. Each has a block
+// that computes and stores it, but for its first `low` slices of K: these, one tile after the
+// other, are cut into equal runs for `helpers` other blocks, on the SMs without a tile.
 struct StreamK {
-  int first, tiles, slices, blocks;
-  // Where block q's run begins: tile number * slices + slice.
-  __host__ __device__ int64_t begin(int q) const { return q * (int64_t{tiles} * slices) / blocks; }
+  int first, tiles, slices, low, helpers;
+  // Where helper h's run begins: number of the tile * low + slice.
+  __host__ __device__ int64_t begin(int h) const { return h * (int64_t{tiles} * low) / helpers; }
+  // Every SM gets as many slices, and the tiles' own blocks EXTRA more: a helper begins more tiles,
+  // and must have ended when they add up. Where the two do not run at once (below sm_90; and, as
+  // measured, not understood, where no kernel before them has filled the SMs), all SMs help first,
+  // and a tile's own block has one slice.
+  static constexpr int EXTRA = 2;
+  static StreamK of(int64_t tiles, int slices, int sms) {
+    const int rest = int(tiles % sms);
+    const bool at_once = has_clusters() && tiles > sms;
+    const int own = at_once ? int((int64_t{rest} * slices + sms / 2) / sms) + EXTRA : 1;
+    if (rest == 0 || own >= slices) return {int(tiles), 0, slices, 0, 0};
+    const int64_t work = int64_t{rest} * (slices - own), idle = at_once ? sms - rest : sms;
+    return {int(tiles - rest), rest, slices, slices - own, int(work < idle ? work : idle)};
+  }
 };
 
-template <class Loop>
+GEMM_DEVICE Vec<float> add(Vec<float> a, const Vec<float>& b) {
+#pragma unroll
+  for (int e = 0; e < 4; ++e) a.set(e, a[e] + b[e]);
+  return a;
+}
+
+// A helper, whose sums of the n-th tile are part h + n (with h or n it always grows), or if OWN the
+// n-th tile's own block: its other slices, then the helpers' parts, always in the same order.
+template <class Loop, bool OWN>
 __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
-    stream_k_sums(GemmArgs<float> p, StreamK work, Vec<float>* parts) {
+    stream_k(GemmArgs<float> p, StreamK work, Vec<float>* parts) {
   using Tile = typename Loop::Tile;
   constexpr int PART = Tile::SUMS * Tile::THREADS;  // vectors
-  const int64_t end = work.begin(blockIdx.x + 1);
-  Vec<float>* part = parts + int64_t{blockIdx.x} * 2 * PART;
+  grid_launch_dependents();
+  Vec<float>* const sums = static_cast<Vec<float>*>(dynamic_shared());
+  const int slices = OWN ? work.slices : work.low;  // a tile
+  const int64_t end = OWN ? (blockIdx.x + 1) * int64_t{slices} : work.begin(blockIdx.x + 1);
+  TileIndex where{};
 #pragma unroll 1
-  for (int64_t at = work.begin(blockIdx.x); at < end; part += PART) {
-    const int tile = work.first + int(at / work.slices), slice = int(at % work.slices);
+  for (int64_t at = OWN ? end - slices + work.low : work.begin(blockIdx.x); at < end;) {
+    const int nth = int(at / slices), slice = int(at % slices);
     const int64_t rest = end - at;
-    const int to = rest < work.slices - slice ? slice + int(rest) : work.slices;
-    const TileIndex where = Loop::place(p, tile);
-    Loop::sum(p, where.m, where.n, slice * Tile::BK, to < work.slices ? to * Tile::BK : p.K, part);
+    const int to = rest < slices - slice ? slice + int(rest) : slices;
+    where = Loop::place(p, work.first + nth);
+    Loop::sum(p, where.m, where.n, slice * Tile::BK, to < work.slices ? to * Tile::BK : p.K,
+              OWN ? sums : parts + (int64_t{blockIdx.x} + nth) * PART);
     at += to - slice;
   }
-}
-
-// Adds up the parts of a tile, in order of K: SUMS / 2 blocks a tile, two vectors a thread.
-template <class Loop>
-__global__ void __launch_bounds__(Loop::Tile::THREADS)
-    stream_k_store(GemmArgs<float> p, StreamK work, const Vec<float>* parts) {
-  using Tile = typename Loop::Tile;
-  constexpr int PART = Tile::SUMS * Tile::THREADS, STORERS = Tile::SUMS / 2;
-  const int nth = blockIdx.x / STORERS, share = blockIdx.x % STORERS;
-  const int64_t begin = int64_t{nth} * work.slices, end = begin + work.slices;
-  int q = int(begin * work.blocks / (int64_t{work.tiles} * work.slices));
-  while (work.begin(q + 1) <= begin) ++q;  // to the first block with a part of this tile
-  parts += share * 2 * Tile::THREADS + threadIdx.x;
-  SumBlock sums;
+  grid_dependency_wait();  // for the parts, or to end after the kernel before
+  if constexpr (OWN) {
+    const int64_t begin = int64_t{blockIdx.x} * work.low;
+    int h = int(begin * work.helpers / (int64_t{work.tiles} * work.low));
+    while (work.begin(h + 1) <= begin) ++h;
 #pragma unroll 1
-  for (; q < work.blocks && work.begin(q) < end; ++q) {
-    if (work.begin(q) == work.begin(q + 1)) continue;  // it had nothing to do
-    const int second = work.begin(q) < begin;          // its run began in the tile before
-    sums.add(parts + (int64_t{q} * 2 + second) * PART, Tile::THREADS);
+    for (; h < work.helpers && work.begin(h) < begin + work.low; ++h) {
+      const Vec<float>* const part = parts + (int64_t{h} + blockIdx.x) * PART;
+#pragma unroll 16
+      for (int v = threadIdx.x; v < PART; v += Tile::THREADS) sums[v] = add(sums[v], part[v]);
+    }
+    Loop::template store<1>(p, where.m, where.n, 0, sums);
   }
-  const TileIndex where = Loop::place(p, work.first + nth);
-  Loop::store(p, where.m, where.n, threadIdx.x, share, sums);
 }
 
-// Computes the last `tiles` tiles of C, from `first` on, by as many blocks as run at once.
+// The last tiles of C, those that fill no wave, by two kernels that run at once. Unless `first`,
+// they begin as soon as the kernel before has SMs to spare, and end after it.
 template <class Loop>
-void launch_stream_k(const GemmArgs<float>& p, int first, int tiles, Stream stream) {
+void launch_stream_k(const GemmArgs<float>& p, const StreamK& work, Stream stream, bool first) {
   using Tile = typename Loop::Tile;
   static_assert(Tile::GROUPS == 1, "a part is one group's sums");
-  const StreamK work{first, tiles, cdiv(p.K, Tile::BK), sm_count() * Tile::BLOCKS};
-  const Workspace parts(size_t(work.blocks) * 2 * Tile::BM * Tile::BN * sizeof(float), stream);
-  launch(stream_k_sums<Loop>, work.blocks, dim3(Tile::THREADS), {.smem = Tile::SMEM}, stream, p,
-         work, parts.as<Vec<float>>());
-  launch(stream_k_store<Loop>, int64_t{tiles} * (Tile::SUMS / 2), dim3(Tile::THREADS), {}, stream,
-         p, work, parts.as<const Vec<float>>());
+  const Workspace parts(size_t(work.helpers + work.tiles) * Tile::BM * Tile::BN * sizeof(float),
+                        stream);
+  launch(stream_k<Loop, false>, work.helpers, dim3(Tile::THREADS),
+         {.smem = Tile::SMEM, .early = !first && has_clusters()}, stream, p, work,
+         parts.as<Vec<float>>());
+  launch(stream_k<Loop, true>, work.tiles, dim3(Tile::THREADS),
+         {.smem = Tile::SMEM, .early = has_clusters()}, stream, p, work, parts.as<Vec<float>>());
 }
 
 GEMM_BUILD_NAMESPACE_END
