@@ -125,14 +125,13 @@ void launch(const GemmArgs<T>& p, Stream stream) {
 }
 
 template <class T>
-const Variant<T> VARIANTS[] = {{"128x192 s4", launch<T, 128, 192, 4, 2>},
+const Variant<T> VARIANTS[] = {{"128x192 s5", launch<T, 128, 192, 5, 1>},
                                {"128x128 s6", launch<T, 128, 128, 6, 2>},
                                {"64x128 s8", launch<T, 64, 128, 8, 2>}};
 
-constexpr TileShape SHAPES[] = {{128, 192, 1.0}, {128, 128, 1.02}, {64, 128, 1.15}};
 template <class T>
 Choice choose(const GemmArgs<T>& p, int sms) {
-  return choose_tile(p.M, p.N, SHAPES, sms);
+  return choose_tile(p.M, p.N, WHOLE_TILES, sms).choice;
 }
 
 const Registration rung({.prev = "v23",

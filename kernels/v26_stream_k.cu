@@ -3,17 +3,17 @@
 // before: v24's tiles take whole rounds: 4096 x 4096 are 7.76 of 128 x 128, and cost 8; 2560 x 2560
 //         are 3.03, and cost 4
 // idea:   what fills no round is cut along K into equal runs, one a block. A block hands the sums
-//         of the tile that its run ends in, 64 KB, to the next block, which ends that tile
-// watch:  nobody may wait: the piece that is handed over comes first, a whole tile next, then the
-//         piece that adds to another's. What a consumer hands over or adds up, it does beside the
-//         other one's multiplications
+//         of the tile that its run ends in to the next block, which ends that tile
+// watch:  nobody should wait: the piece that is handed over comes first. And blocks should read the
+//         same slices of K at the same time, else their requests do not meet in L2: the piece that
+//         ends a tile comes right behind, so that all blocks are done with both at once
 // needs:  sm_90a; copies of operands that TMA cannot address; stores by rows where C is unaligned
 //
 //   role        threads   waits for              then                   and tells
 //   producer    one       empty[stage]           loads a slice          full[stage], TMA's bytes
 //   consumers   2 x 128   turn[wg], full[stage]  wgmma of a whole piece empty[stage], a slice later;
 //                                                                       turn[other], after a piece
-//               each warp the warp before it     adds its sums          the warp after it, by a flag
+//     a warp              the block before's     adds its sums          the block after's, by a flag
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
 #include "device/runs.cuh"
@@ -65,22 +65,17 @@ __global__ void __launch_bounds__(THREADS, 1)
 
   // A consumer: every other piece of the block.
   setmaxnreg_inc<CONSUMER_REGS>();
-  const bool leader = tid % 128 == 0;
   uint8_t* staging = sC + wg * (SLOTS * 8192);
-  uint32_t parity = wg ^ 1;  // of turn[wg]; consumer 0 begins
   // [region idea]
-  for (int i = 0; i < pieces->count(); ++i) {
-    const Piece piece = (*pieces)[i];
+  for (int nth = 0; nth < pieces->count(); ++nth) {
+    const Piece piece = (*pieces)[nth];
     const int slices = piece.end - piece.begin;
-    if (i % 2 != wg) {
-      slot.skip(slices);
-      continue;
-    }
+    if (nth % 2 != wg) slot.skip(slices);  // the other consumer's
+    if (nth % 2 != wg) continue;
     float acc[BM / MMA_M][BN / 2];
     clear_registers(acc);  // now, and not when it is this one's turn
     int last = 0;
-    if (slices > 0) mbarrier_wait(&turn[wg], parity);
-    parity ^= 1;
+    if (slices > 0) mbarrier_wait(&turn[wg], (nth / 2 + wg + 1) % 2);  // consumer 0 begins
     for (int slice = 0; slice < slices; ++slice, last = slot.stage, slot.advance()) {
       const int s = slot.stage;
       mbarrier_wait(&full[s], slot.phase);
@@ -93,18 +88,16 @@ __global__ void __launch_bounds__(THREADS, 1)
               acc[i], TileA::descriptor(sA + s * TileA::BYTES, i * MMA_M) + k * TileA::K_STEP,
               TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, true);
       wgmma_commit();
-      if (slice == slices - 1 && tid % 32 == 0)
-        mbarrier_arrive(&turn[wg ^ 1]);  // whose wgmma queue up behind these
+      if (slice == slices - 1 && tid % 32 == 0) mbarrier_arrive(&turn[wg ^ 1]);
       wgmma_wait<1>();
-      if (leader && slice > 0) mbarrier_arrive(&empty[last]);
+      if (tid % 128 == 0 && slice > 0) mbarrier_arrive(&empty[last]);
     }
     const TileIndex at = pieces->place(piece);  // while the last wgmma run
     wgmma_wait<0>();
-    if (leader && slices > 0) mbarrier_arrive(&empty[last]);
+    if (tid % 128 == 0 && slices > 0) mbarrier_arrive(&empty[last]);
+    hold_registers(acc);
 
     // Epilogue.
-#pragma unroll
-    for (int i = 0; i < BM / MMA_M; ++i) hold_registers(acc[i]);
     if (!pieces->has_last(piece)) {
       handover.give(acc);
       continue;
@@ -126,15 +119,15 @@ __global__ void __launch_bounds__(THREADS, 1)
 
 template <class T, int BM, int BN, int STAGES, int SLOTS>
 void launch(const GemmArgs<T>& p, Stream stream) {
-  const int64_t tiles = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
-  const int64_t grid = std::min<int64_t>(tiles, persistent_blocks());
-  constexpr size_t SMEM = STAGES * ((BM + BN) * BK * 2 + 2 * 8) + 2 * SLOTS * 8192 + 2 * 8 + sizeof(Pieces);
+  const auto grid = std::min<int64_t>(int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN), persistent_blocks());
+  constexpr size_t SMEM =
+      STAGES * ((BM + BN) * BK * 2 + 2 * 8) + 2 * SLOTS * 8192 + 2 * 8 + sizeof(Pieces);
   const TmaOperands<T> in(p, stream);
   const HandoverMemory handover(grid, BM, BN, stream);
   with_majors(p, [&](auto a, auto b) {
     gemm::launch(gemm_v26<T, a(), b(), BM, BN, STAGES, SLOTS>, grid, dim3(THREADS),
-                 {.smem = SMEM, .early = true}, stream, p, has_wide_rows(p),
-                 handover.get(), OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
+                 {.smem = SMEM, .early = true}, stream, p, has_wide_rows(p), handover.get(),
+                 OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
                  OperandTile<T, BN, b()>::map(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
   });
 }
@@ -143,10 +136,9 @@ template <class T>
 const Variant<T> VARIANTS[] = {{"128x192 s4", launch<T, 128, 192, 4, 2>},
                                {"128x128 s6", launch<T, 128, 128, 6, 2>}};
 
-constexpr TileShape SHAPES[] = {{128, 192, 1.0}, {128, 128, 1.02}};
 template <class T>
 Choice choose(const GemmArgs<T>& p, int sms) {
-  return choose_tile(p.M, p.N, SHAPES, sms, /*cut=*/true);
+  return choose_tile(p.M, p.N, SHARED_TILES, sms).choice;
 }
 
 const Registration rung({.prev = "v24",

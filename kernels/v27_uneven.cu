@@ -16,45 +16,16 @@
 #include "device/operand_tile.cuh"
 #include "device/persistent.cuh"
 #include "device/pipeline.cuh"
+#include "device/strips.cuh"
 #include "device/tma_epilogue.cuh"
 #include "rung.h"
 
 namespace {
 using namespace gemm;
 
-constexpr int BX = 128, BY = 128, BK = 64;  // columns of C, at most so many rows, depth of a slice
-constexpr int MMA_X = 64, MMA_K = 16, STAGES = 6;
+constexpr int BX = 128, BY = Strips::HIGHEST, BK = 64;  // columns of C, rows, depth of a slice
+constexpr int MMA_X = 64, MMA_K = 16, STAGES = 6, GROUP = Strips::GROUP;
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
-constexpr int GROUP = 11, ROUND = 12;  // strips a group; columns of tiles a round of 132 then has
-
-// [region idea]
-// C's rows in `count` strips of 8 * eights rows, `more` of them 8 rows higher.
-struct Strips {
-  int count, eights, more;
-  // The first row of strip y in column x of tiles. Which strips are the higher ones alternates from
-  // round to round, for a block keeps its strip within a group.
-  GEMM_DEVICE int row(int y, int x) const {
-    const int shift = x / ROUND % 2 == 0 ? count / 2 : 0;
-    return (y * eights + (y * more + shift) / count) * 8;
-  }
-};
-
-// Strips of 120 and 128 rows, so many that the rounds of tiles cost least. All alike where they are
-// so many that y * more could overflow.
-Strips choose_strips(int M, int columns, int sms) {
-  const int eights = cdiv(M, 8), fewest = cdiv(eights, BY / 8);
-  Strips best = {fewest, BY / 8, 0};
-  if (fewest > 1 << 14) return best;
-  double least = 0;
-  for (int count = fewest; count <= std::max(fewest, eights / (BY / 8 - 1)); ++count) {
-    const double cost = double((int64_t{count} * columns + sms - 1) / sms) / count;
-    if (least > 0 && cost >= least) continue;
-    least = cost;
-    if (count > 0) best = {count, eights / count, eights % count};
-  }
-  return best;
-}
-// [/region idea]
 
 template <class T, Major X_MAJOR>
 __global__ void __launch_bounds__(THREADS, 1)
@@ -79,7 +50,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     // The producer.
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
-    for_each_tile<GROUP>(blockIdx.x, gridDim.x, strips.count, columns, [&](int y, int x) {
+    for_each_tile<GROUP>(blockIdx.x, gridDim.x, columns, strips.count, [&](int x, int y) {
       produce<TileX, TileY>(sX, sY, full, empty, slot, map_x, map_y, x * BX, strips.row(y, x), 0,
                             slices);
     });
@@ -89,16 +60,16 @@ __global__ void __launch_bounds__(THREADS, 1)
   // A consumer: every other tile of the block.
   setmaxnreg_inc<CONSUMER_REGS>();
   const bool leader = tid % 128 == 0;
-  uint32_t parity = wg ^ 1;  // of turn[wg]; consumer 0 begins
+  uint32_t turns = wg ^ 1;  // consumer 0 begins
   slot.skip(wg * slices);
   const int first = blockIdx.x + wg * gridDim.x;
-  for_each_tile<GROUP>(first, 2 * gridDim.x, strips.count, columns, [&](int y, int x) {
+  for_each_tile<GROUP>(first, 2 * gridDim.x, columns, strips.count, [&](int x, int y) {
     const int m = strips.row(y, x), rows = strips.row(y + 1, x) - m;
     float acc[BX / MMA_X][BY / 2];
     clear_registers(acc);  // now, and not when it is this one's turn
     int last = 0;
-    if (slices > 0) mbarrier_wait(&turn[wg], parity);
-    parity ^= 1;
+    if (slices > 0) mbarrier_wait(&turn[wg], turns++ & 1);
+    // [region idea]
     const auto multiply = [&](auto height) {
       constexpr int HEIGHT = decltype(height)::value;
       for (int slice = 0; slice < slices; ++slice, last = slot.stage, slot.advance()) {
@@ -123,6 +94,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       multiply(std::integral_constant<int, BY>());
     else
       multiply(std::integral_constant<int, BY - 8>());
+    // [/region idea]
     wgmma_wait<0>();
     if (leader && slices > 0) mbarrier_arrive(&empty[last]);
     slot.skip(slices);  // the other consumer's tile

@@ -24,31 +24,40 @@ GEMM_DEVICE void for_each_tile(int first, int step, int tiles_m, int tiles_n, Wo
 }
 
 // A tile that a kernel can be instantiated for; how much time a result takes in it, compared with
-// others: larger ones read less for each.
+// others: larger ones read less for each; and, where tiles that fill no round are shared out
+// (device/runs.cuh), how many rounds that costs. Measured on an H200.
 struct TileShape {
   int bm, bn;
   double cost;
+  bool shared = false;
+  double extra_rounds = 0;
+};
+constexpr TileShape WHOLE_TILES[] = {{128, 192, 1.0}, {128, 128, 1.02}, {64, 128, 1.15}};  // v24
+constexpr TileShape SHARED_TILES[] = {{128, 192, 1.0, true, 0.25}, {128, 128, 1.02, true, 0.35}};
+
+struct TileChoice {
+  Choice choice;
+  double work;  // in results that an SM computes in tiles of cost 1
 };
 
 // Which of them ends first on `sms` SMs: all rounds but the last are full, and a tile that overlaps
-// the edge takes as long as a whole one. Taught in v24. If `cut`, tiles that fill no round are shared
-// out (device/runs.cuh).
+// the edge takes as long as a whole one. Taught in v24.
 template <size_t COUNT>
-Choice choose_tile(int M, int N, const TileShape (&shapes)[COUNT], int sms, bool cut = false) {
-  Choice best;
-  double least = 0;
+TileChoice choose_tile(int M, int N, const TileShape (&shapes)[COUNT], int sms) {
+  TileChoice best;
   for (size_t i = 0; i < COUNT; ++i) {
-    const auto [bm, bn, cost] = shapes[i];
+    const auto [bm, bn, cost, shared, extra_rounds] = shapes[i];
     const int64_t tiles = int64_t{cdiv(M, bm)} * cdiv(N, bn);
-    const double shared = double(tiles) / sms, whole = double((tiles + sms - 1) / sms);
-    const double rounds = cut && tiles > sms ? shared : whole, time = cost * rounds * bm * bn;
-    if (i > 0 && time >= least) continue;
-    least = time;
-    const auto tenths = std::to_string(int64_t(rounds * 10 + 0.5));
-    best = {static_cast<int>(i), std::to_string(tiles) + " tiles of " + std::to_string(bm) + " x " +
-                                     std::to_string(bn) + " in " +
-                                     tenths.substr(0, tenths.size() - 1) + "." + tenths.back() +
-                                     " rounds"};
+    const bool cut = shared && tiles > sms && tiles % sms != 0;
+    const double rounds = cut ? double(tiles) / sms : double((tiles + sms - 1) / sms);
+    const double work = cost * (rounds + (cut ? extra_rounds : 0)) * bm * bn;
+    if (i > 0 && work >= best.work) continue;
+    const std::string tenths = std::to_string(int64_t(rounds * 10 + 0.5) + 100);
+    best = {{static_cast<int>(i),
+             std::to_string(tiles) + " tiles of " + std::to_string(bm) + " x " +
+                 std::to_string(bn) + " in " + std::to_string(int64_t(rounds * 10 + 0.5) / 10) +
+                 (cut ? "." + tenths.substr(tenths.size() - 1) : "") + " rounds"},
+            work};
   }
   return best;
 }

@@ -74,7 +74,9 @@ struct Handover {
   Vec<float>* sums;
   uint64_t tag;
 
-  static constexpr __host__ __device__ int64_t vectors(int sums) { return (sums / 512 + 1) * 128; }  // a block
+  static constexpr __host__ __device__ int64_t vectors(int sums) {
+    return (sums / 512 + 1) * 128;
+  }  // a block
 
   // By a warpgroup that has the first piece of a tile. A warp waits for none but its counterpart.
   template <int ROWS, int COUNT>

@@ -67,31 +67,40 @@ GEMM_DEVICE void store_panel(const GemmArgs<T>& p, bool wide, const TensorMap& m
   }
 }
 
-// The accumulators of 64 columns of C^T, as `rows` rows of 64 columns of C at (m, n), through `sC`,
-// by a warpgroup: a warp has 16 of the columns, so that all four wait for each other before they
-// store. Boxes of map_c are 8 x 64. Taught in v27.
+// The accumulators of 64 columns of C^T, as `rows` rows of 64 columns of C at (m, n), by a
+// warpgroup through two panels of 64 rows at `sC`, in turn. A warp has 16 of the columns, so that
+// all four wait for each other before they store. Boxes of map_c are 8 x 64. Taught in v27.
 template <class T, int COUNT>
 GEMM_DEVICE void store_transposed(const GemmArgs<T>& p, bool wide, const TensorMap& map_c, int m,
                                   int n, int rows, uint8_t* sC, const float (&acc)[COUNT]) {
+  static_assert(COUNT % 64 == 0, "pairs of panels: the next call begins with the first again");
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const auto sync = [] { named_barrier_sync(1 + threadIdx.x / 128, 128); };
-  if (lane == 0) tma_store_wait_read<0>();
-  sync();  // what the warpgroup left there has been read
 #pragma unroll
-  for (int i = 0; i < COUNT; i += 8) {  // 16 rows: four 8 x 8 matrices
-    uint32_t words[4];
+  for (int r = 0; r < COUNT * 2; r += 64) {
+    uint8_t* const panel = sC + r % 128 * 128;
+    if (lane == 0) tma_store_wait_read<1>();
+    sync();  // what the warpgroup left there has been read
 #pragma unroll
-    for (int w = 0; w < 4; ++w) words[w] = pack_pair<T>(acc[i + 2 * w], acc[i + 2 * w + 1]);
-    const int row = i * 2 + lane / 16 * 8 + lane % 8, col = warp * 16 + lane / 8 % 2 * 8;
-    stmatrix_trans(sC + swizzle(Swizzle::b128, row * 128 + col * 2), words);
-  }
-  fence_proxy_async();
-  sync();  // all have written
-  if (!wide) store_panel_rows(p, m, n, sC, warp * 32, rows < warp * 32 + 32 ? rows : warp * 32 + 32);
-  if (wide && lane == 0) {
-    for (int row = warp * 8; row < rows && m + row < p.M && n < p.N; row += 32)
-      tma_store(map_c, m + row, n, sC + row * 128);
-    tma_store_commit();
+    for (int i = 0; i < 64; i += 16) {  // rows: four 8 x 8 matrices
+      uint32_t words[4];
+#pragma unroll
+      for (int w = 0; w < 4; ++w) {
+        const float* const pair = acc + (r + i) / 2 + 2 * w;
+        words[w] = pack_pair<T>(pair[0], pair[1]);
+      }
+      const int row = i + lane / 16 * 8 + lane % 8, col = warp * 16 + lane / 8 % 2 * 8;
+      stmatrix_trans(panel + swizzle(Swizzle::b128, row * 128 + col * 2), words);
+    }
+    fence_proxy_async();
+    sync();  // all have written
+    const int first = warp * 16, left = rows - r, end = left < first + 16 ? left : first + 16;
+    if (!wide) store_panel_rows(p, m + r, n, panel, first, end);
+    if (wide && lane == 0) {
+      for (int row = first; row < end && m + r + row < p.M && n < p.N; row += 8)
+        tma_store(map_c, m + r + row, n, panel + row * 128);
+      tma_store_commit();
+    }
   }
 }
 

@@ -48,6 +48,12 @@ GEMM_DEVICE void hold_registers(float (&d)[COUNT]) {
 #endif
 }
 
+template <int ROWS, int COUNT>
+GEMM_DEVICE void hold_registers(float (&d)[ROWS][COUNT]) {
+#pragma unroll
+  for (int i = 0; i < ROWS; ++i) hold_registers(d[i]);
+}
+
 // Zeros, in the registers from here on: the compiler would rather write them just before wgmma.
 template <int ROWS, int COUNT>
 GEMM_DEVICE void clear_registers(float (&d)[ROWS][COUNT]) {
@@ -55,8 +61,8 @@ GEMM_DEVICE void clear_registers(float (&d)[ROWS][COUNT]) {
   for (int i = 0; i < ROWS; ++i) {
 #pragma unroll
     for (int j = 0; j < COUNT; ++j) d[i][j] = 0;
-    hold_registers(d[i]);
   }
+  hold_registers(d);
 }
 
 // wgmma.wait_group: returns when at most PENDING groups are in flight. Accumulators that are used

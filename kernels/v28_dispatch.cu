@@ -1,0 +1,52 @@
+// v28 dispatch: for every shape the kernel that ends first.
+//
+// before: v24 to v27 each pass cuBLAS where they are at home; elsewhere one is ten times slower than
+//         another (v25 on large results), or a tenth (v26 where v24's rounds are nearly full)
+// idea:   what a library adds to its kernels is a rule. v25 for results that are flat, or so few that
+//         small tiles make no more blocks than there are SMs; for others the kernel whose busiest SM
+//         has least to do. Each of them then chooses its tile
+// watch:  the rule is read off measurements on one GPU; --explain says what it decides, --tune
+//         measures all four and keeps what won, for this GPU
+// needs:  sm_90a, as all of them
+#include "device/persistent.cuh"
+#include "device/strips.cuh"
+#include "rung.h"
+
+namespace {
+using namespace gemm;
+
+template <class T>
+const Variant<T> VARIANTS[] = {
+    {"v24", [](const GemmArgs<T>& p, Stream stream) { launch_rung("v24", p, stream); }},
+    {"v25", [](const GemmArgs<T>& p, Stream stream) { launch_rung("v25", p, stream); }},
+    {"v26", [](const GemmArgs<T>& p, Stream stream) { launch_rung("v26", p, stream); }},
+    {"v27", [](const GemmArgs<T>& p, Stream stream) { launch_rung("v27", p, stream); }}};
+
+// [region idea]
+template <class T>
+Choice choose(const GemmArgs<T>& p, int sms) {
+  const int longer = std::max(p.M, p.N), shorter = std::min(p.M, p.N);
+  const int64_t small = int64_t{cdiv(longer, 64)} * cdiv(shorter, 16) * 2;  // v25's blocks
+  if (shorter <= 64) return {1, "v25: " + std::to_string(shorter) + " rows or columns are flat"};
+  if (small <= sms) return {1, "v25: " + std::to_string(small) + " small blocks in one round"};
+
+  const TileChoice whole = choose_tile(p.M, p.N, WHOLE_TILES, sms);    // v24
+  const TileChoice shared = choose_tile(p.M, p.N, SHARED_TILES, sms);  // v26
+  const int columns = cdiv(p.N, 128);
+  const Strips strips = choose_strips(p.M, columns, sms);
+  const double uneven = 1.025 * 128 * strips.rows_of_busiest(columns, sms);  // v27
+  // Where K is short the sums that v26 hands over weigh more than the rounds that it saves.
+  const double least = p.K < 1024 ? whole.work : std::min(whole.work, shared.work);
+  if (p.op_a == Op::N && uneven < least)
+    return {3, "v27: " + std::to_string(strips.count) + " strips of rows fill the rounds"};
+  if (least < whole.work) return {2, "v26: " + shared.choice.why};
+  return {0, "v24: " + whole.choice.why};
+}
+// [/region idea]
+
+const Registration rung({.prev = "v24",
+                         .idea = "dispatch: for every shape the kernel that ends first",
+                         .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
+                        {f16(VARIANTS<half>, choose), bfloat16(VARIANTS<bf16>, choose)});
+
+}  // namespace
