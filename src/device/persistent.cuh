@@ -1,7 +1,7 @@
 // Kernels whose blocks live as long as the kernel and take tile after tile. Taught in v21.
 #pragma once
 
-#include <string>
+#include <cstdio>
 
 #include "device/scheduler.cuh"
 #include "rung.h"
@@ -52,12 +52,10 @@ TileChoice choose_tile(int M, int N, const TileShape (&shapes)[COUNT], int sms) 
     const double rounds = cut ? double(tiles) / sms : double((tiles + sms - 1) / sms);
     const double work = cost * (rounds + (cut ? extra_rounds : 0)) * bm * bn;
     if (i > 0 && work >= best.work) continue;
-    const std::string tenths = std::to_string(int64_t(rounds * 10 + 0.5) + 100);
-    best = {{static_cast<int>(i),
-             std::to_string(tiles) + " tiles of " + std::to_string(bm) + " x " +
-                 std::to_string(bn) + " in " + std::to_string(int64_t(rounds * 10 + 0.5) / 10) +
-                 (cut ? "." + tenths.substr(tenths.size() - 1) : "") + " rounds"},
-            work};
+    char why[80];
+    std::snprintf(why, sizeof why, "%lld tiles of %d x %d in %.*f rounds",
+                  static_cast<long long>(tiles), bm, bn, cut ? 1 : 0, rounds);
+    best = {{static_cast<int>(i), why}, work};
   }
   return best;
 }
