@@ -32,8 +32,8 @@ struct TileShape {
   bool shared = false;
   double extra_rounds = 0;
 };
-constexpr TileShape WHOLE_TILES[] = {{128, 192, 1.0}, {128, 128, 1.02}, {64, 128, 1.15}};  // v24
-constexpr TileShape SHARED_TILES[] = {{128, 192, 1.0, true, 0.25}, {128, 128, 1.02, true, 0.35}};
+constexpr TileShape WHOLE_TILES[] = {{128, 192, 1.0}, {128, 128, 1.02}, {64, 128, 1.14}};  // v24
+constexpr TileShape SHARED_TILES[] = {{128, 192, 1.0, true, 0.3}, {128, 128, 1.02, true, 0.36}};
 
 struct TileChoice {
   Choice choice;
