@@ -11,9 +11,9 @@
 //
 //   role        threads   waits for              then                   and tells
 //   producer    one       empty[stage]           loads a slice          full[stage], TMA's bytes
-//   consumers   2 x 128   turn[wg], full[stage]  wgmma of a whole piece empty[stage], a slice later;
+//   consumers   2 x 128   turn[wg], full[stage]  wgmma of a whole piece empty[stage], a slice on;
 //                                                                       turn[other], after a piece
-//     a warp              the block before's     adds its sums          the block after's, by a flag
+//     a warp              the block before's     adds its sums          the block after's: a flag
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
 #include "device/runs.cuh"

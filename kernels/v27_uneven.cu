@@ -2,9 +2,9 @@
 //
 // before: v26 ends together, but its blocks read different slices of K at a time: fewer of their
 //         requests meet in L2, and what the last round gains, the first two lose at 4096
-// idea:   tiles of 128 or 120 rows of C: 33 strips of them make 4096 x 4096 exactly 8 x 132 tiles. A
-//         wgmma has any multiple of 8 columns, so C^T is computed: the strip's rows of A are those
-//         columns, and K-major, so that a TMA box may begin at any row
+// idea:   tiles of 128 or 120 rows of C: 33 strips of them make 4096 x 4096 exactly 8 x 132 tiles.
+//         A wgmma has any multiple of 8 columns, so C^T is computed: the strip's rows of A are
+//         those columns, and K-major, so that a TMA box may begin at any row
 // watch:  blocks should stay near each other in K: tiles are dealt out so that each block gets high
 //         and low ones in turn; C is stored in boxes of 8 rows, and transposed on the way
 // needs:  sm_90a; A stored transposed: v24; copies of operands that TMA cannot address

@@ -1,10 +1,10 @@
 // v28 dispatch: for every shape the kernel that ends first.
 //
-// before: v24 to v27 each pass cuBLAS where they are at home; elsewhere one is ten times slower than
-//         another (v25 on large results), or a tenth (v26 where v24's rounds are nearly full)
-// idea:   what a library adds to its kernels is a rule. v25 for results that are flat, or so few that
-//         small tiles make no more blocks than there are SMs; for others the kernel whose busiest SM
-//         has least to do. Each of them then chooses its tile
+// before: v24 to v27 each pass cuBLAS where they are at home; elsewhere one is ten times slower
+//         than another (v25 on large results), or a tenth (v26 where v24's rounds are nearly full)
+// idea:   what a library adds to its kernels is a rule. v25 for results that are flat, or so few
+//         that small tiles make no more blocks than there are SMs; for others the kernel whose
+//         busiest SM has least to do. Each of them then chooses its tile
 // watch:  the rule is read off measurements on one GPU; --explain says what it decides, --tune
 //         measures all four and keeps what won, for this GPU
 // needs:  sm_90a, as all of them
