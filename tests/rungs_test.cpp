@@ -115,8 +115,8 @@ std::string test_name(const testing::TestParamInfo<Rung>& info) {
   return name;
 }
 // Copies of a backend's rungs and of each of their variants, which GoogleTest can name; but for
-// variants in bf16, the same code as in f16 (bf16 runs what the rung chooses), and such as only launch
-// another rung.
+// variants in bf16, the same code as in f16 (bf16 runs what the rung chooses), and such as only
+// launch another rung.
 std::vector<Rung> all(Backend backend) {
   std::vector<Rung> copies;
   for (const Rung* r : rungs(backend)) {

@@ -16,14 +16,14 @@ struct Piece {
   int tile, begin, end;
 };
 
-// What one block computes where tiles_m * tiles_n tiles of `slices` slices each are shared out among
-// `blocks` blocks, no more than tiles. Where rounds of whole tiles leave a rest, the first tiles,
+// What one block computes where tiles_m * tiles_n tiles of `slices` slices each are shared out
+// among `blocks` blocks, no more than tiles. Where rounds of whole tiles leave a rest, the first tiles,
 // more than one round of them and less than two, are one row of slices, cut into equal runs. A run
 // is at least as long as a tile, so that a tile has two pieces at most, the first of them in the
 // lower block. In this order:
 //   1. the first piece of a tile: the next block waits for it
-//   2. the last piece of a tile. All blocks are done with their two after the same time, and so read
-//      the same K slices at once again, and before that there are only two groups of them
+//   2. the last piece of a tile. All blocks are done with their two after the same time, and so
+//      read the same K slices at once again, and before that there are only two groups of them
 //   3. whole tiles
 // Lies in shared memory, for registers are short.
 class Pieces {
@@ -33,7 +33,7 @@ class Pieces {
       : tiles_m_(tiles_m), tiles_n_(tiles_n), slices_(slices), blocks_(blocks) {
     group_m_ = cdiv(tiles_m, cdiv(tiles_m, group_m));
     const int tiles = tiles_m * tiles_n, rest = slices > 0 ? tiles % blocks : 0;
-    // Run q begins behind q * (1 + rest / blocks) tiles. (32 bits will do: 64 are divided by a call.)
+    // Run q begins behind q * (1 + rest / blocks) tiles. (In 32 bits: 64 are divided by a call.)
     const auto slice = [&](int q) { return int(unsigned(q * rest % blocks) * slices / blocks); };
     const auto whole_tiles = [&](int q) { return rest > 0 ? q + q * rest / blocks : 0; };
     done_ = slice(block), begun_ = slice(block + 1);
@@ -56,8 +56,8 @@ class Pieces {
   }
 
  private:
-  // A last piece of fewer slices would be over before the first piece has been handed over: it comes
-  // behind a whole tile.
+  // A last piece of fewer slices would be over before the first piece has been handed over: it
+  // comes behind a whole tile.
   static constexpr int SHORT = 10;
 
   int tiles_m_, tiles_n_, group_m_, slices_, blocks_;
@@ -67,7 +67,7 @@ class Pieces {
   int end_at_, count_;
 };
 
-// The sums that each block of a launch hands to the next: thread by thread, those of the 128 threads
+// The sums that each block of a launch hands to the next: thread by thread, those of 128 threads
 // side by side, and behind them a flag for each warp, where its first thread's next sums would be.
 // A flag is set when it is `tag`, a number that memory does not hold by chance.
 struct Handover {

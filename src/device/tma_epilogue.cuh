@@ -22,10 +22,10 @@ GEMM_DEVICE void stage_panel(uint8_t* sC, const float* acc) {
 }
 
 // Rows `first` to before `end` of a panel, by a warp, to C at (m, n) of the panel, without TMA,
-// wherever rows begin: a row's neighbouring words by neighbouring lanes. A word of C may lie across two of the panel's: its
-// elements are read one by one; where words begin at odd elements, lane 0 has the row's two ends.
-// A short loop without branches: at 4097 a body of four rows, 5 KB, took 12 % of the kernel's time
-// to fetch its instructions.
+// wherever rows begin: a row's neighbouring words by neighbouring lanes. A word of C may lie across
+// two of the panel's: its elements are read one by one; where words begin at odd elements, lane 0
+// has the row's two ends. A short loop without branches: at 4097 a body of four rows, 5 KB, took
+// 12 % of the kernel's time to fetch its instructions.
 template <class T>
 GEMM_DEVICE void store_panel_rows(const GemmArgs<T>& p, int m, int n, const uint8_t* sC, int first,
                                   int end) {

@@ -47,8 +47,8 @@ GEMM_DEVICE void store_accumulators(const GemmArgs<T>& p, bool wide, int m, int 
       store_pair<false>(p, row + i / 2 % 2 * 8, col + i / 4 * 8, acc[i], acc[i + 1]);
 }
 
-// acc = alpha * acc + beta * C, of the 64 x 2 COUNT / 2 tile at (m, n); where they are those of C^T,
-// of the 2 COUNT / 2 x 64 tile.
+// acc = alpha * acc + beta * C, of the 64 x 2 COUNT / 2 tile at (m, n); of C^T's accumulators, of
+// the 2 COUNT / 2 x 64 tile.
 template <bool TRANSPOSED = false, class T, int COUNT>
 GEMM_DEVICE void blend_accumulators(const GemmArgs<T>& p, int m, int n, float (&acc)[COUNT]) {
   const int row = (TRANSPOSED ? n : m) + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
