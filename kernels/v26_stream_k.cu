@@ -119,11 +119,12 @@ __global__ void __launch_bounds__(THREADS, 1)
 
 template <class T, int BM, int BN, int STAGES, int SLOTS>
 void launch(const GemmArgs<T>& p, Stream stream) {
-  const auto grid = std::min<int64_t>(int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN), persistent_blocks());
+  const int64_t tiles = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
+  const int64_t grid = std::min<int64_t>(tiles, persistent_blocks());
   constexpr size_t SMEM =
       STAGES * ((BM + BN) * BK * 2 + 2 * 8) + 2 * SLOTS * 8192 + 2 * 8 + sizeof(Pieces);
   const TmaOperands<T> in(p, stream);
-  const HandoverMemory handover(grid, BM, BN, stream);
+  const HandoverMemory handover(tiles, grid, BM, BN, stream);
   with_majors(p, [&](auto a, auto b) {
     gemm::launch(gemm_v26<T, a(), b(), BM, BN, STAGES, SLOTS>, grid, dim3(THREADS),
                  {.smem = SMEM, .early = true}, stream, p, has_wide_rows(p), handover.get(),

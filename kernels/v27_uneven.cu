@@ -23,7 +23,7 @@
 namespace {
 using namespace gemm;
 
-constexpr int BX = 128, BY = Strips::HIGHEST, BK = 64;  // columns of C, rows, depth of a slice
+constexpr int BX = Strips::WIDTH, BY = Strips::HIGHEST, BK = 64;  // of a tile; depth of a slice
 constexpr int MMA_X = 64, MMA_K = 16, STAGES = 6, GROUP = Strips::GROUP;
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 

@@ -32,9 +32,9 @@ Choice choose(const GemmArgs<T>& p, int sms) {
 
   const TileChoice whole = choose_tile(p.M, p.N, WHOLE_TILES, sms);    // v24
   const TileChoice shared = choose_tile(p.M, p.N, SHARED_TILES, sms);  // v26
-  const int columns = cdiv(p.N, 128);
+  const int columns = cdiv(p.N, Strips::WIDTH);
   const Strips strips = choose_strips(p.M, columns, sms);
-  const double uneven = 1.03 * 128 * strips.rows_of_busiest(columns, sms);  // v27
+  const double uneven = 1.03 * Strips::WIDTH * strips.rows_of_busiest(columns, sms);  // v27
   // Where K is short the sums that v26 hands over weigh more than the rounds that it saves.
   const double least = p.K < 1024 ? whole.work : std::min(whole.work, shared.work);
   if (p.op_a == Op::N && uneven < least)

@@ -12,11 +12,11 @@ GEMM_BUILD_NAMESPACE_BEGIN
 // each of them several tiles.
 inline int persistent_blocks() { return GEMM_ON_GPU ? sm_count() : 4; }
 
-// Calls work(m, n) for every `step`-th tile from `first` on, in groups of at most GROUP_M rows of
-// tiles, alike: where 33 rows make 16, 16 and 1, the last reads all of B for itself.
+// Calls work(m, n) for every `step`-th tile from `first` on, in even groups of at most GROUP_M
+// rows of tiles.
 template <int GROUP_M, class Work>
 GEMM_DEVICE void for_each_tile(int first, int step, int tiles_m, int tiles_n, Work&& work) {
-  const int group_m = cdiv(tiles_m, cdiv(tiles_m, GROUP_M));
+  const int group_m = even_group(tiles_m, GROUP_M);
   for (int64_t tile = first; tile < int64_t{tiles_m} * tiles_n; tile += step) {
     const auto [m, n] = grouped_tile(tile, tiles_m, tiles_n, group_m);
     work(m, n);
@@ -24,16 +24,15 @@ GEMM_DEVICE void for_each_tile(int first, int step, int tiles_m, int tiles_n, Wo
 }
 
 // A tile that a kernel can be instantiated for; how much time a result takes in it, compared with
-// others: larger ones read less for each; and, where tiles that fill no round are shared out
-// (device/runs.cuh), how many rounds that costs. Measured on an H200.
+// others: larger ones read less for each; and how many rounds it costs to share out tiles that fill
+// no round (device/runs.cuh), 0 where that is not done. Measured on an H200.
 struct TileShape {
   int bm, bn;
   double cost;
-  bool shared = false;
   double extra_rounds = 0;
 };
 constexpr TileShape WHOLE_TILES[] = {{128, 192, 1.0}, {128, 128, 1.02}, {64, 128, 1.14}};  // v24
-constexpr TileShape SHARED_TILES[] = {{128, 192, 1.0, true, 0.3}, {128, 128, 1.02, true, 0.36}};
+constexpr TileShape SHARED_TILES[] = {{128, 192, 1.0, 0.3}, {128, 128, 1.02, 0.36}};       // v26
 
 struct TileChoice {
   Choice choice;
@@ -46,9 +45,9 @@ template <size_t COUNT>
 TileChoice choose_tile(int M, int N, const TileShape (&shapes)[COUNT], int sms) {
   TileChoice best;
   for (size_t i = 0; i < COUNT; ++i) {
-    const auto [bm, bn, cost, shared, extra_rounds] = shapes[i];
+    const auto [bm, bn, cost, extra_rounds] = shapes[i];
     const int64_t tiles = int64_t{cdiv(M, bm)} * cdiv(N, bn);
-    const bool cut = shared && tiles > sms && tiles % sms != 0;
+    const bool cut = extra_rounds > 0 && tiles > sms && tiles % sms != 0;
     const double rounds = cut ? double(tiles) / sms : double((tiles + sms - 1) / sms);
     const double work = cost * (rounds + (cut ? extra_rounds : 0)) * bm * bn;
     if (i > 0 && work >= best.work) continue;

@@ -82,10 +82,9 @@ struct MatrixView {
   int64_t ld;
 };
 
-// A matrix in rows of whole aligned 16-byte groups: `data` and `ld`. That is the matrix itself where
-// its base and its rows are aligned; otherwise a copy in scratch memory, its rows padded with zeros,
-// made on the stream by a kernel that runs at the speed of memory (4097 x 4097 floats: 134 MB there
-// and back). Must live until the kernels that read it have been launched. Throws as Workspace.
+// A matrix in rows of whole aligned 16-byte groups: `data` and `ld`. That is the matrix itself
+// where its base and its rows are aligned; otherwise a copy in scratch memory, its rows padded with
+// zeros, which RepackedPair has made.
 template <class T>
 class Repacked {
   static_assert(sizeof(T) == 2 || sizeof(T) == 4, "elements of 2 or 4 bytes");
@@ -105,8 +104,7 @@ class Repacked {
 
   template <class U>
   friend class RepackedPair;
-  struct Later {};
-  Repacked(const MatrixView<T>& from, Stream stream, bool whole_groups, Later)
+  Repacked(const MatrixView<T>& from, Stream stream, bool whole_groups)
       : copy_(
             is_aligned(from, whole_groups) ? 0 : int64_t{from.rows} * padded(from.cols) * sizeof(T),
             stream),
@@ -123,24 +121,20 @@ class Repacked {
   const T* const data;
   const int64_t ld;
 
-  // `whole_groups`: rows that end within a group are copied too, for a reader of whole groups.
-  Repacked(const MatrixView<T>& from, Stream stream, bool whole_groups = false)
-      : Repacked(from, stream, whole_groups, Later{}) {
-    gemm::launch(repack_kernel<T>, job_.blocks(), dim3(REPACK_THREADS), {}, stream, job_, job_,
-                 static_cast<unsigned>(job_.blocks()));
-  }
   bool copied() const { return copy_.bytes() != 0; }
 };
 
-// Two matrices, where both need it copied by one launch: the second neither waits for the first nor
-// leaves SMs idle at its end.
+// Two matrices so, copied on the stream by one kernel, at the speed of memory (4097 x 4097 floats:
+// 134 MB there and back): the second neither waits for the first nor leaves SMs idle at its end.
+// Must live until the kernels that read them have been launched. Throws as Workspace.
 template <class T>
 class RepackedPair {
  public:
   const Repacked<T> A, B;
+  // `whole_groups`: rows that end within a group are copied too, for a reader of whole groups.
   RepackedPair(const MatrixView<T>& a, const MatrixView<T>& b, Stream stream,
                bool whole_groups = false)
-      : A(a, stream, whole_groups, {}), B(b, stream, whole_groups, {}) {
+      : A(a, stream, whole_groups), B(b, stream, whole_groups) {
     gemm::launch(repack_kernel<T>, A.job_.blocks() + B.job_.blocks(), dim3(REPACK_THREADS), {},
                  stream, A.job_, B.job_, static_cast<unsigned>(A.job_.blocks()));
   }

@@ -17,10 +17,10 @@ struct Piece {
 };
 
 // What one block computes where tiles_m * tiles_n tiles of `slices` slices each are shared out
-// among `blocks` blocks, no more than tiles. Where rounds of whole tiles leave a rest, the first tiles,
-// more than one round of them and less than two, are one row of slices, cut into equal runs. A run
-// is at least as long as a tile, so that a tile has two pieces at most, the first of them in the
-// lower block. In this order:
+// among `blocks` blocks, no more than tiles. Where rounds of whole tiles leave a rest, the first
+// tiles, more than one round of them and less than two, are one row of slices, cut into equal runs.
+// A run is at least as long as a tile, so that a tile has two pieces at most, the first of them in
+// the lower block. In this order:
 //   1. the first piece of a tile: the next block waits for it
 //   2. the last piece of a tile. All blocks are done with their two after the same time, and so
 //      read the same K slices at once again, and before that there are only two groups of them
@@ -28,10 +28,10 @@ struct Piece {
 // Lies in shared memory, for registers are short.
 class Pieces {
  public:
-  // Tiles are counted in groups of at most group_m rows, all alike.
+  // Tiles are counted in even groups of at most group_m rows.
   GEMM_DEVICE Pieces(int block, int blocks, int tiles_m, int tiles_n, int group_m, int slices)
       : tiles_m_(tiles_m), tiles_n_(tiles_n), slices_(slices), blocks_(blocks) {
-    group_m_ = cdiv(tiles_m, cdiv(tiles_m, group_m));
+    group_m_ = even_group(tiles_m, group_m);
     const int tiles = tiles_m * tiles_n, rest = slices > 0 ? tiles % blocks : 0;
     // Run q begins behind q * (1 + rest / blocks) tiles. (In 32 bits: 64 are divided by a call.)
     const auto slice = [&](int q) { return int(unsigned(q * rest % blocks) * slices / blocks); };
@@ -74,9 +74,8 @@ struct Handover {
   Vec<float>* sums;
   uint64_t tag;
 
-  static constexpr __host__ __device__ int64_t vectors(int sums) {
-    return (sums / 512 + 1) * 128;
-  }  // a block
+  // Of a block: its sums, and a row of 128 for the flags.
+  static constexpr __host__ __device__ int64_t vectors(int sums) { return sums / 4 + 128; }
 
   // By a warpgroup that has the first piece of a tile. A warp waits for none but its counterpart.
   template <int ROWS, int COUNT>
@@ -113,11 +112,15 @@ struct Handover {
   }
 };
 
-// Scratch memory for that, of one launch of `blocks` blocks, tiles of bm x bn. Host code.
+// Scratch memory for that, of one launch of `blocks` blocks for `tiles` tiles of bm x bn; none
+// where whole rounds leave nothing to hand over. Host code.
 class HandoverMemory {
  public:
-  HandoverMemory(int64_t blocks, int bm, int bn, Stream stream)
-      : memory_(blocks * Handover::vectors(bm * bn) * sizeof(Vec<float>), stream) {}
+  HandoverMemory(int64_t tiles, int64_t blocks, int bm, int bn, Stream stream)
+      : memory_(tiles == 0 || tiles % blocks == 0
+                    ? 0
+                    : blocks * Handover::vectors(bm * bn) * sizeof(Vec<float>),
+                stream) {}
   Handover get() const {
     static std::atomic<uint64_t> launches = 0;
     return {memory_.as<Vec<float>>(), ++launches * 0x9E3779B97F4A7C15u};

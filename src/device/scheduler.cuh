@@ -16,6 +16,11 @@ __host__ __device__ constexpr TileIndex grouped_tile(int tile, int tiles_m, int 
   const int left = tiles_m - group * group_m, rows = left < group_m ? left : group_m;
   return {group * group_m + within % rows, within / rows};
 }
+// Groups all alike, of at most group_m rows: where 33 rows make 16, 16 and 1, the last reads all of
+// B for itself.
+__host__ __device__ constexpr int even_group(int tiles_m, int group_m) {
+  return cdiv(tiles_m, cdiv(tiles_m, group_m));
+}
 template <int GROUP_M>
 __host__ __device__ constexpr TileIndex grouped_tile(int tile, int tiles_m, int tiles_n) {
   return grouped_tile(tile, tiles_m, tiles_n, GROUP_M);

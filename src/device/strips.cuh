@@ -9,6 +9,7 @@ GEMM_BUILD_NAMESPACE_BEGIN
 // `count` strips of 8 * eights rows, `more` of them 8 rows higher.
 struct Strips {
   static constexpr int HIGHEST = 128;  // rows
+  static constexpr int WIDTH = 128;    // columns of a tile
   static constexpr int GROUP = 16;     // columns of tiles that are worked on together
 
   int count, eights, more;

@@ -154,9 +154,9 @@ void launch_scratch(const GemmArgs<float>& p, Stream stream) {
   gemm::launch(gemm_scratch<BUG>, p.M, dim3(p.N), {}, stream, p, a.as<float>());
 }
 void launch_repacked(const GemmArgs<float>& p, Stream stream) {
-  const Repacked<float> a({p.A + 1, p.M, p.K - 1, p.lda}, stream);
+  const RepackedPair<float> in({p.A + 1, p.M, p.K - 1, p.lda}, {p.B, p.K - 1, p.N, p.ldb}, stream);
   GemmArgs<float> q = p;
-  q.A = a.data, q.lda = a.ld, q.K = p.K - 1;
+  q.A = in.A.data, q.lda = in.A.ld, q.B = in.B.data, q.ldb = in.B.ld, q.K = p.K - 1;
   gemm::launch(gemm_tiles<NONE>, int64_t{cdiv(p.M, TILE)} * cdiv(p.N, TILE), dim3(TILE, TILE), {},
                stream, q);
 }
