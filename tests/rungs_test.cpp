@@ -108,6 +108,11 @@ TEST_P(TransposedTest, AllFour) {
     }
 }
 
+// Of the rungs with a ring of copies: more slices than it has buffers, and five tiles of 128 rows,
+// one more than the simulator has persistent blocks.
+class RingTest : public RungTest {};
+TEST_P(RingTest, ManySlicesOfSeveralTiles) { expect_right(shape(513, 16, 584)); }
+
 std::string test_name(const testing::TestParamInfo<Rung>& info) {
   const Rung& r = info.param;
   std::string name = r.name + "_" + to_string(r.dtype) + (r.fits ? "_" + r.variants[0].name : "");
@@ -133,6 +138,11 @@ std::vector<Rung> transposing(Backend backend) {
   std::erase_if(found, [](const Rung& r) { return !r.needs.transposed; });
   return found;
 }
+std::vector<Rung> with_rings(Backend backend) {
+  std::vector<Rung> found = all(backend);
+  std::erase_if(found, [](const Rung& r) { return !r.needs.exact_arch || r.dtype == DType::bf16; });
+  return found;
+}
 INSTANTIATE_TEST_SUITE_P(Sim, RungTest, testing::ValuesIn(all(Backend::sim)), test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, RungTest, testing::ValuesIn(all(Backend::gpu)), test_name);
 INSTANTIATE_TEST_SUITE_P(SimExtra, RungTest, testing::ValuesIn(sim_extra_rungs()), test_name);
@@ -143,6 +153,9 @@ INSTANTIATE_TEST_SUITE_P(Sim, TransposedTest, testing::ValuesIn(transposing(Back
                          test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, TransposedTest, testing::ValuesIn(transposing(Backend::gpu)),
                          test_name);
+INSTANTIATE_TEST_SUITE_P(Sim, RingTest, testing::ValuesIn(with_rings(Backend::sim)), test_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, RingTest, testing::ValuesIn(with_rings(Backend::gpu)), test_name);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RingTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TransposedTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RungTest);
 
