@@ -6,9 +6,8 @@
 // idea:   compute C^T where C is flat: the long side becomes wgmma's 64 rows, the short one its
 //         columns, of which 16 are enough; and two blocks of a cluster share a tile, each with half
 //         of K. They add up their parts through each other's shared memory
-// watch:  bytes in flight: 128 blocks with a ring of 160 KB, and how soon a slice's buffer is free
-//         again: two consumers take turns. The sums are added in a fixed order, so that every run
-//         gives the same bits
+// watch:  bytes in flight, and how soon a slice's buffer is free again: where a tile has 64 rows,
+//         two consumers take turns. Sums travel 16 bytes at a time, and are added in a fixed order
 // needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
 //
 //   role        threads   waits for      then                         and tells
@@ -17,41 +16,40 @@
 //               all 256   the cluster    add half a tile, store it
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
+#include "device/vec.cuh"
 #include "device/wgmma_epilogue.cuh"
 #include "rung.h"
 
 namespace {
 using namespace gemm;
 
-constexpr int BX = 64, BK = 64, MMA_K = 16;  // a tile's long side: rows of C, or columns
-constexpr int SPLIT = 2;                     // blocks a cluster, each with its part of K
-constexpr int CONSUMERS = 2;                 // warpgroups, which take slices in turn
-constexpr int WORKERS = CONSUMERS * 128, THREADS = WORKERS + 32;  // and the producer's warp
-constexpr int LD = BX + 4;  // of a part: 2 * LD * t + g are 32 different banks
+constexpr int MMA_X = 64, BK = 64, MMA_K = 16;  // rows of one wgmma; depth of a slice, of a wgmma
+constexpr int SPLIT = 2;                        // blocks a cluster, each with its part of K
+constexpr int CONSUMERS = 2, WORKERS = CONSUMERS * 128;  // warpgroups, their threads
+constexpr int THREADS = WORKERS + 32;                    // and the producer's warp
 
 // With x along the tile's long side and y along the short one: X is A, and Y is B, or SWAPPED.
-template <class T, Major X_MAJOR, Major Y_MAJOR, bool SWAPPED, int BY, int STAGES>
+template <class T, Major X_MAJOR, Major Y_MAJOR, bool SWAPPED, int BX, int BY, int STAGES>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v25(GemmArgs<T> p, const __grid_constant__ TensorMap map_x,
              const __grid_constant__ TensorMap map_y) {
   using TileX = OperandTile<T, BX, X_MAJOR>;
   using TileY = OperandTile<T, BY, Y_MAJOR>;
-  static_assert(STAGES % CONSUMERS == 0, "a buffer's phases are all waited for by one consumer");
-  constexpr int HALF = BY / SPLIT, PART = HALF * LD;  // columns of a tile that a block adds up
-  constexpr int PARTS = SPLIT * CONSUMERS, SHARE = BX * HALF / WORKERS;
-  // Where am I?
+  constexpr int TURNS = CONSUMERS * MMA_X / BX;  // consumers that have the same rows
+  static_assert(STAGES % TURNS == 0, "a buffer's phases are all waited for by one consumer");
+  // Half a tile's sums by a thread: GROUPS of four for 64 rows, UNITS for all, of PARTS of K.
+  constexpr int GROUPS = BY / SPLIT / 8, UNITS = GROUPS * BX / MMA_X, PARTS = SPLIT * TURNS;
   const int tid = threadIdx.x, rank = cluster_rank(), tile = blockIdx.x / SPLIT;
   const int tiles_x = cdiv(SWAPPED ? p.N : p.M, BX), slices = cdiv(p.K, BK);
   const int x0 = tile % tiles_x * BX, y0 = tile / tiles_x * BY;
   const int begin = int64_t{slices} * rank / SPLIT, end = int64_t{slices} * (rank + 1) / SPLIT;
 
-  // The ring, and what all consumers of the cluster have of this block's half, transposed.
+  // The ring, and what all consumers of the cluster have of this block's half of the tile.
   auto* sX = static_cast<uint8_t*>(dynamic_shared());
   uint8_t* sY = sX + STAGES * TileX::BYTES;
-  auto* part = reinterpret_cast<float*>(sY + STAGES * TileY::BYTES);
-  auto* full = reinterpret_cast<uint64_t*>(part + PARTS * PART);
-  uint64_t* empty = full + STAGES;
-  if (tid == 0) init_ring<STAGES>(full, empty, 1);
+  auto* parts = reinterpret_cast<Vec<float>*>(sY + STAGES * TileY::BYTES);
+  auto *full = reinterpret_cast<uint64_t*>(parts + PARTS * UNITS * 128), *empty = full + STAGES;
+  if (tid == 0) init_ring<STAGES>(full, empty, CONSUMERS / TURNS);
   __syncthreads();
   cluster_arrive();
   grid_launch_dependents();
@@ -59,58 +57,58 @@ __global__ void __launch_bounds__(THREADS, 1)
 
   Slot<STAGES> slot;
   float acc[BY / 2] = {};
-  const int wg = tid / 128;
+  const int wg = tid / 128, turn = wg % TURNS, rows = wg / TURNS;  // 64 of the tile's rows
   if (tid >= WORKERS) {
     // The producer.
     if (elect_one())
       produce<TileX, TileY>(sX, sY, full, empty, slot, map_x, map_y, x0, y0, begin, end);
   } else {
-    // A consumer: every other slice.
+    // A consumer: every slice, or every other.
     int last = 0;
-    slot.skip(wg);
-    for (int slice = begin + wg; slice < end;
-         slice += CONSUMERS, last = slot.stage, slot.skip(CONSUMERS)) {
+    slot.skip(turn);
+    for (int slice = begin + turn; slice < end; slice += TURNS, slot.skip(TURNS)) {
       const int s = slot.stage;
       mbarrier_wait(&full[s], slot.phase);
       wgmma_fence();
 #pragma unroll
       for (int k = 0; k < BK / MMA_K; ++k)
         wgmma<T, BY, X_MAJOR, Y_MAJOR>(
-            acc, TileX::descriptor(sX + s * TileX::BYTES) + k * TileX::K_STEP,
+            acc, TileX::descriptor(sX + s * TileX::BYTES, rows * MMA_X) + k * TileX::K_STEP,
             TileY::descriptor(sY + s * TileY::BYTES) + k * TileY::K_STEP, true);
       wgmma_commit();
       wgmma_wait<1>();
-      if (tid % 128 == 0 && slice >= begin + CONSUMERS) mbarrier_arrive(&empty[last]);
+      if (tid % 128 == 0 && slice >= begin + TURNS) mbarrier_arrive(&empty[last]);
+      last = s;
     }
     wgmma_wait<0>(acc);
   }
 
   // [region idea]
+  const auto part = [&](int i, int unit) { return parts + (i * UNITS + unit) * 128 + tid % 128; };
   cluster_wait();  // the other block has begun: its shared memory is there
-  if (tid < WORKERS) {
-    const int x = tid % 128 / 32 * 16 + tid % 32 / 4, y = tid % 4 * 2;
-    float* const mine = part + (rank * CONSUMERS + wg) * PART;
+  if (tid < WORKERS)
 #pragma unroll
-    for (int i = 0; i < BY / 2; ++i)  // each block is sent its half
-      map_shared(mine, i / (BY / 4))[(y + i / 4 * 8 + i % 2) % HALF * LD + x + i / 2 % 2 * 8] =
-          acc[i];
-  }
+    for (int i = 0; i < BY / 8; ++i) {  // each block is sent its half
+      Vec<float> four = {};
+      for (int e = 0; e < 4; ++e) four.set(e, acc[i * 4 + e]);
+      *map_shared(part(rank * TURNS + turn, rows * GROUPS + i % GROUPS), i / GROUPS) = four;
+    }
   cluster_arrive();
   cluster_wait();  // all parts have come
   if (tid < WORKERS)
-#pragma unroll
-    for (int i = 0; i < SHARE; ++i) {
-      const int x = (tid + i * WORKERS) % BX, y = (tid + i * WORKERS) / BX;
-      float sum = 0;
-#pragma unroll
-      for (int from = 0; from < PARTS; ++from) sum += part[from * PART + y * LD + x];
-      const int at_x = x0 + x, at_y = y0 + rank * HALF + y;
-      SWAPPED ? store(p, at_y, at_x, sum) : store(p, at_x, at_y, sum);
+    for (int unit = wg; unit < UNITS; unit += CONSUMERS) {
+      float sums[4] = {};
+      for (int from = 0; from < PARTS; ++from)
+        for (int e = 0; e < 4; ++e) sums[e] += (*part(from, unit))[e];
+      const int x = x0 + unit / GROUPS * MMA_X + tid % 128 / 32 * 16 + tid % 32 / 4;
+      const int y = y0 + (rank * GROUPS + unit % GROUPS) * 8 + tid % 4 * 2;
+      for (int e = 0, at = x; e < 4; ++e, at = x + e / 2 * 8)
+        SWAPPED ? store(p, y + e % 2, at, sums[e]) : store(p, at, y + e % 2, sums[e]);
     }
   // [/region idea]
 }
 
-template <class T, bool SWAPPED, int BY, int STAGES>
+template <class T, bool SWAPPED, int BX, int BY, int STAGES>
 void launch(const GemmArgs<T>& p, Stream stream) {
   const int X = SWAPPED ? p.N : p.M, Y = SWAPPED ? p.M : p.N;
   const int64_t grid = int64_t{cdiv(X, BX)} * cdiv(Y, BY) * SPLIT;
@@ -120,26 +118,28 @@ void launch(const GemmArgs<T>& p, Stream stream) {
     constexpr Major X_MAJOR = SWAPPED ? b() : a(), Y_MAJOR = SWAPPED ? a() : b();
     using TileX = OperandTile<T, BX, X_MAJOR>;
     using TileY = OperandTile<T, BY, Y_MAJOR>;
-    constexpr size_t SMEM =
-        STAGES * (TileX::BYTES + TileY::BYTES + 2 * 8) + CONSUMERS * BY * LD * 4;
-    gemm::launch(gemm_v25<T, X_MAJOR, Y_MAJOR, SWAPPED, BY, STAGES>, grid, dim3(THREADS),
+    constexpr size_t SMEM = STAGES * (TileX::BYTES + TileY::BYTES + 2 * 8) + WORKERS * BY * 2;
+    gemm::launch(gemm_v25<T, X_MAJOR, Y_MAJOR, SWAPPED, BX, BY, STAGES>, grid, dim3(THREADS),
                  {.smem = SMEM, .cluster = SPLIT, .early = true}, stream, p,
                  TileX::map(x.data, X, p.K, x.ld), TileY::map(y.data, Y, p.K, y.ld));
   });
 }
 
 template <class T>
-const Variant<T> VARIANTS[] = {{"rows x 16 s16", launch<T, false, 16, 16>},
-                               {"rows x 64 s10", launch<T, false, 64, 10>},
-                               {"columns x 16 s16", launch<T, true, 16, 16>},
-                               {"columns x 64 s10", launch<T, true, 64, 10>}};
+const Variant<T> VARIANTS[] = {{"64 rows x 16 s16", launch<T, false, 64, 16, 16>},
+                               {"64 rows x 64 s10", launch<T, false, 64, 64, 10>},
+                               {"128 rows x 64 s8", launch<T, false, 128, 64, 8>},
+                               {"64 columns x 16 s16", launch<T, true, 64, 16, 16>},
+                               {"64 columns x 64 s10", launch<T, true, 64, 64, 10>},
+                               {"128 columns x 64 s8", launch<T, true, 128, 64, 8>}};
 
 template <class T>
 Choice choose(const GemmArgs<T>& p, int sms) {
   const int flat = p.M <= p.N, x = std::max(p.M, p.N), y = std::min(p.M, p.N);
-  const bool narrow = y <= 16 || int64_t{cdiv(x, BX)} * cdiv(y, 16) * SPLIT <= sms;
-  return {2 * flat + !narrow, std::string(flat ? "C^T" : "C") + " in tiles of 64 x " +
-                                  (narrow ? "16" : "64") + ", each by two blocks"};
+  const auto fit = [&](int by) { return int64_t{cdiv(x, 64)} * cdiv(y, by) * SPLIT <= sms; };
+  const int width = y <= 16 || fit(16) ? 0 : fit(64) ? 1 : 2;
+  const char* const tile[] = {"64 x 16", "64 x 64", "128 x 64"};
+  return {3 * flat + width, std::string(flat ? "C^T" : "C") + " in tiles of " + tile[width]};
 }
 
 const Registration rung({.prev = "v24",
