@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   slot.skip(wg * slices);
   // [region idea]
   const int first = blockIdx.x + wg * gridDim.x;
-  for_each_tile<GROUP_M>(first, 2 * gridDim.x, tiles_m, tiles_n, [&](int bm, int bn) {
+  for_each_tile<GROUP_M>(first, 2 * gridDim.x, tiles_m, tiles_n, [&](int bm, int bn, int64_t left) {
     float acc[BM / MMA_M][BN / 2];
     clear_registers(acc);  // now, and not when it is this one's turn
     int last = 0;
@@ -100,10 +100,13 @@ __global__ void __launch_bounds__(THREADS, 1)
       const int m = bm * BM + i * MMA_M, n = bn * BN;
       hold_registers(acc[i]);
       if (p.alpha != 1 || p.beta != 0) blend_accumulators(p, m, n, acc[i]);
+      if (wide && left <= gridDim.x)  // the block's last: nobody hides it
+        store_accumulators_wide(p, m, n, acc[i]);
+      else
 #pragma unroll
-      for (int c = 0; c < BN / 64; ++c)
-        store_panel<SLOTS - 1>(p, wide, map_c, m, n + c * 64,
-                               staging + (i * BN / 64 + c) % SLOTS * 8192, &acc[i][c * 32]);
+        for (int c = 0; c < BN / 64; ++c)
+          store_panel<SLOTS - 1>(p, wide, map_c, m, n + c * 64,
+                                 staging + (i * BN / 64 + c) % SLOTS * 8192, &acc[i][c * 32]);
     }
   });
   // [/region idea]

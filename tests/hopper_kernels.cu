@@ -353,6 +353,23 @@ Case stmatrix_case() {
           }};
 }
 
+// Each lane's pair of an 8 x 8 matrix and of its transpose.
+__global__ void movmatrix_kernel(const uint32_t* in, uint32_t* out) {
+  out[threadIdx.x] = movmatrix_trans(in[threadIdx.x]);
+}
+
+Case movmatrix_case() {
+  std::vector<uint16_t> in(64), turned(64);
+  for (int i = 0; i < 64; ++i) {
+    in[i] = uint16_t(i * 1021 + 1);
+    turned[i % 8 * 8 + i / 8] = in[i];
+  }
+  return {"movmatrix_trans", bytes_of(in), bytes_of(turned), [](const void* from, void* out) {
+            gemm::launch(movmatrix_kernel, 1, dim3(32), {}, nullptr,
+                         static_cast<const uint32_t*>(from), static_cast<uint32_t*>(out));
+          }};
+}
+
 // ------------------------------------------------------------------------- named barriers,
 // registers
 
@@ -557,6 +574,7 @@ std::vector<Case> all() {
   cases.push_back(stmatrix_case<1, true>());
   cases.push_back(stmatrix_case<2, true>());
   cases.push_back(stmatrix_case<4, true>());
+  cases.push_back(movmatrix_case());
   cases.push_back(named_barrier_case());
   cases.push_back(elect_case());
   cases.push_back(multicast_case(2, 0x33));    // each to both

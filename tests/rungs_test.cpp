@@ -113,6 +113,13 @@ TEST_P(TransposedTest, AllFour) {
 class RingTest : public RungTest {};
 TEST_P(RingTest, ManySlicesOfSeveralTiles) { expect_right(shape(513, 16, 584)); }
 
+// Of v27, strips of all heights from 104 to 160 rows: eight in two rounds of the simulator's four
+// blocks, so that the first half are not their blocks' last.
+class HeightsTest : public RungTest {};
+TEST_P(HeightsTest, EightStrips) {
+  for (int height = 108; height < 160; height += 8) expect_right(shape(8 * height - 3, 24, 150));
+}
+
 std::string test_name(const testing::TestParamInfo<Rung>& info) {
   const Rung& r = info.param;
   std::string name = r.name + "_" + to_string(r.dtype) + (r.fits ? "_" + r.variants[0].name : "");
@@ -143,6 +150,11 @@ std::vector<Rung> with_rings(Backend backend) {
   std::erase_if(found, [](const Rung& r) { return !r.needs.exact_arch || r.dtype == DType::bf16; });
   return found;
 }
+std::vector<Rung> of_all_heights(Backend backend) {
+  std::vector<Rung> found = all(backend);
+  std::erase_if(found, [](const Rung& r) { return r.id != "v27" || r.dtype == DType::bf16; });
+  return found;
+}
 INSTANTIATE_TEST_SUITE_P(Sim, RungTest, testing::ValuesIn(all(Backend::sim)), test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, RungTest, testing::ValuesIn(all(Backend::gpu)), test_name);
 INSTANTIATE_TEST_SUITE_P(SimExtra, RungTest, testing::ValuesIn(sim_extra_rungs()), test_name);
@@ -155,6 +167,11 @@ INSTANTIATE_TEST_SUITE_P(Gpu, TransposedTest, testing::ValuesIn(transposing(Back
                          test_name);
 INSTANTIATE_TEST_SUITE_P(Sim, RingTest, testing::ValuesIn(with_rings(Backend::sim)), test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, RingTest, testing::ValuesIn(with_rings(Backend::gpu)), test_name);
+INSTANTIATE_TEST_SUITE_P(Sim, HeightsTest, testing::ValuesIn(of_all_heights(Backend::sim)),
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, HeightsTest, testing::ValuesIn(of_all_heights(Backend::gpu)),
+                         test_name);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(HeightsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RingTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TransposedTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RungTest);

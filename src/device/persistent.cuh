@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdio>
+#include <type_traits>
 
 #include "device/scheduler.cuh"
 #include "rung.h"
@@ -13,13 +14,17 @@ GEMM_BUILD_NAMESPACE_BEGIN
 inline int persistent_blocks() { return GEMM_ON_GPU ? sm_count() : 4; }
 
 // Calls work(m, n) for every `step`-th tile from `first` on, in even groups of at most GROUP_M
-// rows of tiles.
+// rows of tiles; or work(m, n, left), if so many are left from this one on.
 template <int GROUP_M, class Work>
 GEMM_DEVICE void for_each_tile(int first, int step, int tiles_m, int tiles_n, Work&& work) {
   const int group_m = even_group(tiles_m, GROUP_M);
-  for (int64_t tile = first; tile < int64_t{tiles_m} * tiles_n; tile += step) {
+  const int64_t tiles = int64_t{tiles_m} * tiles_n;
+  for (int64_t tile = first; tile < tiles; tile += step) {
     const auto [m, n] = grouped_tile(tile, tiles_m, tiles_n, group_m);
-    work(m, n);
+    if constexpr (std::is_invocable_v<Work, int, int>)
+      work(m, n);
+    else
+      work(m, n, tiles - tile);
   }
 }
 

@@ -220,6 +220,20 @@ GEMM_DEVICE void stmatrix_trans(void* row, const uint32_t (&r)[COUNT] GEMM_CALLE
 #endif
 }
 
+// movmatrix.trans: an 8x8 matrix turned round in registers; lane l has elements 2 * (l % 4) and + 1
+// of its row l / 4, before and after.
+GEMM_DEVICE uint32_t movmatrix_trans(uint32_t pair) {
+#if GEMM_ON_GPU
+  uint32_t turned = 0;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(pair));
+  return turned;
+#else
+  const int lane = threadIdx.x % 32, from = lane % 4 * 8 + lane / 8, shift = lane / 4 % 2 * 16;
+  const uint32_t even = __shfl_sync(~0u, pair, from), odd = __shfl_sync(~0u, pair, from + 4);
+  return (even >> shift & 0xFFFF) | (odd >> shift & 0xFFFF) << 16;
+#endif
+}
+
 // mbarrier: arrivals and bytes, counted in shared memory (PTX ISA, "mbarrier")
 // -------------------------------------------------------------------------------------------------
 // An mbarrier's phase completes when `count` threads have arrived and all bytes that they announced

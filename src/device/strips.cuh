@@ -1,43 +1,77 @@
 // C's rows in strips of two heights, so many that whole tiles fill all rounds. Taught in v27.
 #pragma once
 
-#include "device/platform.h"
-#include "rung.h"
+#include <cstdio>
+#include <type_traits>
+
+#include "device/persistent.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// `count` strips of 8 * eights rows, `more` of them 8 rows higher.
+// `count` strips of 8 * eights rows, `more` of them 8 rows higher; each of `columns` tiles, `group`
+// of which are worked on together.
 struct Strips {
-  static constexpr int HIGHEST = 128;  // rows
-  static constexpr int WIDTH = 128;    // columns of a tile
-  static constexpr int GROUP = 16;     // columns of tiles that are worked on together
+  static constexpr int LOWEST = 104;  // rows
+  static constexpr int WIDTH = 128;   // columns of a tile
+  static constexpr int GROUP = 16;    // the largest group
 
-  int count, eights, more;
+  int columns, group, count, eights, more;
 
   // The first row of strip y in column x of tiles. Every other group of columns has its higher
   // strips where its neighbours have lower ones: so a block gets both.
   __host__ __device__ int row(int y, int x) const {
-    const int shift = x / GROUP % 2 * (count / 2);
+    const int shift = x / group % 2 * (count / 2);
     return (y * eights + (y * more + shift) / count) * 8;
   }
-  // Rows that the busiest SM computes, times `columns` a round.
-  double rows_of_busiest(int columns, int sms) const {
-    const double rounds = double((int64_t{count} * columns + sms - 1) / sms);
-    return rounds * (eights + double(more) / count) * 8;
+
+  // Calls work(x, m, rows, left) for every `step`-th tile from `first` on: `rows` rows from m on, in
+  // column x of tiles; so many tiles are left from this one on.
+  template <class Work>
+  GEMM_DEVICE void for_each(int first, int step, Work&& work) const {
+    for_each_tile<GROUP>(first, step, columns, count, [&](int x, int y, int64_t left) {
+      const int m = row(y, x);
+      work(x, m, row(y + 1, x) - m, left);
+    });
+  }
+
+  double height() const { return (eights + double(more) / count) * 8; }  // on average
+  int64_t tiles() const { return int64_t{count} * columns; }
+  int64_t rounds(int sms) const { return (tiles() + sms - 1) / sms; }
+  // What the busiest SM computes, in results that cost as much as in tiles of 128 x 192: lower ones
+  // read more for each. Measured on an H200, as TileShape's costs.
+  double work(int sms) const {
+    const double bytes = 1 / height() + 1. / WIDTH, least = 1. / 128 + 1. / 192;
+    return (1 + 8 * (bytes - least)) * rounds(sms) * height() * WIDTH;
+  }
+  std::string why(int sms) const {
+    char text[80];
+    std::snprintf(text, sizeof text, "%d strips of %.0f rows, %lld tiles in %lld rounds", count,
+                  height(), static_cast<long long>(tiles()), static_cast<long long>(rounds(sms)));
+    return text;
   }
 };
 
-// For M rows, N in `columns` tiles: of strips of 120 and 128 rows the number that ends first. All
-// alike where they are so many that y * more could overflow.
-inline Strips choose_strips(int M, int columns, int sms) {
-  const int eights = cdiv(M, 8), highest = Strips::HIGHEST / 8, fewest = cdiv(eights, highest);
-  Strips best = {fewest, highest, 0};
-  if (fewest > 1 << 14 || fewest == 0) return best;
-  for (int count = fewest; count <= std::max(fewest, eights / (highest - 1)); ++count) {
-    const Strips strips = {count, eights / count, eights % count};
-    if (strips.rows_of_busiest(columns, sms) < best.rows_of_busiest(columns, sms)) best = strips;
+// For M x N results the number of strips, of LOWEST to `highest` rows, that ends first. All alike
+// where M is less than that or so large that y * more could overflow.
+inline Strips choose_strips(int M, int N, int highest, int sms) {
+  const int eights = cdiv(M, 8), lowest = Strips::LOWEST / 8, columns = cdiv(N, Strips::WIDTH);
+  if (M == 0 || N == 0) return {columns, 1, 0, lowest, 0};
+  const int fewest = cdiv(M, highest), group = even_group(columns, Strips::GROUP);
+  Strips best = {columns, group, fewest, std::max(lowest, cdiv(eights, fewest)), 0};
+  if (fewest > 1 << 14) return best;
+  for (int count = fewest; count <= eights / lowest; ++count) {
+    const Strips strips = {columns, group, count, eights / count, eights % count};
+    if (strips.work(sms) < best.work(sms)) best = strips;
   }
   return best;
+}
+
+// Calls work(height) with `rows` as a constant, rounded up to a height that strips can have.
+template <int HIGHEST, int HEIGHT = Strips::LOWEST, class Work>
+GEMM_DEVICE void with_height(int rows, Work&& work) {
+  if constexpr (HEIGHT < HIGHEST)
+    if (rows > HEIGHT) return with_height<HIGHEST, HEIGHT + 8>(rows, work);
+  work(std::integral_constant<int, HEIGHT>());
 }
 
 GEMM_BUILD_NAMESPACE_END

@@ -67,22 +67,24 @@ GEMM_DEVICE void store_panel(const GemmArgs<T>& p, bool wide, const TensorMap& m
   }
 }
 
-// The accumulators of 64 columns of C^T, as `rows` rows of 64 columns of C at (m, n), by a
-// warpgroup through two panels of 64 rows at `sC`, in turn. A warp has 16 of the columns, so that
-// all four wait for each other before they store. Boxes of map_c are 8 x 64. Taught in v27.
+// The accumulators of 64 columns of C^T, as rows of 64 columns of C from (m, n) to before row p.M,
+// by a warpgroup through two panels of 64 rows at `sC`, in turn: the `nth` call for these rows. A
+// warp has 16 of the columns, so that all four wait for each other before they store. C's rows are
+// wide; boxes of map_c are 8 x 64. Taught in v27.
 template <class T, int COUNT>
-GEMM_DEVICE void store_transposed(const GemmArgs<T>& p, bool wide, const TensorMap& map_c, int m,
-                                  int n, int rows, uint8_t* sC, const float (&acc)[COUNT]) {
-  static_assert(COUNT % 64 == 0, "pairs of panels: the next call begins with the first again");
+GEMM_DEVICE void store_panels_transposed(const GemmArgs<T>& p, const TensorMap& map_c, int m, int n,
+                                         uint8_t* sC, int nth, const float (&acc)[COUNT]) {
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const auto sync = [] { named_barrier_sync(1 + threadIdx.x / 128, 128); };
+  int turn = nth * cdiv(p.M - m, 64);
 #pragma unroll
-  for (int r = 0; r < COUNT * 2; r += 64) {
-    uint8_t* const panel = sC + r % 128 * 128;
+  for (int r = 0; r < COUNT * 2; r += 64, ++turn) {
+    if (r > 0 && m + r >= p.M) break;
+    uint8_t* const panel = sC + turn % 2 * 8192;
     if (lane == 0) tma_store_wait_read<1>();
     sync();  // what the warpgroup left there has been read
 #pragma unroll
-    for (int i = 0; i < 64; i += 16) {  // rows: four 8 x 8 matrices
+    for (int i = 0; i < 64 && r + i < COUNT * 2; i += 16) {  // rows: four 8 x 8 matrices
       uint32_t words[4];
 #pragma unroll
       for (int w = 0; w < 4; ++w) {
@@ -94,10 +96,8 @@ GEMM_DEVICE void store_transposed(const GemmArgs<T>& p, bool wide, const TensorM
     }
     fence_proxy_async();
     sync();  // all have written
-    const int first = warp * 16, left = rows - r, end = left < first + 16 ? left : first + 16;
-    if (!wide) store_panel_rows(p, m + r, n, panel, first, end);
-    if (wide && lane == 0) {
-      for (int row = first; row < end && m + r + row < p.M && n < p.N; row += 8)
+    if (lane == 0) {
+      for (int row = warp * 16; row < warp * 16 + 16 && m + r + row < p.M && n < p.N; row += 8)
         tma_store(map_c, m + r + row, n, panel + row * 128);
       tma_store_commit();
     }

@@ -47,6 +47,35 @@ GEMM_DEVICE void store_accumulators(const GemmArgs<T>& p, bool wide, int m, int 
       store_pair<false>(p, row + i / 2 % 2 * 8, col + i / 4 * 8, acc[i], acc[i + 1]);
 }
 
+// The same where C's rows are wide, 64 bytes of a row by four lanes. Taught in v24.
+template <class T, int COUNT>
+GEMM_DEVICE void store_accumulators_wide(const GemmArgs<T>& p, int m, int n,
+                                         const float (&acc)[COUNT]) {
+  const int lane = threadIdx.x % 32, row = m + threadIdx.x % 128 / 32 * 16 + lane / 4;
+  const int col = n + lane % 4 * 8;
+  const bool upper = lane & 2, odd = lane & 1;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    T* const c = p.C + (row + h * 8) * p.ldc + col;
+#pragma unroll
+    for (int i = 0; i < COUNT; i += 16) {  // 32 columns
+      // Each of the four lanes has two columns of every eight, and shall have one of the eights.
+      uint32_t words[4];
+#pragma unroll
+      for (int w = 0; w < 4; ++w)
+        words[w] = pack_pair<T>(acc[i + w * 4 + h * 2], acc[i + w * 4 + h * 2 + 1]);
+      uint32_t a = __shfl_xor_sync(~0u, upper ? words[0] : words[2], 2);
+      uint32_t b = __shfl_xor_sync(~0u, upper ? words[1] : words[3], 2);
+      (upper ? words[0] : words[2]) = a, (upper ? words[1] : words[3]) = b;
+      a = __shfl_xor_sync(~0u, odd ? words[0] : words[1], 1);
+      b = __shfl_xor_sync(~0u, odd ? words[2] : words[3], 1);
+      (odd ? words[0] : words[1]) = a, (odd ? words[2] : words[3]) = b;
+      if (row + h * 8 < p.M && col + i * 2 < p.N)
+        *reinterpret_cast<uint4*>(c + i * 2) = {words[0], words[1], words[2], words[3]};
+    }
+  }
+}
+
 // acc = alpha * acc + beta * C, of the 64 x 2 COUNT / 2 tile at (m, n); of C^T's accumulators, of
 // the 2 COUNT / 2 x 64 tile.
 template <bool TRANSPOSED = false, class T, int COUNT>
@@ -62,7 +91,25 @@ GEMM_DEVICE void blend_accumulators(const GemmArgs<T>& p, int m, int n, float (&
   }
 }
 
-// For tma_store of these panels, `rows` rows at once; where the rows of C are not whole groups of 16
+// The accumulators of 64 columns of C^T, as rows of C from (m, n) on: straight from the registers,
+// 32 bytes of a row by four lanes. C's rows are wide. Taught in v27.
+template <class T, int COUNT>
+GEMM_DEVICE void store_transposed(const GemmArgs<T>& p, int m, int n, const float (&acc)[COUNT]) {
+  const int lane = threadIdx.x % 32, odd = lane % 2;
+  const int row = m + lane / 4;
+  const int col = n + threadIdx.x % 128 / 32 * 16 + odd * 8 + lane % 4 / 2 * 4;
+  T* c = p.C + row * p.ldc + col;
+#pragma unroll
+  for (int i = 0; i < COUNT; i += 4, c += 8 * p.ldc) {  // 8 rows of 16 columns
+    const uint32_t left = movmatrix_trans(pack_pair<T>(acc[i], acc[i + 1]));
+    const uint32_t right = movmatrix_trans(pack_pair<T>(acc[i + 2], acc[i + 3]));
+    const uint32_t other = __shfl_xor_sync(~0u, odd ? left : right, 1);  // the neighbour's half
+    const uint2 words = {odd ? other : left, odd ? right : other};
+    if (row + i * 2 < p.M && col < p.N) *reinterpret_cast<uint2*>(c) = words;
+  }
+}
+
+// For tma_store of these panels, `rows` rows at once; where C's rows are not whole groups of 16
 // bytes, none.
 template <class T>
 TensorMap c_map(const GemmArgs<T>& p, int rows = 64) {
