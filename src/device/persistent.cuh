@@ -36,8 +36,8 @@ struct TileShape {
   double cost;
   double extra_rounds = 0;
 };
-constexpr TileShape WHOLE_TILES[] = {{128, 192, 1.0}, {128, 128, 1.02}, {64, 128, 1.14}};  // v24
-constexpr TileShape SHARED_TILES[] = {{128, 192, 1.0, 0.3}, {128, 128, 1.02, 0.36}};       // v26
+constexpr TileShape WHOLE_TILES[] = {{128, 192, 1.0}, {128, 128, 1.01}, {64, 128, 1.14}};  // v24
+constexpr TileShape SHARED_TILES[] = {{128, 192, 1.0, 0.25}, {128, 128, 1.02, 0.36}};      // v26
 
 struct TileChoice {
   Choice choice;

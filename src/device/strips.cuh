@@ -41,7 +41,7 @@ struct Strips {
   // read more for each. Measured on an H200, as TileShape's costs.
   double work(int sms) const {
     const double bytes = 1 / height() + 1. / WIDTH, least = 1. / 128 + 1. / 192;
-    return (1 + 8 * (bytes - least)) * rounds(sms) * height() * WIDTH;
+    return (1 + 4 * (bytes - least)) * rounds(sms) * height() * WIDTH;
   }
   std::string why(int sms) const {
     char text[80];
