@@ -53,13 +53,8 @@ __global__ void __launch_bounds__(THREADS, 1)
     if (tid / 32 % 4 != 0 || !elect_one()) return;
     strips.for_each(blockIdx.x, gridDim.x, [&](int x, int m, int rows, int64_t) {
       const TensorMap& map_y = rows > strips.eights * 8 ? map_high : map_low;
-      for (int slice = 0; slice < slices; ++slice, slot.advance()) {
-        const int s = slot.stage, k = slice * BK;
-        mbarrier_wait(&empty[s], slot.phase ^ 1);
-        mbarrier_arrive_expect_tx(&full[s], TileX::BYTES + rows * BK * 2);
-        TileX::load(sX + s * TileX::BYTES, map_x, x * BX, k, &full[s]);
-        tma_load(sY + s * TileY::BYTES, map_y, m, k, &full[s]);
-      }
+      produce<TileX, TileY>(sX, sY, full, empty, slot, map_x, map_y, x * BX, m, 0, slices,
+                            TileX::BYTES + rows * BK * 2);
     });
     return;
   }
@@ -117,13 +112,13 @@ __global__ void __launch_bounds__(THREADS, 1)
 
 template <class T, int BY, int STAGES>
 void launch(const GemmArgs<T>& p, Stream stream) {
-  if (p.op_a == Op::T || !has_wide_rows(p)) return launch_rung("v24", p, stream);
+  if (!allows_strips(p)) return launch_rung("v24", p, stream);
   const Strips strips = choose_strips(p.M, p.N, BY, persistent_blocks());
   const int64_t grid = std::min<int64_t>(strips.tiles(), persistent_blocks());
   constexpr size_t SMEM = STAGES * ((BX + BY) * BK * 2 + 2 * 8) + 2 * PANELS + 2 * 8;
   const TmaOperands<T> in(p, stream);
   const auto map_y = [&](int rows) {
-    return tensor_map(in.A.data, p.M, p.K, in.A.ld, rows, BK, Swizzle::b128);
+    return tensor_map(in.A.data, p.M, p.K, in.A.ld, rows, BK, OperandTile<T, BY, Major::K>::MODE);
   };
   with_majors(p, [&](auto, auto b) {
     gemm::launch(gemm_v27<T, b(), BY, STAGES>, grid, dim3(THREADS), {.smem = SMEM, .early = true},
@@ -134,12 +129,12 @@ void launch(const GemmArgs<T>& p, Stream stream) {
 
 template <class T>
 const Variant<T> VARIANTS[] = {{"128x128 s6", launch<T, 128, 6>},
-                               {"160x128 s5", launch<T, 160, 5>}};
+                               {"160x128 s5", launch<T, Strips::HIGHEST, 5>}};
 
 template <class T>
 Choice choose(const GemmArgs<T>& p, int sms) {
-  const Strips strips = choose_strips(p.M, p.N, 160, sms);
-  return {strips.height() > 128, strips.why(sms)};
+  const Strips strips = choose_strips(p.M, p.N, Strips::HIGHEST, sms);
+  return {strips.height() > 128, allows_strips(p) ? strips.why(sms) : "v24's tiles"};
 }
 
 const Registration rung({.prev = "v24",

@@ -10,7 +10,6 @@
 // needs:  sm_90a, as all of them
 #include "device/persistent.cuh"
 #include "device/strips.cuh"
-#include "device/wgmma_epilogue.cuh"
 #include "rung.h"
 
 namespace {
@@ -33,12 +32,12 @@ Choice choose(const GemmArgs<T>& p, int sms) {
 
   const TileChoice whole = choose_tile(p.M, p.N, WHOLE_TILES, sms);    // v24
   const TileChoice shared = choose_tile(p.M, p.N, SHARED_TILES, sms);  // v26
-  const Strips strips = choose_strips(p.M, p.N, 160, sms);             // v27
+  const Strips strips = choose_strips(p.M, p.N, Strips::HIGHEST, sms);  // v27
   // Where K is short, the sums that v26 hands over and the results that v27 turns round weigh more
   // than the rounds that they save; a block's only tile v27 stores at once.
   const double least = p.K < 1024 ? whole.work : std::min(whole.work, shared.work);
-  const bool even = p.op_a == Op::T || !has_wide_rows(p) || (p.K < 1024 && strips.rounds(sms) > 1);
-  if (!even && 1.02 * strips.work(sms) < least) return {3, "v27: " + strips.why(sms)};
+  const bool uneven = allows_strips(p) && (p.K >= 1024 || strips.rounds(sms) <= 1);
+  if (uneven && 1.02 * strips.work(sms) < least) return {3, "v27: " + strips.why(sms)};
   if (least < whole.work) return {2, "v26: " + shared.choice.why};
   return {0, "v24: " + whole.choice.why};
 }

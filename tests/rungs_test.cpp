@@ -140,36 +140,31 @@ std::vector<Rung> all(Backend backend) {
   }
   return copies;
 }
-std::vector<Rung> transposing(Backend backend) {
+std::vector<Rung> those(Backend backend, bool wanted(const Rung&)) {
   std::vector<Rung> found = all(backend);
-  std::erase_if(found, [](const Rung& r) { return !r.needs.transposed; });
+  std::erase_if(found, [&](const Rung& r) { return !wanted(r); });
   return found;
 }
-std::vector<Rung> with_rings(Backend backend) {
-  std::vector<Rung> found = all(backend);
-  std::erase_if(found, [](const Rung& r) { return !r.needs.exact_arch || r.dtype == DType::bf16; });
-  return found;
-}
-std::vector<Rung> of_all_heights(Backend backend) {
-  std::vector<Rung> found = all(backend);
-  std::erase_if(found, [](const Rung& r) { return r.id != "v27" || r.dtype == DType::bf16; });
-  return found;
-}
+bool transposing(const Rung& r) { return r.needs.transposed; }
+bool with_ring(const Rung& r) { return r.needs.exact_arch && r.dtype != DType::bf16; }
+bool of_all_heights(const Rung& r) { return r.id == "v27" && r.dtype != DType::bf16; }
 INSTANTIATE_TEST_SUITE_P(Sim, RungTest, testing::ValuesIn(all(Backend::sim)), test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, RungTest, testing::ValuesIn(all(Backend::gpu)), test_name);
 INSTANTIATE_TEST_SUITE_P(SimExtra, RungTest, testing::ValuesIn(sim_extra_rungs()), test_name);
 #ifdef EXTRA_ON_GPU
 INSTANTIATE_TEST_SUITE_P(GpuExtra, RungTest, testing::ValuesIn(gpu_extra_rungs()), test_name);
 #endif
-INSTANTIATE_TEST_SUITE_P(Sim, TransposedTest, testing::ValuesIn(transposing(Backend::sim)),
+INSTANTIATE_TEST_SUITE_P(Sim, TransposedTest, testing::ValuesIn(those(Backend::sim, transposing)),
                          test_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, TransposedTest, testing::ValuesIn(transposing(Backend::gpu)),
+INSTANTIATE_TEST_SUITE_P(Gpu, TransposedTest, testing::ValuesIn(those(Backend::gpu, transposing)),
                          test_name);
-INSTANTIATE_TEST_SUITE_P(Sim, RingTest, testing::ValuesIn(with_rings(Backend::sim)), test_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, RingTest, testing::ValuesIn(with_rings(Backend::gpu)), test_name);
-INSTANTIATE_TEST_SUITE_P(Sim, HeightsTest, testing::ValuesIn(of_all_heights(Backend::sim)),
+INSTANTIATE_TEST_SUITE_P(Sim, RingTest, testing::ValuesIn(those(Backend::sim, with_ring)),
                          test_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, HeightsTest, testing::ValuesIn(of_all_heights(Backend::gpu)),
+INSTANTIATE_TEST_SUITE_P(Gpu, RingTest, testing::ValuesIn(those(Backend::gpu, with_ring)),
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(Sim, HeightsTest, testing::ValuesIn(those(Backend::sim, of_all_heights)),
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, HeightsTest, testing::ValuesIn(those(Backend::gpu, of_all_heights)),
                          test_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(HeightsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RingTest);

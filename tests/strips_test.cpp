@@ -17,7 +17,7 @@ TEST(Strips, FillTheRounds) {
     int64_t rounds;
   } cases[] = {{1536, 11, 1}, {4096, 33, 8}, {5120, 33, 10}, {6144, 44, 16}};
   for (const auto& [size, count, rounds] : cases) {
-    const Strips strips = choose_strips(size, size, 160, SMS);
+    const Strips strips = choose_strips(size, size, Strips::HIGHEST, SMS);
     EXPECT_EQ(strips.count, count) << size;
     EXPECT_EQ(strips.rounds(SMS), rounds) << size;
     EXPECT_GT(strips.tiles(), (rounds - 1) * SMS + SMS * 9 / 10) << size;
@@ -25,25 +25,26 @@ TEST(Strips, FillTheRounds) {
 }
 
 TEST(Strips, NoResults) {
-  EXPECT_EQ(choose_strips(0, 128, 160, SMS).tiles(), 0);
-  EXPECT_EQ(choose_strips(128, 0, 160, SMS).tiles(), 0);
+  EXPECT_EQ(choose_strips(0, 128, Strips::HIGHEST, SMS).tiles(), 0);
+  EXPECT_EQ(choose_strips(128, 0, Strips::HIGHEST, SMS).tiles(), 0);
 }
 
 // A block gets about as many high strips as any other.
 TEST(Strips, ShareHighOnes) {
   for (const int size : {2560, 3328, 4096, 6144, 16384}) {
-    const Strips strips = choose_strips(size, size, 160, SMS);
+    const Strips strips = choose_strips(size, size, Strips::HIGHEST, SMS);
     std::vector<int> rows(SMS);
     for (int block = 0; block < SMS; ++block)
       strips.for_each(block, SMS, [&](int, int, int high, int64_t) { rows[block] += high; });
     const double mean = double(size) * strips.columns / SMS;
-    EXPECT_LT(*std::max_element(rows.begin(), rows.end()), mean * 1.02 + strips.height() / 8) << size;
+    const int most = *std::max_element(rows.begin(), rows.end());
+    EXPECT_LT(most, mean * 1.02 + strips.height() / 8) << size;
   }
 }
 
 // In every column of tiles they cover M rows, each once, and are as high as a tile can be, at most.
 TEST(Strips, CoverAllRows) {
-  for (const int highest : {128, 160})
+  for (const int highest : {128, Strips::HIGHEST})
     for (const int M : {1, 7, 103, 104, 129, 161, 207, 208, 600, 1000, 1536, 4097, 16384, 1 << 22})
       for (const int N : {1, 128, 2500, 16384}) {
         const Strips strips = choose_strips(M, N, highest, SMS);

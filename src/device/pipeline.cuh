@@ -38,15 +38,17 @@ GEMM_DEVICE void init_ring(uint64_t* full, uint64_t* empty, int consumers GEMM_C
 }
 
 // The producer's work on one tile of C, at row m and column n: slices `begin` to `end` of A and B,
-// one after the other, into the buffers at sA and sB. By one thread.
+// one after the other, into the buffers at sA and sB. By one thread. `bytes` of a slice, where the
+// maps' boxes are smaller than the tiles.
 template <class TileA, class TileB, int STAGES>
 GEMM_DEVICE void produce(uint8_t* sA, uint8_t* sB, uint64_t* full, uint64_t* empty,
                          Slot<STAGES>& slot, const TensorMap& map_a, const TensorMap& map_b, int m,
-                         int n, int begin, int end GEMM_CALLER_ARG) {
+                         int n, int begin, int end,
+                         int bytes = TileA::BYTES + TileB::BYTES GEMM_CALLER_ARG) {
   for (int slice = begin; slice < end; ++slice, slot.advance()) {
     const int s = slot.stage, k = slice * TileA::DEPTH;
     mbarrier_wait(&empty[s], slot.phase ^ 1 GEMM_CALLER_PASS);
-    mbarrier_arrive_expect_tx(&full[s], TileA::BYTES + TileB::BYTES GEMM_CALLER_PASS);
+    mbarrier_arrive_expect_tx(&full[s], bytes GEMM_CALLER_PASS);
     TileA::load(sA + s * TileA::BYTES, map_a, m, k, &full[s] GEMM_CALLER_PASS);
     TileB::load(sB + s * TileB::BYTES, map_b, n, k, &full[s] GEMM_CALLER_PASS);
   }

@@ -5,15 +5,16 @@
 #include <type_traits>
 
 #include "device/persistent.cuh"
+#include "device/wgmma_epilogue.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
 // `count` strips of 8 * eights rows, `more` of them 8 rows higher; each of `columns` tiles, `group`
 // of which are worked on together.
 struct Strips {
-  static constexpr int LOWEST = 104;  // rows
-  static constexpr int WIDTH = 128;   // columns of a tile
-  static constexpr int GROUP = 16;    // the largest group
+  static constexpr int LOWEST = 104, HIGHEST = 160;  // rows
+  static constexpr int WIDTH = 128;                  // columns of a tile
+  static constexpr int GROUP = 16;                   // the largest group
 
   int columns, group, count, eights, more;
 
@@ -24,8 +25,8 @@ struct Strips {
     return (y * eights + (y * more + shift) / count) * 8;
   }
 
-  // Calls work(x, m, rows, left) for every `step`-th tile from `first` on: `rows` rows from m on, in
-  // column x of tiles; so many tiles are left from this one on.
+  // Calls work(x, m, rows, left) for every `step`-th tile from `first` on: `rows` rows from m on,
+  // in column x of tiles; so many tiles are left from this one on.
   template <class Work>
   GEMM_DEVICE void for_each(int first, int step, Work&& work) const {
     for_each_tile<GROUP>(first, step, columns, count, [&](int x, int y, int64_t left) {
@@ -58,12 +59,21 @@ inline Strips choose_strips(int M, int N, int highest, int sms) {
   if (M == 0 || N == 0) return {columns, 1, 0, lowest, 0};
   const int fewest = cdiv(M, highest), group = even_group(columns, Strips::GROUP);
   Strips best = {columns, group, fewest, std::max(lowest, cdiv(eights, fewest)), 0};
-  if (fewest > 1 << 14) return best;
-  for (int count = fewest; count <= eights / lowest; ++count) {
-    const Strips strips = {columns, group, count, eights / count, eights % count};
-    if (strips.work(sms) < best.work(sms)) best = strips;
+  const int most = eights / lowest;
+  if (fewest > most || fewest > 1 << 14) return best;
+  double least = best.work(sms);
+  for (int64_t rounds = best.rounds(sms), count = 0; count < most; ++rounds) {
+    count = std::min<int64_t>(rounds * sms / columns, most);  // more of them are lower: less work
+    const Strips strips = {columns, group, int(count), int(eights / count), int(eights % count)};
+    if (strips.work(sms) < least) least = strips.work(sms), best = strips;
   }
   return best;
+}
+
+// Whether a strip may begin at any row: A's rows run along K. And whether C's rows are wide.
+template <class T>
+bool allows_strips(const GemmArgs<T>& p) {
+  return p.op_a == Op::N && has_wide_rows(p);
 }
 
 // Calls work(height) with `rows` as a constant, rounded up to a height that strips can have.
