@@ -46,7 +46,6 @@ __global__ void __launch_bounds__(THREADS, 1)
   if (tid == 0) init_ring<STAGES>(full, empty, 1);
   __syncthreads();
   grid_launch_dependents();
-  grid_dependency_wait();
 
   Slot<STAGES> slot;
   if (wg == 2) {
@@ -54,6 +53,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
     for_each_tile<GROUP_M>(blockIdx.x, gridDim.x, tiles_m, tiles_n, [&](int bm, int bn) {
+      grid_dependency_wait();  // by now the first tile's place is known
       produce<TileA, TileB>(sA, sB, full, empty, slot, map_a, map_b, bm * BM, bn * BN, 0, slices);
     });
     return;
@@ -61,6 +61,7 @@ __global__ void __launch_bounds__(THREADS, 1)
 
   // A consumer: every other tile of the block.
   setmaxnreg_inc<CONSUMER_REGS>();
+  grid_dependency_wait();
   const bool leader = tid % 128 == 0;
   uint8_t* staging = sC + wg * (SLOTS * 8192);
   uint32_t parity = wg ^ 1;  // of turn[wg]; consumer 0 begins

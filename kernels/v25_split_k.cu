@@ -53,13 +53,13 @@ __global__ void __launch_bounds__(THREADS, 1)
   __syncthreads();
   cluster_arrive();
   grid_launch_dependents();
-  grid_dependency_wait();
 
   Slot<STAGES> slot;
   float acc[BY / 2] = {};
   const int wg = tid / 128, turn = wg % TURNS, rows = wg / TURNS;  // 64 of the tile's rows
   if (tid >= WORKERS) {
     // The producer.
+    grid_dependency_wait();  // its place is known by now
     if (elect_one())
       produce<TileX, TileY>(sX, sY, full, empty, slot, map_x, map_y, x0, y0, begin, end);
   } else {

@@ -47,7 +47,6 @@ __global__ void __launch_bounds__(THREADS, 1)
     *pieces = Pieces(blockIdx.x, gridDim.x, cdiv(p.M, BM), cdiv(p.N, BN), GROUP_M, cdiv(p.K, BK));
   __syncthreads();
   grid_launch_dependents();
-  grid_dependency_wait();
 
   Slot<STAGES> slot;
   if (wg == 2) {
@@ -57,6 +56,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     for (int i = 0; i < pieces->count(); ++i) {
       const Piece piece = (*pieces)[i];
       const TileIndex at = pieces->place(piece);
+      grid_dependency_wait();  // by now the first tile's place is known
       produce<TileA, TileB>(sA, sB, full, empty, slot, map_a, map_b, at.m * BM, at.n * BN,
                             piece.begin, piece.end);
     }
@@ -65,6 +65,7 @@ __global__ void __launch_bounds__(THREADS, 1)
 
   // A consumer: every other piece of the block.
   setmaxnreg_inc<CONSUMER_REGS>();
+  grid_dependency_wait();
   uint8_t* staging = sC + wg * (SLOTS * 8192);
   // [region idea]
   for (int nth = 0; nth < pieces->count(); ++nth) {
@@ -96,7 +97,6 @@ __global__ void __launch_bounds__(THREADS, 1)
     wgmma_wait<0>();
     if (tid % 128 == 0 && slices > 0) mbarrier_arrive(&empty[last]);
     hold_registers(acc);
-
     // Epilogue.
     if (!pieces->has_last(piece)) {
       handover.give(acc);

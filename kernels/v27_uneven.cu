@@ -44,7 +44,6 @@ __global__ void __launch_bounds__(THREADS, 1)
   if (tid == 0) init_ring<STAGES>(full, empty, 1);
   __syncthreads();
   grid_launch_dependents();
-  grid_dependency_wait();
 
   Slot<STAGES> slot;
   if (wg == 2) {
@@ -53,6 +52,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     if (tid / 32 % 4 != 0 || !elect_one()) return;
     strips.for_each(blockIdx.x, gridDim.x, [&](int x, int m, int rows, int64_t) {
       const TensorMap& map_y = rows > strips.eights * 8 ? map_high : map_low;
+      grid_dependency_wait();  // by now the first tile's place is known
       produce<TileX, TileY>(sX, sY, full, empty, slot, map_x, map_y, x * BX, m, 0, slices,
                             TileX::BYTES + rows * BK * 2);
     });
@@ -61,9 +61,11 @@ __global__ void __launch_bounds__(THREADS, 1)
 
   // A consumer: every other tile of the block.
   setmaxnreg_inc<CONSUMER_REGS>();
+  grid_dependency_wait();
   uint32_t turns = wg ^ 1;  // consumer 0 begins
   slot.skip(wg * slices);
   const int first = blockIdx.x + wg * gridDim.x;
+  const int early = slices > 1 ? slices - 2 : 0;  // finding its height takes the other a while
   strips.for_each(first, 2 * gridDim.x, [&](int x, int m, int rows, int64_t left) {
     float acc[BX / MMA_X][BY / 2];
     clear_registers(acc);  // now, and not when it is this one's turn
@@ -85,7 +87,7 @@ __global__ void __launch_bounds__(THREADS, 1)
                 TileX::descriptor(sX + s * TileX::BYTES, i * MMA_X) + k * TileX::K_STEP,
                 TileY::descriptor(sY + s * TileY::BYTES) + k * TileY::K_STEP, true);
         wgmma_commit();
-        if (slice == slices - 1 && tid % 32 == 0) mbarrier_arrive(&turn[wg ^ 1]);
+        if (slice == early && tid % 32 == 0) mbarrier_arrive(&turn[wg ^ 1]);
         wgmma_wait<1>();
         if (tid % 128 == 0 && slice > 0) mbarrier_arrive(&empty[last]);
       }

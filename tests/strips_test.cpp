@@ -31,15 +31,27 @@ TEST(Strips, NoResults) {
 
 // A block gets about as many high strips as any other.
 TEST(Strips, ShareHighOnes) {
-  for (const int size : {2560, 3328, 4096, 6144, 16384}) {
+  for (const int size : {2560, 2816, 3328, 4096, 4352, 6144, 16384}) {
     const Strips strips = choose_strips(size, size, Strips::HIGHEST, SMS);
     std::vector<int> rows(SMS);
     for (int block = 0; block < SMS; ++block)
       strips.for_each(block, SMS, [&](int, int, int high, int64_t) { rows[block] += high; });
     const double mean = double(size) * strips.columns / SMS;
     const int most = *std::max_element(rows.begin(), rows.end());
+    EXPECT_EQ(most, strips.busiest(SMS)) << size;
     EXPECT_LT(most, mean * 1.02 + strips.height() / 8) << size;
   }
+}
+
+TEST(Strips, ShiftedWhereThatEvensThemOut) {
+  for (const int size : {2816, 4352}) {
+    const Strips strips = choose_strips(size, size, Strips::HIGHEST, SMS);
+    Strips half = strips;
+    half.shift = strips.count / 2;
+    EXPECT_LT(strips.busiest(SMS) * 1.01, half.busiest(SMS)) << size;
+  }
+  const Strips alike = choose_strips(4096, 4096, Strips::HIGHEST, SMS);
+  EXPECT_EQ(alike.shift, alike.count / 2) << "where nothing is better";
 }
 
 // In every column of tiles they cover M rows, each once, and are as high as a tile can be, at most.

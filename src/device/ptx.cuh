@@ -513,8 +513,8 @@ GEMM_DEVICE bool elect_one() {
 // -------------------------------------------------------------------------------------------------
 
 // griddepcontrol.wait: returns when the kernels before this one in the stream have ended and what
-// they wrote is visible. By every thread, before it touches global memory. Below sm_90 no kernel
-// begins before that.
+// they wrote is visible. Before a block touches global memory, by its threads or by one that the
+// others wait for. Below sm_90 no kernel begins before that.
 GEMM_DEVICE void grid_dependency_wait() {
 #if GEMM_ON_GPU && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
   asm volatile("griddepcontrol.wait;" ::: "memory");

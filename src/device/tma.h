@@ -71,7 +71,7 @@ TensorMap tensor_map(const T* base, int64_t rows, int64_t cols, int64_t ld, int 
       : swizzle == Swizzle::b32 ? CU_TENSOR_MAP_SWIZZLE_32B
       : swizzle == Swizzle::b64 ? CU_TENSOR_MAP_SWIZZLE_64B
                                 : CU_TENSOR_MAP_SWIZZLE_128B,
-      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) fail_tensor_map(result);
 #else
   map = {const_cast<T*>(base),     rows, cols, row_bytes, sizeof(T), box_rows, box_cols,
