@@ -6,14 +6,15 @@
 // idea:   compute C^T where C is flat: the long side becomes wgmma's 64 rows, the short one its
 //         columns, of which 16 are enough; and two blocks of a cluster share a tile, each with half
 //         of K. They add up their parts through each other's shared memory
-// watch:  bytes in flight, and how soon a slice's buffer is free again: where a tile has 64 rows,
-//         two consumers take turns. Sums travel 16 bytes at a time, and are added in a fixed order
+// watch:  bytes in flight, and how soon a slice's buffer is free: where a tile has 64 rows, two
+//         consumers take turns. Sums travel 16 bytes at a time, and add up in a fixed order. A
+//         tile's rows have 128 bytes: a FETCH of 256 from memory brings another block's, too
 // needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
 //
 //   role        threads   waits for      then                         and tells
 //   producer    one       empty[stage]   loads a slice of its half    full[stage], by TMA's bytes
 //   consumers   2 x 128   full[stage]    4 wgmma of every other one   empty[stage], a slice later
-//               all 256   the cluster    add half a tile, store it
+//               together  the cluster    add half a tile, store it
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
 #include "device/vec.cuh"
@@ -24,7 +25,7 @@ namespace {
 using namespace gemm;
 
 constexpr int MMA_X = 64, BK = 64, MMA_K = 16;  // rows of one wgmma; depth of a slice, of a wgmma
-constexpr int SPLIT = 2;                        // blocks a cluster, each with its part of K
+constexpr int SPLIT = 2, FETCH = 128;  // blocks a cluster, each with its part of K; see watch
 constexpr int CONSUMERS = 2, WORKERS = CONSUMERS * 128;  // warpgroups, their threads
 constexpr int THREADS = WORKERS + 32;                    // and the producer's warp
 
@@ -121,7 +122,7 @@ void launch(const GemmArgs<T>& p, Stream stream) {
     constexpr size_t SMEM = STAGES * (TileX::BYTES + TileY::BYTES + 2 * 8) + WORKERS * BY * 2;
     gemm::launch(gemm_v25<T, X_MAJOR, Y_MAJOR, SWAPPED, BX, BY, STAGES>, grid, dim3(THREADS),
                  {.smem = SMEM, .cluster = SPLIT, .early = true}, stream, p,
-                 TileX::map(x.data, X, p.K, x.ld), TileY::map(y.data, Y, p.K, y.ld));
+                 TileX::map(x.data, X, p.K, x.ld, FETCH), TileY::map(y.data, Y, p.K, y.ld, FETCH));
   });
 }
 

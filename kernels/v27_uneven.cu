@@ -23,7 +23,7 @@
 namespace {
 using namespace gemm;
 
-constexpr int BX = Strips::WIDTH, BK = 64;  // columns of a tile; depth of a slice
+constexpr int BX = Strips::WIDTH, BK = 64;                // columns of a tile; depth of a slice
 constexpr int MMA_X = 64, MMA_K = 16, PANELS = 2 * 8192;  // bytes of a consumer's results under way
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 

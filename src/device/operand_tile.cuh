@@ -31,13 +31,13 @@ struct OperandTile {
   static constexpr int K_STEP = k_step_bytes<MAJOR, MODE>(PANEL_BYTES) >> 4;
 
   // For an operand of mn x k, in boxes of one panel; of 1 / PARTS of it where PARTS blocks of a
-  // cluster share a K-major tile.
+  // cluster share a K-major tile. `fetch` as tensor_map's.
   template <int PARTS = 1>
-  static TensorMap map(const T* base, int mn, int k, int64_t ld) {
+  static TensorMap map(const T* base, int mn, int k, int64_t ld, int fetch = 256) {
     if constexpr (MAJOR == Major::K)
-      return tensor_map(base, mn, k, ld, MN / PARTS, DEPTH, MODE);
+      return tensor_map(base, mn, k, ld, MN / PARTS, DEPTH, MODE, fetch);
     else
-      return tensor_map(base, k, mn, ld, DEPTH, WIDTH, MODE);
+      return tensor_map(base, k, mn, ld, DEPTH, WIDTH, MODE, fetch);
   }
 
   // By one thread: the tile at (mn, k); `full` is told of BYTES bytes.

@@ -45,11 +45,13 @@ inline auto tensor_map_encoder() {
 // x box_cols elements; T is half, bf16 or float. A box lies in shared memory row after row,
 // swizzled by `swizzle`, and is then exactly one span wide. Loads fill with zeros what lies
 // outside of the matrix; stores leave it out, up to 16 bytes (tma_store). A matrix without
-// elements gives a map that must not be used. Throws std::invalid_argument for what TMA cannot do,
-// std::runtime_error when the driver refuses.
+// elements gives a map that must not be used. What is not in L2 comes from memory in aligned pieces
+// of `fetch` bytes, 128 or 256 (the hardware's "L2 promotion"): 256 where the other half is needed
+// soon. Throws std::invalid_argument for what TMA cannot do, std::runtime_error when the driver
+// refuses.
 template <class T>
 TensorMap tensor_map(const T* base, int64_t rows, int64_t cols, int64_t ld, int box_rows,
-                     int box_cols, Swizzle swizzle) {
+                     int box_cols, Swizzle swizzle, int fetch = 256) {
   static_assert(std::is_same_v<T, half> || std::is_same_v<T, bf16> || std::is_same_v<T, float>);
   const int64_t row_bytes = ld * int64_t{sizeof(T)};
   check_tensor_map(base, rows, cols, row_bytes, sizeof(T), box_rows, box_cols,
@@ -71,9 +73,11 @@ TensorMap tensor_map(const T* base, int64_t rows, int64_t cols, int64_t ld, int 
       : swizzle == Swizzle::b32 ? CU_TENSOR_MAP_SWIZZLE_32B
       : swizzle == Swizzle::b64 ? CU_TENSOR_MAP_SWIZZLE_64B
                                 : CU_TENSOR_MAP_SWIZZLE_128B,
-      CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      fetch == 128 ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B : CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) fail_tensor_map(result);
 #else
+  static_cast<void>(fetch);
   map = {const_cast<T*>(base),     rows, cols, row_bytes, sizeof(T), box_rows, box_cols,
          static_cast<int>(swizzle)};
 #endif
