@@ -6,9 +6,8 @@
 // idea:   compute C^T where C is flat: the long side becomes wgmma's 64 rows, the short one its
 //         columns, of which 16 are enough; and two blocks of a cluster share a tile, each with half
 //         of K. They add up their parts through each other's shared memory
-// watch:  bytes in flight, and how soon a slice's buffer is free: where a tile has 64 rows, two
-//         consumers take turns. Sums travel 16 bytes at a time, and add up in a fixed order. A
-//         tile's rows have 128 bytes: a FETCH of 256 from memory brings another block's, too
+// watch:  bytes in flight, and how soon a buffer is free: where a tile has 64 rows, consumers take
+//         turns. FETCH from memory: rows have 128 bytes, of 256 half would be another block's
 // needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
 //
 //   role        threads   waits for      then                         and tells
