@@ -13,7 +13,7 @@
 //   role        threads   waits for              then                  and tells
 //   producer    one       empty[stage]           loads a slice         full[stage], TMA's bytes
 //   consumers   2 x 128   turn[wg], full[stage]  wgmma of whole tiles  empty[stage], a slice later;
-//                                                                      turn[other], after a tile
+//                                                                      turn[other], near its end
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
 #include "device/strips.cuh"
