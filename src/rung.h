@@ -110,7 +110,8 @@ void launch(void (*kernel)(Params...), int64_t grid, dim3 block, LaunchOptions o
   cudaLaunchKernelEx(&config, kernel, Params(args)...);
 #else
   static_cast<void>(stream);
-  sim::launch([&] { kernel(Params(args)...); }, {grid, block, options.smem, options.cluster});
+  sim::launch([&] { kernel(Params(args)...); },
+              {grid, block, options.smem, options.cluster, options.early});
 #endif
 }
 

@@ -35,6 +35,9 @@ enum Bug {
   NEGATIVE_ROW,
   MISSING_CLUSTER_BARRIER,
   SHARED_VARIABLE_IN_CLUSTER,
+  LOAD_BEFORE_GRID_WAIT,
+  STORE_BEFORE_GRID_WAIT,
+  MISSING_GRID_WAIT,
 };
 
 // D (64 x 64) = A (64 x K) * B^T (B is 64 x K), K in slices of 64, through STAGES buffers.
@@ -57,6 +60,7 @@ __global__ void ring(const __grid_constant__ TensorMap map_a,
   if (tid == 0 && BUG != MISSING_INIT_FENCE) fence_mbarrier_init();
   __syncthreads();
   if (tid >= 128) {  // the producer
+    if (BUG != LOAD_BEFORE_GRID_WAIT) grid_dependency_wait();
     for (int i = 0; i < SLICES && tid == 128; ++i) {
       const int s = i % STAGES, bytes = 2 * TILE + (BUG == TOO_MANY_BYTES ? 16 : 0);
       mbarrier_wait(&empty[s], i / STAGES % 2 ^ 1);
@@ -64,6 +68,7 @@ __global__ void ring(const __grid_constant__ TensorMap map_a,
       tma_load(tiles + 2 * s * TILE, map_a, 0, i * SIZE, &full[s]);
       tma_load(tiles + (2 * s + 1) * TILE, map_b, 0, i * SIZE, &full[s]);
     }
+    grid_dependency_wait();
     return;
   }
   float acc[SIZE / 2] = {};
@@ -103,7 +108,7 @@ Planted ring_with(const char* name, std::vector<std::string> message,
   memcpy(p.expected.data(), d.data(), p.expected.size());
   p.run = [](const void* from, void* out) {
     const half* a = static_cast<const half*>(from);
-    gemm::launch(ring<BUG>, 1, dim3(160), {.smem = RING_SMEM}, nullptr,
+    gemm::launch(ring<BUG>, 1, dim3(160), {.smem = RING_SMEM, .early = true}, nullptr,
                  tensor_map(a, SIZE, K, K, SIZE, SIZE, Swizzle::b128),
                  tensor_map(a + SIZE * K, SIZE, K, K, SIZE, SIZE, Swizzle::b128),
                  static_cast<float*>(out));
@@ -115,6 +120,7 @@ Planted ring_with(const char* name, std::vector<std::string> message,
 template <int BUG>
 __global__ void store(const __grid_constant__ TensorMap map, const uint32_t* in) {
   auto* tile = static_cast<uint32_t*>(dynamic_shared());
+  if (BUG != STORE_BEFORE_GRID_WAIT) grid_dependency_wait();
   for (int i = 0; i < 2; ++i) {
     for (int w = threadIdx.x; w < 256; w += 64) tile[w] = in[i * 256 + w];
     if (BUG != MISSING_PROXY_FENCE || i == 0) fence_proxy_async();
@@ -142,7 +148,7 @@ Planted store_with(const char* name, std::vector<std::string> message) {
           [](const void* from, void* out) {
             const TensorMap map =
                 tensor_map(static_cast<const half*>(out), 16, 64, 64, 8, 64, Swizzle::none);
-            gemm::launch(store<BUG>, 1, dim3(64), {.smem = 1024}, nullptr, map,
+            gemm::launch(store<BUG>, 1, dim3(64), {.smem = 1024, .early = true}, nullptr, map,
                          static_cast<const uint32_t*>(from));
           },
           sim::AsyncSchedule::lazy_copies,
@@ -158,6 +164,7 @@ __global__ void neighbours(int* out) {
   s[threadIdx.x] = BUG == SHARED_VARIABLE_IN_CLUSTER ? own : threadIdx.x;
   cluster_arrive();
   cluster_wait();
+  if (BUG != MISSING_GRID_WAIT || cluster_rank() == 1) grid_dependency_wait();
   if (BUG == MISSING_CLUSTER_BARRIER && cluster_rank() == 0) return;
   out[blockIdx.x * 32 + threadIdx.x] = *map_shared(s + threadIdx.x, cluster_rank() ^ 1);
 }
@@ -169,8 +176,8 @@ Planted neighbours_with(const char* name, std::vector<std::string> message) {
           Bytes(16),
           Bytes(256),
           [](const void*, void* out) {
-            gemm::launch(neighbours<BUG>, 2, dim3(32), {.smem = 128, .cluster = 2}, nullptr,
-                         static_cast<int*>(out));
+            gemm::launch(neighbours<BUG>, 2, dim3(32), {.smem = 128, .cluster = 2, .early = true},
+                         nullptr, static_cast<int*>(out));
           },
           sim::AsyncSchedule::eager_copies,
           message};
@@ -235,5 +242,12 @@ std::vector<gemm::hopper::Planted> gemm::hopper::planted() {
                                                {"block 1", "block 0 of the cluster has ended"}),
       neighbours_with<SHARED_VARIABLE_IN_CLUSTER>("shared_variable_in_cluster",
                                                   {"a __shared__ variable in a cluster of 2"}),
+      ring_with<LOAD_BEFORE_GRID_WAIT>(
+          "load_before_grid_wait", {load, "nobody in this block has called grid_dependency_wait"}),
+      store_with<STORE_BEFORE_GRID_WAIT>(
+          "store_before_grid_wait",
+          {stored, "nobody in this block has called grid_dependency_wait"}),
+      neighbours_with<MISSING_GRID_WAIT>("missing_grid_wait",
+                                         {"block 0", "ends without grid_dependency_wait"}),
   };
 }

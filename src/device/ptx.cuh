@@ -518,6 +518,8 @@ GEMM_DEVICE bool elect_one() {
 GEMM_DEVICE void grid_dependency_wait() {
 #if GEMM_ON_GPU && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
   asm volatile("griddepcontrol.wait;" ::: "memory");
+#elif !GEMM_ON_GPU
+  sim::runtime::grid_dependency_wait();
 #endif
 }
 

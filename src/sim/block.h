@@ -22,6 +22,7 @@ struct Block {
   int rank = 0;              // in the cluster
   int64_t index = 0;         // in the grid
   Tracer* tracer = nullptr;  // null where nothing is traced
+  bool must_wait = false;    // of an early launch, and nobody has called grid_dependency_wait
 
   Scheduler scheduler;
   Collectives collectives;

@@ -29,6 +29,10 @@ bool aligned(const void* p, size_t bytes) { return reinterpret_cast<uintptr_t>(p
 // What loads and stores have in common.
 void check(const BulkCopy& copy, const void* shared, size_t alignment) {
   const Block& block = *this_thread.block;
+  if (block.must_wait)
+    copy.caller.fail(
+        "nobody in this block has called grid_dependency_wait: the kernel before may still be "
+        "running");
   if (copy.map.rows == 0 || copy.map.cols == 0)
     copy.caller.fail("the tensor map is of a matrix without elements");
   if (int64_t{copy.col} * copy.map.element % CHUNK != 0)

@@ -74,6 +74,7 @@ void work(Job& job, Cluster& cluster) {
                            config.smem, config.cluster, job.schedule};
   std::vector<std::unique_ptr<Tracer>> tracers(config.cluster);
   const auto begin = [&](Block& block) {
+    block.must_wait = config.early;
     if (job.session == nullptr) return;
     std::unique_ptr<Tracer>& tracer = tracers[block.rank];
     if (tracer == nullptr)
@@ -82,6 +83,11 @@ void work(Job& job, Cluster& cluster) {
     block.tracer = tracer.get();
   };
   const auto end = [&](Block& block) {
+    if (block.must_wait)
+      fail(
+          "ends without grid_dependency_wait, in a launch that may begin early: the next could "
+          "begin "
+          "before the one before has ended");
     if (block.tracer != nullptr) block.tracer->end_block();
     stats.barriers = std::max(stats.barriers, block.scheduler.barriers());
     stats.collectives += block.collectives.count;
@@ -233,6 +239,8 @@ void runtime::launch(void (*body)(void*), void* context, const LaunchConfig& con
   stats_of_last_launch = job.stats;
   if (outweighs(job.stats, stats_of_main_launch)) stats_of_main_launch = job.stats;
 }
+
+void runtime::grid_dependency_wait() { current_block("griddepcontrol.wait").must_wait = false; }
 
 namespace {
 

@@ -15,12 +15,14 @@ struct Block;
 class Tracer;
 
 // What a launch runs: `grid` blocks (along x), each of `block` threads and with `smem` bytes of
-// dynamic shared memory; `cluster` consecutive blocks form a cluster.
+// dynamic shared memory; `cluster` consecutive blocks form a cluster. `early`: on a GPU it may begin
+// before the launch before has ended, so each block has to call grid_dependency_wait.
 struct LaunchConfig {
   int64_t grid = 1;
   dim3 block;
   size_t smem = 0;
   int cluster = 1;
+  bool early = false;
 };
 
 // The CUDA thread that this OS thread runs now. It is the only thread_local variable of the
@@ -43,6 +45,10 @@ void launch(void (*body)(void*), void* context, const LaunchConfig& config);
 // __syncthreads: throws when other threads wait at another line, or have exited.
 void barrier(std::source_location where);
 void* dynamic_shared();
+
+// griddepcontrol.wait, by any thread of the block. In an early launch a block may use TMA only behind
+// it, and not end before it (see LaunchConfig).
+void grid_dependency_wait();
 
 // Warp collectives. `mask` names the lanes that take part; all must arrive with the same mask, at
 // the same line. Throws when they do not, or never can.
