@@ -516,7 +516,8 @@ int run(int argc, char** argv) {
         ->UseManualTime()
         ->Unit(benchmark::kMillisecond);
 
-  std::vector<std::string> flags = {argv[0]};
+  // The JSON says what ran, not where it lay.
+  std::vector<std::string> flags = {std::filesystem::path(argv[0]).filename()};
   if (!options.json.empty()) {
     flags.push_back("--benchmark_out=" + partial);
     flags.push_back("--benchmark_out_format=json");

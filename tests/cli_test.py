@@ -33,7 +33,9 @@ class Accepted(unittest.TestCase):
             file = Path(folder, "run.json")
             run = bench(*SMALL, *args, "--json", str(file))
             self.assertEqual(run.returncode, 0, run.stderr)
-            return json.loads(file.read_text())["benchmarks"]
+            result = json.loads(file.read_text())
+            self.assertEqual(result["context"]["executable"], "gemm_bench", "no path")
+            return result["benchmarks"]
 
     def chosen(self, *args: str) -> set[tuple[str, str]]:
         """(rung's name, dtype) of every entry."""
