@@ -2,6 +2,7 @@
 #include "harness/tuning.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -17,8 +18,10 @@ TunedProblem tuned(int n, std::vector<TimedVariant> variants) {
   return {GPU, "v99_x", cube(n), std::move(variants), "r"};
 }
 
+// A process of its own for each test, two of them at a time: a folder of its own, too.
 struct File {
-  std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "tuning_test";
+  std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("tuning_test" + std::to_string(getpid()));
   std::string name = (folder / "new" / "tuning.json").string();
   File() { std::filesystem::remove_all(folder); }
   ~File() { std::filesystem::remove_all(folder); }
