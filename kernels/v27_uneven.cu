@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   uint32_t turns = wg ^ 1;  // consumer 0 begins
   slot.skip(wg * slices);
   const int first = blockIdx.x + wg * gridDim.x;
-  const int early = slices > 1 ? slices - 2 : 0;  // finding its height takes the other a while
+  const int handover = slices > 1 ? slices - 2 : 0;  // finding its height takes the other a while
   strips.for_each(first, 2 * gridDim.x, [&](int x, int m, int rows, int64_t left) {
     float acc[BX / MMA_X][BY / 2];
     clear_registers(acc);  // now, and not when it is this one's turn
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(THREADS, 1)
                 TileX::descriptor(sX + s * TileX::BYTES, i * MMA_X) + k * TileX::K_STEP,
                 TileY::descriptor(sY + s * TileY::BYTES) + k * TileY::K_STEP, true);
         wgmma_commit();
-        if (slice == early && tid % 32 == 0) mbarrier_arrive(&turn[wg ^ 1]);
+        if (slice == handover && tid % 32 == 0) mbarrier_arrive(&turn[wg ^ 1]);
         wgmma_wait<1>();
         if (tid % 128 == 0 && slice > 0) mbarrier_arrive(&empty[last]);
       }
@@ -115,8 +115,9 @@ __global__ void __launch_bounds__(THREADS, 1)
 template <class T, int BY, int STAGES>
 void launch(const GemmArgs<T>& p, Stream stream) {
   if (!allows_strips(p)) return launch_rung("v24", p, stream);
-  const Strips strips = choose_strips(p.M, p.N, BY, persistent_blocks());
-  const int64_t grid = std::min<int64_t>(strips.tiles(), persistent_blocks());
+  const int blocks = persistent_blocks();
+  const Strips strips = even_out(choose_strips(p.M, p.N, BY, blocks), blocks);
+  const int64_t grid = std::min<int64_t>(strips.tiles(), blocks);
   constexpr size_t SMEM = STAGES * ((BX + BY) * BK * 2 + 2 * 8) + 2 * PANELS + 2 * 8;
   const TmaOperands<T> in(p, stream);
   const auto map_y = [&](int rows) {

@@ -38,8 +38,8 @@ struct Strips {
   }
 
   // Rows of all tiles of the block that has most of them, where tiles are dealt to `sms` in turn:
-  // in the order of for_each, a division for each strip of a group. At every launch, so it has to
-  // be short: with 0.1 ms on the host for 0.2 ms on the GPU, launches came late and the clock rose.
+  // in the order of for_each. At every launch, so it has to be short (1 to 16 us): with 0.2 ms on
+  // the host for 0.2 ms on the GPU, launches came late and the clock rose.
   int busiest(int sms) const {
     std::vector<int> dealt(sms);
     int block = 0;
@@ -70,8 +70,8 @@ struct Strips {
   }
 };
 
-// For M x N results the number of strips, of LOWEST to `highest` rows, that ends first. All alike
-// where M is less than that or so large that y * more could overflow.
+// For M x N results the number of strips, of LOWEST to `highest` rows, that ends first; unshifted.
+// All alike where M is less than that or so large that y * more could overflow.
 inline Strips choose_strips(int M, int N, int highest, int sms) {
   const int eights = cdiv(M, 8), lowest = Strips::LOWEST / 8, columns = cdiv(N, Strips::WIDTH);
   if (M == 0 || N == 0) return {columns, 1, 0, lowest, 0};
@@ -85,19 +85,25 @@ inline Strips choose_strips(int M, int N, int highest, int sms) {
     const Strips strips = {columns, group, int(count), int(eights / count), int(eights % count)};
     if (strips.work(sms) < least) least = strips.work(sms), best = strips;
   }
-  // Half the strips, unless another shift deals them out better. Of 4352 rows the busiest block had
-  // 2.8 % more than the mean, with 12 of 31 1.3 %, and is as much faster. Many rounds even out.
-  best.shift = best.count / 2;
-  if (columns <= group || best.more == 0 || best.rounds(sms) > 32) return best;
-  int busiest = best.busiest(sms);
-  for (int shift : {0, 2 * best.count / 5}) {
-    if (busiest < best.tiles() * best.height() / sms + 8) break;  // there is no better
-    Strips other = best;
+  return best;
+}
+
+// The same strips with the shift that deals them out best: half of them, unless another is better.
+// Of 4352 rows the busiest block had 2.8 % more than the mean, with 12 of 31 1.3 %, and is as much
+// faster. Many rounds even out.
+inline Strips even_out(Strips strips, int sms) {
+  strips.shift = strips.count / 2;
+  if (strips.columns <= strips.group || strips.more == 0 || strips.rounds(sms) > 32) return strips;
+  const Strips half = strips;
+  int busiest = half.busiest(sms);
+  for (int shift : {0, 2 * half.count / 5}) {
+    if (busiest < half.tiles() * half.height() / sms + 8) break;  // there is no better
+    Strips other = half;
     other.shift = shift;
     const int rows = other.busiest(sms);
-    if (rows < busiest) busiest = rows, best = other;
+    if (rows < busiest) busiest = rows, strips = other;
   }
-  return best;
+  return strips;
 }
 
 // Whether a strip may begin at any row: A's rows run along K. And whether C's rows are wide.
