@@ -31,8 +31,7 @@ void check(const BulkCopy& copy, const void* shared, size_t alignment) {
   const Block& block = *this_thread.block;
   if (block.must_wait)
     copy.caller.fail(
-        "nobody in this block has called grid_dependency_wait: the kernel before may still be "
-        "running");
+        "nobody in this block has called grid_dependency_wait: the kernel before may still run");
   if (copy.map.rows == 0 || copy.map.cols == 0)
     copy.caller.fail("the tensor map is of a matrix without elements");
   if (int64_t{copy.col} * copy.map.element % CHUNK != 0)

@@ -84,10 +84,7 @@ void work(Job& job, Cluster& cluster) {
   };
   const auto end = [&](Block& block) {
     if (block.must_wait)
-      fail(
-          "ends without grid_dependency_wait, in a launch that may begin early: the next could "
-          "begin "
-          "before the one before has ended");
+      fail("ends without grid_dependency_wait: the next kernel could overtake the one before");
     if (block.tracer != nullptr) block.tracer->end_block();
     stats.barriers = std::max(stats.barriers, block.scheduler.barriers());
     stats.collectives += block.collectives.count;
