@@ -159,10 +159,10 @@ class Results:
         key, title = {
             "f32": ("peak_ffma_tflops", "FFMA"),
             "f16": ("peak_tensor_f16_tflops", "f16 tensor"),
-            "bf16": ("peak_tensor_f16_tflops", "f16 tensor"),
+            "bf16": ("bf16_peak_tensor_f16_tflops", "f16 tensor"),
             "tf32": ("peak_tensor_tf32_tflops", "TF32 tensor"),
         }[dtype]
-        value = float(self.context.get(key) or 0)
+        value = float(self.context.get(key) or self.context.get(key.removeprefix("bf16_")) or 0)
         return (value, title) if value > 0 else None
 
     def conditions(self) -> str:
@@ -176,6 +176,7 @@ class Results:
             ("power_limit_w", "power limit {} W"),
             ("l2", "L2 {}"),
             ("git_revision", "revision {}"),
+            ("bf16_revision", "bf16 of revision {}"),
         )
         return ", ".join(
             form.format(self.context[key])
@@ -234,7 +235,13 @@ def results_of(gpu: str = REFERENCE_GPU, root: Path = ROOT) -> Optional[Results]
         return None
     results = load_results(folder / LADDER)
     if (folder / BF16).exists():
-        for key, points in load_results(folder / BF16).points.items():
+        beside = load_results(folder / BF16)
+        # A run of its own: its limit, and its revision where that is another.
+        limit, revision = "peak_tensor_f16_tflops", "git_revision"
+        results.context["bf16_" + limit] = beside.context.get(limit, "0")
+        if beside.context.get(revision) != results.context.get(revision):
+            results.context["bf16_revision"] = beside.context.get(revision, "unknown")
+        for key, points in beside.points.items():
             for shape, point in points.items():
                 results.points.setdefault(key, {}).setdefault(shape, point)
     return results

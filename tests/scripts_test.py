@@ -157,11 +157,15 @@ class Fixture(unittest.TestCase):
         (self.root / "kernels" / f"{name}.cu").write_text(text)
 
     def measure(
-        self, entries: list[dict] = ENTRIES, gpu: str = "h200", file: str = "ladder.json"
+        self,
+        entries: list[dict] = ENTRIES,
+        gpu: str = "h200",
+        file: str = "ladder.json",
+        context: dict[str, str] = CONTEXT,
     ) -> None:
         path = self.root / "plots/results" / gpu / file
         path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps({"context": CONTEXT, "benchmarks": entries}))
+        path.write_text(json.dumps({"context": context, "benchmarks": entries}))
 
     def script(self, name: str, *args: str, status: int = 0) -> str:
         """Runs scripts/<name> on the made-up ladder; its output, stdout then stderr."""
@@ -256,6 +260,18 @@ class Embed(Fixture):
         self.page.write_text("<!-- embed:row v04 -->\n<!-- /embed -->\n")
         self.script("embed.py")
         self.assertIn("| bf16 | 650 (585 - 715) | 92.9 % (cuBLASLt#3, 700) | 81.2 %", self.page.read_text())
+
+    def test_bf16_of_another_run_says_so(self) -> None:
+        self.kernel("v04_brain", "v2", 2, "f16(launch<half>), bfloat16(launch<bf16>)")
+        self.measure()
+        other = CONTEXT | {"git_revision": "1234567", "peak_tensor_f16_tflops": "1000"}
+        self.measure([entry("v04_brain", "bf16", 4096, 650, 700)], file="bf16.json", context=other)
+        self.page.write_text(
+            "<!-- embed:row v04 -->\n<!-- /embed -->\n<!-- embed:conditions -->\n<!-- /embed -->\n"
+        )
+        self.script("embed.py")
+        self.assertIn("| 65.0 % (f16 tensor, 1000)", self.page.read_text())
+        self.assertIn("revision abcdef0, bf16 of revision 1234567.", self.page.read_text())
 
     def test_without_results_nothing_is_made_up(self) -> None:
         self.script("embed.py")
