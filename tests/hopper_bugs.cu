@@ -71,6 +71,7 @@ __global__ void ring(const __grid_constant__ TensorMap map_a,
     grid_dependency_wait();
     return;
   }
+  grid_dependency_wait();  // of these threads, not of the producer
   float acc[SIZE / 2] = {};
   for (int i = 0; i < SLICES; ++i) {
     const int s = i % STAGES;
@@ -242,11 +243,10 @@ std::vector<gemm::hopper::Planted> gemm::hopper::planted() {
                                                {"block 1", "block 0 of the cluster has ended"}),
       neighbours_with<SHARED_VARIABLE_IN_CLUSTER>("shared_variable_in_cluster",
                                                   {"a __shared__ variable in a cluster of 2"}),
-      ring_with<LOAD_BEFORE_GRID_WAIT>(
-          "load_before_grid_wait", {load, "nobody in this block has called grid_dependency_wait"}),
-      store_with<STORE_BEFORE_GRID_WAIT>(
-          "store_before_grid_wait",
-          {stored, "nobody in this block has called grid_dependency_wait"}),
+      ring_with<LOAD_BEFORE_GRID_WAIT>("load_before_grid_wait",
+                                       {load, "before this thread's grid_dependency_wait"}),
+      store_with<STORE_BEFORE_GRID_WAIT>("store_before_grid_wait",
+                                         {stored, "before this thread's grid_dependency_wait"}),
       neighbours_with<MISSING_GRID_WAIT>("missing_grid_wait",
                                          {"block 0", "ends without grid_dependency_wait"}),
   };

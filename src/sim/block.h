@@ -2,6 +2,8 @@
 // cluster after the other.
 #pragma once
 
+#include <vector>
+
 #include "sim/async_copy.h"
 #include "sim/async_proxy.h"
 #include "sim/bulk_copy.h"
@@ -22,7 +24,9 @@ struct Block {
   int rank = 0;              // in the cluster
   int64_t index = 0;         // in the grid
   Tracer* tracer = nullptr;  // null where nothing is traced
-  bool must_wait = false;    // of an early launch, and nobody has called grid_dependency_wait
+  // Of an early launch: the threads that have called grid_dependency_wait.
+  bool early = false;
+  std::vector<bool> waited;
 
   Scheduler scheduler;
   Collectives collectives;

@@ -74,7 +74,8 @@ void work(Job& job, Cluster& cluster) {
                            config.smem, config.cluster, job.schedule};
   std::vector<std::unique_ptr<Tracer>> tracers(config.cluster);
   const auto begin = [&](Block& block) {
-    block.must_wait = config.early;
+    block.early = config.early;
+    block.waited.assign(threads, false);
     if (job.session == nullptr) return;
     std::unique_ptr<Tracer>& tracer = tracers[block.rank];
     if (tracer == nullptr)
@@ -83,7 +84,7 @@ void work(Job& job, Cluster& cluster) {
     block.tracer = tracer.get();
   };
   const auto end = [&](Block& block) {
-    if (block.must_wait)
+    if (block.early && std::ranges::count(block.waited, true) == 0)
       fail("ends without grid_dependency_wait: the next kernel could overtake the one before");
     if (block.tracer != nullptr) block.tracer->end_block();
     stats.barriers = std::max(stats.barriers, block.scheduler.barriers());
@@ -237,7 +238,10 @@ void runtime::launch(void (*body)(void*), void* context, const LaunchConfig& con
   if (outweighs(job.stats, stats_of_main_launch)) stats_of_main_launch = job.stats;
 }
 
-void runtime::grid_dependency_wait() { current_block("griddepcontrol.wait").must_wait = false; }
+void runtime::grid_dependency_wait() {
+  Block& block = current_block("griddepcontrol.wait");
+  block.waited[block.scheduler.thread()] = true;
+}
 
 namespace {
 

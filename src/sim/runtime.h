@@ -46,8 +46,8 @@ void launch(void (*body)(void*), void* context, const LaunchConfig& config);
 void barrier(std::source_location where);
 void* dynamic_shared();
 
-// griddepcontrol.wait, by any thread of the block. In an early launch a block may use TMA only behind
-// it, and not end before it (see LaunchConfig).
+// griddepcontrol.wait. In an early launch a thread may use TMA only behind its own, and a block has
+// at least one before it ends (see LaunchConfig).
 void grid_dependency_wait();
 
 // Warp collectives. `mask` names the lanes that take part; all must arrive with the same mask, at
