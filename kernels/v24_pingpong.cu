@@ -69,6 +69,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   // [region idea]
   const int first = blockIdx.x + wg * gridDim.x;
   for_each_tile<GROUP_M>(first, 2 * gridDim.x, tiles_m, tiles_n, [&](int bm, int bn, int64_t left) {
+    hold_registers(bm, bn);  // or they are divided out behind the loop: 3 % at 1024
     float acc[BM / MMA_M][BN / 2];
     clear_registers(acc);  // now, and not when it is this one's turn
     int last = 0;

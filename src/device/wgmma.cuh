@@ -54,6 +54,15 @@ GEMM_DEVICE void hold_registers(float (&d)[ROWS][COUNT]) {
   for (int i = 0; i < ROWS; ++i) hold_registers(d[i]);
 }
 
+// The same for values that are needed later: computed here, and not where they are first used.
+GEMM_DEVICE void hold_registers(int& a, int& b) {
+#if GEMM_ON_GPU
+  asm volatile("" : "+r"(a), "+r"(b));
+#else
+  static_cast<void>(a), static_cast<void>(b);
+#endif
+}
+
 // Zeros, in the registers from here on: the compiler would rather write them just before wgmma.
 template <int ROWS, int COUNT>
 GEMM_DEVICE void clear_registers(float (&d)[ROWS][COUNT]) {
