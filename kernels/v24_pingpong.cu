@@ -136,7 +136,7 @@ const Variant<T> VARIANTS[] = {{"128x192 s5", launch<T, 128, 192, 5, 1>},
 
 template <class T>
 Choice choose(const GemmArgs<T>& p, int sms) {
-  return choose_tile(p.M, p.N, WHOLE_TILES, sms).choice;
+  return choose_tile(p.M, p.N, p.K, WHOLE_TILES, sms).choice;
 }
 
 const Registration rung({.prev = "v23",

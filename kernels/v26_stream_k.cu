@@ -139,7 +139,7 @@ const Variant<T> VARIANTS[] = {{"128x192 s4", launch<T, 128, 192, 4, 2>},
 
 template <class T>
 Choice choose(const GemmArgs<T>& p, int sms) {
-  return choose_tile(p.M, p.N, SHARED_TILES, sms).choice;
+  return choose_tile(p.M, p.N, p.K, SHARED_TILES, sms).choice;
 }
 
 const Registration rung({.prev = "v24",

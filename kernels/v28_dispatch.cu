@@ -30,14 +30,14 @@ Choice choose(const GemmArgs<T>& p, int sms) {
   if (shorter <= 64) return {1, "v25: " + std::to_string(shorter) + " rows or columns are flat"};
   if (small <= sms) return {1, "v25: " + std::to_string(small) + " small blocks in one round"};
 
-  const TileChoice whole = choose_tile(p.M, p.N, WHOLE_TILES, sms);    // v24
-  const TileChoice shared = choose_tile(p.M, p.N, SHARED_TILES, sms);  // v26
-  const Strips strips = choose_strips(p.M, p.N, Strips::HIGHEST, sms);  // v27
+  const TileChoice whole = choose_tile(p.M, p.N, p.K, WHOLE_TILES, sms);    // v24
+  const TileChoice shared = choose_tile(p.M, p.N, p.K, SHARED_TILES, sms);  // v26
+  const Strips strips = choose_strips(p.M, p.N, Strips::HIGHEST, sms);      // v27
   // Where K is short, the sums that v26 hands over and the results that v27 turns round weigh more
   // than the rounds that they save; a block's only tile v27 stores at once.
   const double least = p.K < 1024 ? whole.work : std::min(whole.work, shared.work);
   const bool uneven = allows_strips(p) && (p.K >= 1024 || strips.rounds(sms) <= 1);
-  if (uneven && 1.017 * strips.work(sms) < least) return {3, "v27: " + strips.why(sms)};
+  if (uneven && 1.016 * strips.work(sms) < least) return {3, "v27: " + strips.why(sms)};
   if (least < whole.work) return {2, "v26: " + shared.choice.why};
   return {0, "v24: " + whole.choice.why};
 }

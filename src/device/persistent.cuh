@@ -1,6 +1,7 @@
 // Kernels whose blocks live as long as the kernel and take tile after tile. Taught in v21.
 #pragma once
 
+#include <algorithm>
 #include <cstdio>
 #include <type_traits>
 
@@ -29,32 +30,35 @@ GEMM_DEVICE void for_each_tile(int first, int step, int tiles_m, int tiles_n, Wo
 }
 
 // A tile that a kernel can be instantiated for; how much time a result takes in it, compared with
-// others: larger ones read less for each; and how many rounds it costs to share out tiles that fill
-// no round (device/runs.cuh), 0 where that is not done. Measured on an H200.
+// others: larger ones read less for each; and how many rounds it costs, beside HANDOVER / K, to
+// share out tiles that fill no round (device/runs.cuh), 0 where that is not done. Measured on an
+// H200.
 struct TileShape {
   int bm, bn;
   double cost;
   double extra_rounds = 0;
 };
 constexpr TileShape WHOLE_TILES[] = {{128, 192, 1.0}, {128, 128, 1.01}, {64, 128, 1.14}};  // v24
-constexpr TileShape SHARED_TILES[] = {{128, 192, 1.0, 0.25}, {128, 128, 1.02, 0.36}};      // v26
+constexpr TileShape SHARED_TILES[] = {{128, 192, 1.0, 0.1}, {128, 128, 1.02, 0.2}};        // v26
+constexpr double HANDOVER = 400;  // of sums to another block takes as long as so much of K
 
 struct TileChoice {
   Choice choice;
   double work;  // in results that an SM computes in tiles of cost 1
 };
 
-// Which of them ends first on `sms` SMs: all rounds but the last are full, and a tile that overlaps
-// the edge takes as long as a whole one. Taught in v24.
+// Which of them ends first on `sms` SMs, for M x N results of K products each: all rounds but the
+// last are full, and a tile that overlaps the edge takes as long as a whole one. Taught in v24.
 template <size_t COUNT>
-TileChoice choose_tile(int M, int N, const TileShape (&shapes)[COUNT], int sms) {
+TileChoice choose_tile(int M, int N, int K, const TileShape (&shapes)[COUNT], int sms) {
   TileChoice best;
   for (size_t i = 0; i < COUNT; ++i) {
     const auto [bm, bn, cost, extra_rounds] = shapes[i];
     const int64_t tiles = int64_t{cdiv(M, bm)} * cdiv(N, bn);
     const bool cut = extra_rounds > 0 && tiles > sms && tiles % sms != 0;
     const double rounds = cut ? double(tiles) / sms : double((tiles + sms - 1) / sms);
-    const double work = cost * (rounds + (cut ? extra_rounds : 0)) * bm * bn;
+    const double shared = cut ? extra_rounds + HANDOVER / std::max(K, 1) : 0;
+    const double work = cost * (rounds + shared) * bm * bn;
     if (i > 0 && work >= best.work) continue;
     char why[80];
     std::snprintf(why, sizeof why, "%lld tiles of %d x %d in %.*f rounds",
