@@ -18,7 +18,7 @@ TunedProblem tuned(int n, std::vector<TimedVariant> variants) {
   return {GPU, "v99_x", cube(n), std::move(variants), "r"};
 }
 
-// A process of its own for each test, two of them at a time: a folder of its own, too.
+// In a folder of this process: tests of another checkout may run at the same time.
 struct File {
   std::filesystem::path folder =
       std::filesystem::path(testing::TempDir()) / ("tuning_test" + std::to_string(getpid()));
