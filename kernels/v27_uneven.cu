@@ -3,11 +3,10 @@
 // before: v26 ends together, but its blocks read different slices of K at a time: fewer of their
 //         requests meet in L2, and what the last round gains, the first two lose at 4096
 // idea:   tiles of two heights: 33 strips of 128 and 120 rows make 4096 x 4096 exactly 8 x 132
-//         tiles, 11 of 144 and 136 make 1536 x 1536 one round. A wgmma has any multiple of 8
-//         columns, so C^T is computed: a strip's rows of A are those columns, and K-major, so that
-//         a TMA box may begin at any row
-// watch:  blocks should stay near each other in K: each gets high and low tiles in turn. C is
-//         turned round on its way, which takes long: not so for a block's last tile, see left
+//         tiles. A wgmma has any multiple of 8 columns, so C^T is computed: a strip's rows of A are
+//         those columns, and K-major, so that a TMA box may begin at any row
+// watch:  blocks should be at the same K at the same time, so all high tiles come before all low
+//         ones. C is turned round on its way, which takes long: not so for a block's last tile
 // needs:  sm_90a; A transposed or C's rows not in whole 16 bytes: v24; copies as for v24
 //
 //   role        threads   waits for              then                  and tells
@@ -23,11 +22,10 @@
 namespace {
 using namespace gemm;
 
-constexpr int BX = Strips::WIDTH, BK = 64;                // columns of a tile; depth of a slice
-constexpr int MMA_X = 64, MMA_K = 16, PANELS = 2 * 8192;  // bytes of a consumer's results under way
+constexpr int BX = Strips::WIDTH, BK = 64, MMA_X = 64, MMA_K = 16;  // a tile, a slice, a wgmma
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 
-template <class T, Major X_MAJOR, int BY, int STAGES>
+template <class T, Major X_MAJOR, int BY, int STAGES, int SLOTS>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v27(GemmArgs<T> p, Strips strips, const __grid_constant__ TensorMap map_x,
              const __grid_constant__ TensorMap map_high, const __grid_constant__ TensorMap map_low,
@@ -38,7 +36,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   auto* sX = static_cast<uint8_t*>(dynamic_shared());
   uint8_t* sY = sX + STAGES * TileX::BYTES;
   uint8_t* sC = sY + STAGES * TileY::BYTES;
-  auto* full = reinterpret_cast<uint64_t*>(sC + 2 * PANELS);
+  auto* full = reinterpret_cast<uint64_t*>(sC + 2 * SLOTS * 8192);
   uint64_t *empty = full + STAGES, *turn = empty + STAGES;
   if (tid < 2) mbarrier_init(&turn[tid], 4);  // a thread of each warp
   if (tid == 0) init_ring<STAGES>(full, empty, 1);
@@ -62,6 +60,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   // A consumer: every other tile of the block.
   setmaxnreg_inc<CONSUMER_REGS>();
   grid_dependency_wait();
+  uint8_t* const staging = sC + wg * SLOTS * 8192;
   uint32_t turns = wg ^ 1;  // consumer 0 begins
   slot.skip(wg * slices);
   const int first = blockIdx.x + wg * gridDim.x;
@@ -106,38 +105,41 @@ __global__ void __launch_bounds__(THREADS, 1)
       hold_registers(acc[i]);
       if (p.alpha != 1 || p.beta != 0) blend_accumulators<true>(strip, m, n, acc[i]);
       left <= gridDim.x ? store_transposed(strip, m, n, acc[i])
-                        : store_panels_transposed(strip, map_c, m, n, sC + wg * PANELS, i, acc[i]);
+                        : store_panels_transposed<SLOTS>(strip, map_c, m, n, staging, i, acc[i]);
     }
   });
   if (tid % 32 == 0) tma_store_wait_read<0>();
 }
 
-template <class T, int BY, int STAGES>
+template <class T, int BY, int STAGES, int SLOTS>
 void launch(const GemmArgs<T>& p, Stream stream) {
   if (!allows_strips(p)) return launch_rung("v24", p, stream);
   const int blocks = persistent_blocks();
-  const Strips strips = even_out(choose_strips(p.M, p.N, BY, blocks), blocks);
+  const Strips strips = choose_strips(p.M, p.N, BY, blocks);
   const int64_t grid = std::min<int64_t>(strips.tiles(), blocks);
-  constexpr size_t SMEM = STAGES * ((BX + BY) * BK * 2 + 2 * 8) + 2 * PANELS + 2 * 8;
+  constexpr size_t SMEM = STAGES * ((BX + BY) * BK * 2 + 2 * 8) + 2 * SLOTS * 8192 + 2 * 8;
   const TmaOperands<T> in(p, stream);
   const auto map_y = [&](int rows) {
     return tensor_map(in.A.data, p.M, p.K, in.A.ld, rows, BK, OperandTile<T, BY, Major::K>::MODE);
   };
   with_majors(p, [&](auto, auto b) {
-    gemm::launch(gemm_v27<T, b(), BY, STAGES>, grid, dim3(THREADS), {.smem = SMEM, .early = true},
-                 stream, p, strips, OperandTile<T, BX, b()>::map(in.B.data, p.N, p.K, in.B.ld),
+    gemm::launch(gemm_v27<T, b(), BY, STAGES, SLOTS>, grid, dim3(THREADS),
+                 {.smem = SMEM, .early = true}, stream, p, strips,
+                 OperandTile<T, BX, b()>::map(in.B.data, p.N, p.K, in.B.ld),
                  map_y(strips.eights * 8 + 8), map_y(strips.eights * 8), c_map(p, 8));
   });
 }
 
 template <class T>
-const Variant<T> VARIANTS[] = {{"128x128 s6", launch<T, 128, 6>},
-                               {"160x128 s5", launch<T, Strips::HIGHEST, 5>}};
+const Variant<T> VARIANTS[] = {{"128x128 s6", launch<T, 128, 6, 2>},
+                               {"160x128 s5", launch<T, 160, 5, 2>},
+                               {"192x128 s5", launch<T, Strips::HIGHEST, 5, 1>}};
 
 template <class T>
 Choice choose(const GemmArgs<T>& p, int sms) {
   const Strips strips = choose_strips(p.M, p.N, Strips::HIGHEST, sms);
-  return {strips.height() > 128, allows_strips(p) ? strips.why(sms) : "v24's tiles"};
+  return {strips.height() > 160 ? 2 : strips.height() > 128,
+          allows_strips(p) ? strips.why(sms) : "v24's tiles"};
 }
 
 const Registration rung({.prev = "v24",

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace gemm {
@@ -11,16 +14,11 @@ namespace {
 
 constexpr int SMS = 132;
 
-// As v27 launches them.
-Strips evened_out(int M, int N, int highest) {
-  return even_out(choose_strips(M, N, highest, SMS), SMS);
-}
-
 TEST(Strips, FillTheRounds) {
   const struct {
     int size, strips;
     int64_t rounds;
-  } cases[] = {{1536, 11, 1}, {4096, 33, 8}, {5120, 33, 10}, {6144, 44, 16}};
+  } cases[] = {{1536, 11, 1}, {4096, 33, 8}, {5120, 33, 10}, {6144, 33, 12}, {16384, 99, 96}};
   for (const auto& [size, count, rounds] : cases) {
     const Strips strips = choose_strips(size, size, Strips::HIGHEST, SMS);
     EXPECT_EQ(strips.count, count) << size;
@@ -34,29 +32,37 @@ TEST(Strips, NoResults) {
   EXPECT_EQ(choose_strips(128, 0, Strips::HIGHEST, SMS).tiles(), 0);
 }
 
-// A block gets about as many high strips as any other.
+// A block computes at most 8 rows more or less than another, in as many tiles.
 TEST(Strips, ShareHighOnes) {
   for (const int size : {2560, 2816, 3328, 4096, 4352, 6144, 16384}) {
-    const Strips strips = evened_out(size, size, Strips::HIGHEST);
-    std::vector<int> rows(SMS);
+    const Strips strips = choose_strips(size, size, Strips::HIGHEST, SMS);
+    std::vector<int64_t> rows(SMS);
+    std::vector<int> tiles(SMS);
     for (int block = 0; block < SMS; ++block)
-      strips.for_each(block, SMS, [&](int, int, int high, int64_t) { rows[block] += high; });
-    const double mean = double(size) * strips.columns / SMS;
-    const int most = *std::max_element(rows.begin(), rows.end());
-    EXPECT_EQ(most, strips.busiest(SMS)) << size;
-    EXPECT_LT(most, mean * 1.02 + strips.height() / 8) << size;
+      strips.for_each(block, SMS,
+                      [&](int, int, int high, int64_t) { rows[block] += high, ++tiles[block]; });
+    EXPECT_EQ(*std::max_element(rows.begin(), rows.end()), strips.busiest(SMS)) << size;
+    for (int block = 0; block < SMS; ++block) {
+      const int64_t fewer = (tiles[0] - tiles[block]) * strips.eights * 8;
+      EXPECT_LE(rows[0] - rows[block], fewer + 8) << size << " " << block;
+    }
   }
 }
 
-TEST(Strips, ShiftedWhereThatEvensThemOut) {
-  for (const int size : {2816, 4352}) {
-    const Strips strips = evened_out(size, size, Strips::HIGHEST);
-    Strips half = strips;
-    half.shift = strips.count / 2;
-    EXPECT_LT(strips.busiest(SMS) * 1.01, half.busiest(SMS)) << size;
+// At any time all blocks but those that begin the low strips first compute tiles of one height.
+TEST(Strips, HighOnesFirst) {
+  const Strips strips = choose_strips(4096, 4096, Strips::HIGHEST, SMS);
+  std::vector<std::vector<int>> rows(SMS);
+  for (int block = 0; block < SMS; ++block)
+    strips.for_each(block, SMS, [&](int, int, int high, int64_t) { rows[block].push_back(high); });
+  int mixed = 0;
+  for (size_t round = 0; round < rows[0].size(); ++round) {
+    bool alike = true;
+    for (const auto& block : rows) alike &= block[round] == rows[0][round];
+    mixed += !alike;
   }
-  const Strips alike = evened_out(4096, 4096, Strips::HIGHEST);
-  EXPECT_EQ(alike.shift, alike.count / 2) << "where nothing is better";
+  EXPECT_EQ(rows[0].size(), 8u);
+  EXPECT_EQ(mixed, 1);
 }
 
 // In every column of tiles they cover M rows, each once, and are as high as a tile can be, at most.
@@ -64,18 +70,25 @@ TEST(Strips, CoverAllRows) {
   for (const int highest : {128, Strips::HIGHEST})
     for (const int M : {1, 7, 103, 104, 129, 161, 207, 208, 600, 1000, 1536, 4097, 16384, 1 << 22})
       for (const int N : {1, 128, 2500, 16384}) {
-        const Strips strips = evened_out(M, N, highest);
+        const Strips strips = choose_strips(M, N, highest, SMS);
         ASSERT_GE(strips.columns * Strips::WIDTH, N);
-        for (const int x : {0, strips.group}) {
-          EXPECT_EQ(strips.row(0, x), 0);
-          EXPECT_GE(strips.row(strips.count, x), M);
-          for (int y = 0; y < strips.count; ++y) {
-            const int rows = strips.row(y + 1, x) - strips.row(y, x);
-            ASSERT_LT(strips.row(y, x), M) << M << " x " << N << " strip " << y;
-            ASSERT_LE(rows, highest) << M << " x " << N << " strip " << y;
-            ASSERT_GE(rows, Strips::LOWEST) << M << " x " << N << " strip " << y;
+        const auto where = [&] { return std::to_string(M) + " x " + std::to_string(N); };
+        std::map<int, std::set<int>> columns_at;  // of the strip that begins at a row
+        int end = 0;
+        strips.for_each(0, 1, [&](int x, int m, int rows, int64_t) {
+          ASSERT_LT(m, M) << where();
+          ASSERT_LE(rows, highest) << where();
+          ASSERT_GE(rows, Strips::LOWEST) << where();
+          auto& columns = columns_at[m];
+          if (columns.empty()) {
+            ASSERT_EQ(m, end) << where();
+            end = m + rows;
           }
-        }
+          ASSERT_TRUE(columns.insert(x).second) << where();
+        });
+        EXPECT_GE(end, M) << where();
+        for (const auto& [m, columns] : columns_at)
+          ASSERT_EQ(int(columns.size()), strips.columns) << where() << " row " << m;
       }
 }
 

@@ -68,10 +68,10 @@ GEMM_DEVICE void store_panel(const GemmArgs<T>& p, bool wide, const TensorMap& m
 }
 
 // The accumulators of 64 columns of C^T, as rows of 64 columns of C from (m, n) to before row p.M,
-// by a warpgroup through two panels of 64 rows at `sC`, in turn: the `nth` call for these rows. A
-// warp has 16 of the columns, so that all four wait for each other before they store. C's rows are
+// by a warpgroup through SLOTS panels of 64 rows at `sC`, in turn: the `nth` call for these rows.
+// A warp has 16 of the columns, so that all four wait for each other before they store. C's rows are
 // wide; boxes of map_c are 8 x 64. Taught in v27.
-template <class T, int COUNT>
+template <int SLOTS, class T, int COUNT>
 GEMM_DEVICE void store_panels_transposed(const GemmArgs<T>& p, const TensorMap& map_c, int m, int n,
                                          uint8_t* sC, int nth, const float (&acc)[COUNT]) {
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
@@ -80,8 +80,8 @@ GEMM_DEVICE void store_panels_transposed(const GemmArgs<T>& p, const TensorMap& 
 #pragma unroll
   for (int r = 0; r < COUNT * 2; r += 64, ++turn) {
     if (r > 0 && m + r >= p.M) break;
-    uint8_t* const panel = sC + turn % 2 * 8192;
-    if (lane == 0) tma_store_wait_read<1>();
+    uint8_t* const panel = sC + turn % SLOTS * 8192;
+    if (lane == 0) tma_store_wait_read<SLOTS - 1>();
     sync();  // what the warpgroup left there has been read
 #pragma unroll
     for (int i = 0; i < 64 && r + i < COUNT * 2; i += 16) {  // rows: four 8 x 8 matrices
