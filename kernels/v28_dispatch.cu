@@ -37,7 +37,7 @@ Choice choose(const GemmArgs<T>& p, int sms) {
   // than the rounds that they save; a block's only tile v27 stores at once.
   const double least = p.K < 1024 ? whole.work : std::min(whole.work, shared.work);
   const bool uneven = allows_strips(p) && (p.K >= 1024 || strips.rounds(sms) <= 1);
-  if (uneven && 1.016 * strips.work(sms) < least) return {3, "v27: " + strips.why(sms)};
+  if (uneven && strips.work(sms) < least) return {3, "v27: " + strips.why(sms)};
   if (least < whole.work) return {2, "v26: " + shared.choice.why};
   return {0, "v24: " + whole.choice.why};
 }
