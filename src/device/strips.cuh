@@ -57,7 +57,7 @@ struct Strips {
 };
 
 // For M x N results the number of strips, of LOWEST to `highest` rows, that ends first.
-// All alike where M is less than that or so large that y * more could overflow.
+// All alike where M is less than that, or so large that a round is nothing and trying takes long.
 inline Strips choose_strips(int M, int N, int highest, int sms) {
   const int eights = cdiv(M, 8), lowest = Strips::LOWEST / 8, columns = cdiv(N, Strips::WIDTH);
   if (M == 0 || N == 0) return {columns, 1, 0, lowest, 0};

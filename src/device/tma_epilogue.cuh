@@ -69,8 +69,8 @@ GEMM_DEVICE void store_panel(const GemmArgs<T>& p, bool wide, const TensorMap& m
 
 // The accumulators of 64 columns of C^T, as rows of 64 columns of C from (m, n) to before row p.M,
 // by a warpgroup through SLOTS panels of 64 rows at `sC`, in turn: the `nth` call for these rows.
-// A warp has 16 of the columns, so that all four wait for each other before they store. C's rows are
-// wide; boxes of map_c are 8 x 64. Taught in v27.
+// A warp has 16 of the columns, so that all four wait for each other before they store. C's rows
+// are wide; boxes of map_c are 8 x 64. Taught in v27.
 template <int SLOTS, class T, int COUNT>
 GEMM_DEVICE void store_panels_transposed(const GemmArgs<T>& p, const TensorMap& map_c, int m, int n,
                                          uint8_t* sC, int nth, const float (&acc)[COUNT]) {
