@@ -6,6 +6,7 @@
   <!-- embed:diff v05 -->                            what it changes in the rung before
   <!-- embed:row v05 -->                             its results at 4096
   <!-- embed:table -->                               the whole ladder at 4096
+  <!-- embed:sweep v28 f16 -->                       a rung at every shape of the committed sweep
   <!-- embed:index -->                               the same, as the index of kernels/
   <!-- embed:conditions -->                          GPU, driver, clocks ... of the results
   <!-- embed:counters -->                            the simulator's counters beside a GPU's
@@ -51,6 +52,7 @@ class Embedder:
             "diff": (self.diff, 1),
             "row": (self.row, 1),
             "table": (lambda: self.table(page), 0),
+            "sweep": (self.sweep, 2),
             "index": (lambda: self.index(page), 0),
             "conditions": (self.conditions, 0),
             "counters": (self.counters, 0),
@@ -148,6 +150,32 @@ class Embedder:
                 elif point:
                     label = ladder.label(rung, dtype)
                     cells += [tflops(point.tflops) + label, self.of_baseline(point, dtype)]
+                else:
+                    cells += [NOT_MEASURED, ""]
+            lines.append(f"| {' | '.join(cells)} |")
+        return "\n".join(lines)
+
+    def sweep(self, wanted: str, dtype: str) -> str:
+        if dtype not in ladder.SWEEPS:
+            raise BadInput(f"no sweep of '{dtype}'; known: {', '.join(ladder.SWEEPS)}")
+        rung = ladder.find_rung(self.rungs, wanted)
+        ops = ("nn", "nt")
+        sweeps = [ladder.sweep_of(dtype, root=self.root, op=op) for op in ops]
+        measured = [s.points.get((rung.name, dtype), {}) if s else {} for s in sweeps]
+        if not any(measured):
+            return NOT_MEASURED
+        lines = [
+            "| M x N x K | variant | " + " | ".join(f"{op}: TFLOPS | of cuBLAS" for op in ops) + " |",
+            "|---|---|" + "---:|---:|" * len(ops),
+        ]
+        for shape in dict.fromkeys(shape for points in measured for shape in points):
+            points = [p for p in (points.get(shape) for points in measured) if p and not p.reason]
+            variants = dict.fromkeys(p.variant for p in points if p.variant)
+            cells = [" x ".join(map(str, shape)), ", ".join(variants)]
+            for at in measured:
+                point = at.get(shape)
+                if point and not point.reason:
+                    cells += [tflops(point.tflops), self.of_baseline(point, dtype)]
                 else:
                     cells += [NOT_MEASURED, ""]
             lines.append(f"| {' | '.join(cells)} |")

@@ -140,6 +140,7 @@ class Point:
     baseline: float = 0  # TFLOPS of what it was compared with, in the same run
     baseline_name: str = ""
     ratio: float = 0  # of pairs: not exactly tflops / baseline
+    variant: str = ""  # of the rung, where it has several
     reason: str = ""  # why there is no measurement; empty when there is one
 
 
@@ -185,8 +186,8 @@ class Results:
         )
 
 
-def load_results(path: Path) -> Results:
-    """Reads Google Benchmark's JSON, as written by gemm_bench --json."""
+def load_results(path: Path, op: str = "nn") -> Results:
+    """Reads Google Benchmark's JSON, as written by gemm_bench --json: entries of that op."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         context = {key: str(value) for key, value in data["context"].items()}
@@ -198,10 +199,10 @@ def load_results(path: Path) -> Results:
     for entry in entries:
         if entry.get("run_type", "iteration") != "iteration":
             continue  # Google Benchmark's aggregates of repetitions
-        parts = re.match(r"(\w+)/(\w+)/nn/(\d+)x(\d+)x(\d+)(?:/|$)", entry["name"])
+        parts = re.match(rf"(\w+)/(\w+)/{op}/(\d+)x(\d+)x(\d+)(?:/|$)", entry["name"])
         if not parts or "/variant:" in entry["name"]:
-            continue  # transposed operands and chosen variants have no place in tables and plots
-        shape = (int(parts[3]), int(parts[4]), int(parts[5]))
+            continue  # variants that were asked for have no place in tables and plots
+        shape, label = (int(parts[3]), int(parts[4]), int(parts[5])), entry.get("label", "")
         if entry.get("error_occurred") or entry.get("skipped"):
             reason = entry.get("error_message") or entry.get("skip_message") or "no reason given"
             point = Point(shape, reason=reason)
@@ -213,7 +214,8 @@ def load_results(path: Path) -> Results:
                     p10=float(entry["TFLOPS_p10"]),
                     p90=float(entry["TFLOPS_p90"]),
                     baseline=float(entry["baseline_TFLOPS"]),
-                    baseline_name=entry.get("label", "").split(";")[0] or "cuBLAS",
+                    baseline_name=label.split(";")[0] or "cuBLAS",
+                    variant=label.partition("; variant ")[2],
                     ratio=float(entry["ratio"]),
                 )
             except KeyError as missing:
@@ -247,10 +249,12 @@ def results_of(gpu: str = REFERENCE_GPU, root: Path = ROOT) -> Optional[Results]
     return results
 
 
-def sweep_of(dtype: str, gpu: str = REFERENCE_GPU, root: Path = ROOT) -> Optional[Results]:
+def sweep_of(
+    dtype: str, gpu: str = REFERENCE_GPU, root: Path = ROOT, op: str = "nn"
+) -> Optional[Results]:
     """The committed sweep over sizes in small steps; None when there is none yet."""
     path = root / "plots" / "results" / gpu / SWEEPS[dtype]
-    return load_results(path) if path.exists() else None
+    return load_results(path, op) if path.exists() else None
 
 
 def gain(results: Results, rungs: list[Rung], rung: Rung, dtype: str) -> Optional[float]:

@@ -251,6 +251,23 @@ class Embed(Fixture):
         self.assertEqual(self.script("embed.py"), "")
         self.assertEqual(self.script("embed.py", "--check"), "")
 
+    def test_sweep_has_both_ops(self) -> None:
+        self.page.write_text("<!-- embed:sweep v1 f16 -->\n<!-- /embed -->\n")
+        self.script("embed.py")
+        self.assertIn("not measured", self.page.read_text())
+        as_stored = entry("v01_first", "f16", 512, 64, 50)
+        as_stored["label"] = "cuBLASLt#3, throttle none; variant 64x64"
+        transposed = entry("v01_first", "f16", 512, 60, 50)
+        transposed["name"] = transposed["name"].replace("/nn/", "/nt/")
+        other = entry("v01_first", "f16", 768, 70, 100)
+        another = entry("v02_second", "f16", 999, 1, 1)
+        self.measure([as_stored, other, transposed, another], file="hgemm_sweep.json")
+        self.script("embed.py")
+        text = self.page.read_text()
+        self.assertIn("| 512 x 512 x 512 | 64x64 | 64.0 | 128.0 % | 60.0 | 120.0 % |", text)
+        self.assertIn("| 768 x 768 x 768 |  | 70.0 | 70.0 % | not measured |  |", text)
+        self.assertNotIn("999", text)
+
     def test_bf16_has_a_file_of_its_own(self) -> None:
         self.kernel("v04_brain", "v2", 2, "f16(launch<half>), bfloat16(launch<bf16>)")
         variant = entry("v04_brain", "bf16", 4096, 999, 700)
@@ -295,6 +312,7 @@ class Embed(Fixture):
             ("embed:region kernels/v02_second.cu main", "has no // [region main]"),
             ("embed:region kernels/none.cu idea", "no such file"),
             ("embed:row v77", "unknown rung 'v77'"),
+            ("embed:sweep v1 f64", "no sweep of 'f64'"),
             ("embed:row", "0 arguments where embed:row takes 1"),
             ("embed:diff v1", "first rung"),
         ):
