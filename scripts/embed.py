@@ -156,28 +156,25 @@ class Embedder:
         return "\n".join(lines)
 
     def sweep(self, wanted: str, dtype: str) -> str:
+        """As stored (nn) and with B transposed (nt), which cuBLAS calls TN."""
         if dtype not in ladder.SWEEPS:
             raise BadInput(f"no sweep of '{dtype}'; known: {', '.join(ladder.SWEEPS)}")
         rung = ladder.find_rung(self.rungs, wanted)
         ops = ("nn", "nt")
         sweeps = [ladder.sweep_of(dtype, root=self.root, op=op) for op in ops]
-        measured = [s.points.get((rung.name, dtype), {}) if s else {} for s in sweeps]
-        if not any(measured):
+        shapes = [s for sweep in sweeps if sweep for s in sweep.points.get((rung.name, dtype), {})]
+        if not shapes:
             return NOT_MEASURED
         lines = [
-            "| M x N x K | variant | " + " | ".join(f"{op}: TFLOPS | of cuBLAS" for op in ops) + " |",
+            "| M x N x K | variant |" + "".join(f" {op}: TFLOPS | of cuBLAS |" for op in ops),
             "|---|---|" + "---:|---:|" * len(ops),
         ]
-        for shape in dict.fromkeys(shape for points in measured for shape in points):
-            points = [p for p in (points.get(shape) for points in measured) if p and not p.reason]
-            variants = dict.fromkeys(p.variant for p in points if p.variant)
+        for shape in dict.fromkeys(shapes):
+            points = [sweep.at(rung, dtype, shape) if sweep else None for sweep in sweeps]
+            variants = dict.fromkeys(p.variant for p in points if p and p.variant)
             cells = [" x ".join(map(str, shape)), ", ".join(variants)]
-            for at in measured:
-                point = at.get(shape)
-                if point and not point.reason:
-                    cells += [tflops(point.tflops), self.of_baseline(point, dtype)]
-                else:
-                    cells += [NOT_MEASURED, ""]
+            for p in points:
+                cells += [tflops(p.tflops), self.of_baseline(p, dtype)] if p else [NOT_MEASURED, ""]
             lines.append(f"| {' | '.join(cells)} |")
         return "\n".join(lines)
 
