@@ -6,9 +6,10 @@
 //         that small tiles make no more blocks than there are SMs; for others the kernel whose
 //         busiest SM has least to do. Each of them then chooses its tile
 // watch:  the rule is read off measurements on one GPU; --explain says what it decides, --tune
-//         measures all four and keeps what won, for this GPU
+//         measures them all and keeps what won, for this GPU
 // needs:  sm_90a, as all of them
 #include "device/persistent.cuh"
+#include "device/resident.cuh"
 #include "device/strips.cuh"
 #include "rung.h"
 
@@ -18,6 +19,7 @@ using namespace gemm;
 template <class T>
 const Variant<T> VARIANTS[] = {
     {"v24", [](const GemmArgs<T>& p, Stream stream) { launch_rung("v24", p, stream); }},
+    {"v24r", [](const GemmArgs<T>& p, Stream stream) { launch_rung("v24r", p, stream); }},
     {"v25", [](const GemmArgs<T>& p, Stream stream) { launch_rung("v25", p, stream); }},
     {"v26", [](const GemmArgs<T>& p, Stream stream) { launch_rung("v26", p, stream); }},
     {"v27", [](const GemmArgs<T>& p, Stream stream) { launch_rung("v27", p, stream); }}};
@@ -27,8 +29,8 @@ template <class T>
 Choice choose(const GemmArgs<T>& p, int sms) {
   const int longer = std::max(p.M, p.N), shorter = std::min(p.M, p.N);
   const int64_t small = int64_t{cdiv(longer, 64)} * cdiv(shorter, 16) * 2;  // v25's blocks
-  if (shorter <= 64) return {1, "v25: " + std::to_string(shorter) + " rows or columns are flat"};
-  if (small <= sms) return {1, "v25: " + std::to_string(small) + " small blocks in one round"};
+  if (shorter <= 64) return {2, "v25: " + std::to_string(shorter) + " rows or columns are flat"};
+  if (small <= sms) return {2, "v25: " + std::to_string(small) + " small blocks in one round"};
 
   const TileChoice whole = choose_tile(p.M, p.N, p.K, WHOLE_TILES, sms);    // v24
   const TileChoice shared = choose_tile(p.M, p.N, p.K, SHARED_TILES, sms);  // v26
@@ -37,8 +39,10 @@ Choice choose(const GemmArgs<T>& p, int sms) {
   // than the rounds that they save; a block's only tile v27 stores at once.
   const double least = p.K < 1024 ? whole.work : std::min(whole.work, shared.work);
   const bool uneven = allows_strips(p) && (p.K >= 1024 || strips.rounds(sms) <= 1);
-  if (uneven && strips.work(sms) < least) return {3, "v27: " + strips.why(sms)};
-  if (least < whole.work) return {2, "v26: " + shared.choice.why};
+  const double resident = allows_resident(p) ? resident_work(p.M, p.N, p.K, sms) : least;  // v24r
+  if (uneven && strips.work(sms) < std::min(least, resident)) return {4, "v27: " + strips.why(sms)};
+  if (resident < least) return {1, "v24r: a strip of A stays, for K is " + std::to_string(p.K)};
+  if (least < whole.work) return {3, "v26: " + shared.choice.why};
   return {0, "v24: " + whole.choice.why};
 }
 // [/region idea]

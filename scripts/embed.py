@@ -7,6 +7,7 @@
   <!-- embed:row v05 -->                             its results at 4096
   <!-- embed:table -->                               the whole ladder at 4096
   <!-- embed:sweep v28 f16 -->                       a rung at every shape of the committed sweep
+  <!-- embed:compare flat.json f16 v24,v25 -->      rungs at every shape of another run
   <!-- embed:index -->                               the same, as the index of kernels/
   <!-- embed:conditions -->                          GPU, driver, clocks ... of the results
   <!-- embed:counters -->                            the simulator's counters beside a GPU's
@@ -53,6 +54,7 @@ class Embedder:
             "row": (self.row, 1),
             "table": (lambda: self.table(page), 0),
             "sweep": (self.sweep, 2),
+            "compare": (self.compare, 3),
             "index": (lambda: self.index(page), 0),
             "conditions": (self.conditions, 0),
             "counters": (self.counters, 0),
@@ -176,6 +178,25 @@ class Embedder:
             for p in points:
                 cells += [tflops(p.tflops), self.of_baseline(p, dtype)] if p else [NOT_MEASURED, ""]
             lines.append(f"| {' | '.join(cells)} |")
+        return "\n".join(lines)
+
+    def compare(self, file: str, dtype: str, wanted: str) -> str:
+        """Ratios to the baseline, as stored (nn) and with B transposed (nt) where that was run."""
+        path = self.root / "plots" / "results" / ladder.REFERENCE_GPU / file
+        if not path.exists():
+            return NOT_MEASURED
+        runs = {op: ladder.load_results(path, op) for op in ("nn", "nt")}
+        rungs = [ladder.find_rung(self.rungs, one) for one in wanted.split(",")]
+        columns = [(op, r) for op in runs for r in rungs if runs[op].points.get((r.name, dtype))]
+        shapes = [s for op, r in columns for s in runs[op].points[(r.name, dtype)]]
+        lines = [
+            "| M x N x K |" + "".join(f" {op}: {rung.id} |" for op, rung in columns),
+            "|---|" + "---:|" * len(columns),
+        ]
+        for shape in dict.fromkeys(shapes):
+            points = [runs[op].at(rung, dtype, shape) for op, rung in columns]
+            cells = [f"{p.ratio:.2f}" if p else "" for p in points]
+            lines.append(f"| {' x '.join(map(str, shape))} | {' | '.join(cells)} |")
         return "\n".join(lines)
 
     def index(self, page: Path) -> str:

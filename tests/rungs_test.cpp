@@ -121,6 +121,15 @@ TEST_P(HeightsTest, EightStrips) {
   for (int height = 104; height <= 192; height += 4) expect_right(shape(8 * height - 3, 24, 150));
 }
 
+// Of v24r, all laps of its ring, runs that go on in the next strip of A, and slices that are zeros
+// only: three strips of six tiles for the simulator's four blocks.
+class ResidentTest : public RungTest {};
+TEST_P(ResidentTest, RunsAcrossStrips) {
+  for (const int k : {100, 250, 264, 384, 450, 512}) expect_right(shape(300, 650, k));
+  expect_right(shape(90, 1300, 136));  // runs that lie within one strip
+  expect_right(shape(1300, 90, 136));  // a strip a tile
+}
+
 std::string test_name(const testing::TestParamInfo<Rung>& info) {
   const Rung& r = info.param;
   std::string name = r.name + "_" + to_string(r.dtype) + (r.fits ? "_" + r.variants[0].name : "");
@@ -149,6 +158,7 @@ std::vector<Rung> those(Backend backend, bool wanted(const Rung&)) {
 bool transposing(const Rung& r) { return r.needs.transposed; }
 bool with_ring(const Rung& r) { return r.needs.exact_arch && r.dtype != DType::bf16; }
 bool of_all_heights(const Rung& r) { return r.id == "v27" && r.dtype != DType::bf16; }
+bool resident(const Rung& r) { return r.id == "v24r" && r.dtype != DType::bf16; }
 INSTANTIATE_TEST_SUITE_P(Sim, RungTest, testing::ValuesIn(all(Backend::sim)), test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, RungTest, testing::ValuesIn(all(Backend::gpu)), test_name);
 INSTANTIATE_TEST_SUITE_P(SimExtra, RungTest, testing::ValuesIn(sim_extra_rungs()), test_name);
@@ -167,6 +177,11 @@ INSTANTIATE_TEST_SUITE_P(Sim, HeightsTest, testing::ValuesIn(those(Backend::sim,
                          test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, HeightsTest, testing::ValuesIn(those(Backend::gpu, of_all_heights)),
                          test_name);
+INSTANTIATE_TEST_SUITE_P(Sim, ResidentTest, testing::ValuesIn(those(Backend::sim, resident)),
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, ResidentTest, testing::ValuesIn(those(Backend::gpu, resident)),
+                         test_name);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ResidentTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(HeightsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RingTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TransposedTest);

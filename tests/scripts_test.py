@@ -268,6 +268,21 @@ class Embed(Fixture):
         self.assertIn("| 768 x 768 x 768 |  | 70.0 | 70.0 % | not measured |  |", text)
         self.assertNotIn("999", text)
 
+    def test_compare_has_the_rungs_asked_for(self) -> None:
+        self.page.write_text("<!-- embed:compare other.json f16 v1,v2 -->\n<!-- /embed -->\n")
+        self.script("embed.py")
+        self.assertIn("not measured", self.page.read_text())
+        rows = [("v01_first", 512, 40), ("v02_second", 512, 60), ("v02_second", 768, 70)]
+        measured = [entry(rung, "f16", size, tflops, 50) for rung, size, tflops in rows]
+        transposed = entry("v02_second", "f16", 512, 45, 50)
+        transposed["name"] = transposed["name"].replace("/nn/", "/nt/")
+        self.measure([*measured, transposed], file="other.json")
+        self.script("embed.py")
+        text = self.page.read_text()
+        self.assertIn("| M x N x K | nn: v1 | nn: v2 | nt: v2 |", text)
+        self.assertIn("| 512 x 512 x 512 | 0.80 | 1.20 | 0.90 |", text)
+        self.assertIn("| 768 x 768 x 768 |  | 1.40 |  |", text)
+
     def test_bf16_has_a_file_of_its_own(self) -> None:
         self.kernel("v04_brain", "v2", 2, "f16(launch<half>), bfloat16(launch<bf16>)")
         variant = entry("v04_brain", "bf16", 4096, 999, 700)
