@@ -1,24 +1,23 @@
-// v24r resident: where K is short, a strip of A stays in shared memory and B passes by.
+// v24r resident: where K is short, a strip of B stays in shared memory and A passes by.
 //
 // before: v24 loads A and B for every tile, 13 bytes a result at K = 512; and its consumers compute
 //         addresses in the ring between the wgmma of two slices
-// idea:   128 rows of A with all of a K up to 512 are 128 KB: they stay while a block goes along
+// idea:   128 columns of B with all of a K up to 512 are 128 KB: they stay while a block goes down
 //         their strip of C, 8 bytes a result. A tile takes whole laps of the ring, so that the loop
 //         can be unrolled and all its addresses are constants
-// watch:  who loads A's next strip must know that the last one has been read. The ring says so: a
+// watch:  who loads B's next strip must know that the last one has been read. The ring says so: a
 //         slice's slot was empty again before, and that was the slice of the tile before, or later
 // needs:  sm_90a; other K, C's rows not in whole 16 bytes: v24; copies as for v24
 //
 //   role        threads   waits for              then                  and tells
-//   producer    one       empty[stage]           loads a slice of B    full[stage], TMA's bytes
-//                                                and a strip's of A
+//   producer    one       empty[stage]           loads a slice of A    full[stage], TMA's bytes
+//                                                and a strip's of B
 //   consumers   2 x 128   turn[wg], full[stage]  wgmma of whole tiles  empty[stage], a slice later;
 //                                                                      turn[other], after a tile
-#include "device/operand_tile.cuh"
 #include "device/persistent.cuh"
-#include "device/pipeline.cuh"
 #include "device/resident.cuh"
 #include "device/tma_epilogue.cuh"
+#include "rung.h"
 
 namespace {
 using namespace gemm;
@@ -27,7 +26,9 @@ constexpr int BM = 128, BN = 128, BK = 64, MMA_M = 64, MMA_K = 16;  // a tile, a
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 constexpr int SLOTS = 2;  // panels of results for each consumer
 
-template <class T, Major A_MAJOR, Major B_MAJOR, int STAGES, int LAPS>
+// A tile takes LAPS rounds of the ring. A run may end with LEAST rows of one: to cut tiles shares out
+// the work better, and costs a consumer some cycles, which it lacks where K is shortest.
+template <class T, Major A_MAJOR, Major B_MAJOR, int STAGES, int LAPS, int LEAST>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v24r(GemmArgs<T> p, const __grid_constant__ TensorMap map_a,
               const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
@@ -35,10 +36,9 @@ __global__ void __launch_bounds__(THREADS, 1)
   using TileB = OperandTile<T, BN, B_MAJOR>;
   constexpr int SLICES = LAPS * STAGES;  // of a tile; what lies beyond K is zero
   const int tid = threadIdx.x, wg = tid / 128;
-  const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
   auto* sA = static_cast<uint8_t*>(dynamic_shared());
-  uint8_t* sB = sA + SLICES * TileA::BYTES;
-  uint8_t* sC = sB + STAGES * TileB::BYTES;
+  uint8_t* sB = sA + STAGES * TileA::BYTES;
+  uint8_t* sC = sB + SLICES * TileB::BYTES;
   auto* full = reinterpret_cast<uint64_t*>(sC + 2 * SLOTS * 8192);
   uint64_t *empty = full + STAGES, *turn = empty + STAGES;
   if (tid < 2) mbarrier_init(&turn[tid], 4);  // a thread of each warp
@@ -46,23 +46,14 @@ __global__ void __launch_bounds__(THREADS, 1)
   __syncthreads();
   grid_launch_dependents();
 
+  Run<BM / LEAST> run(cdiv(p.N, BN), cdiv(p.M, LEAST));
   if (wg == 2) {
     // The producer.
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
-    Slot<STAGES> slot;
-    int strip = -1;
-    for_each_of_run(0, 1, tiles_m, tiles_n, [&](int bm, int bn, bool) {
-      grid_dependency_wait();  // by now the first tile's place is known
-      for (int slice = 0; slice < SLICES; ++slice, slot.advance()) {
-        const int s = slot.stage, k = slice * BK;
-        mbarrier_wait(&empty[s], slot.phase ^ 1);
-        mbarrier_arrive_expect_tx(&full[s], TileB::BYTES + (bm != strip) * TileA::BYTES);
-        if (bm != strip) TileA::load(sA + slice * TileA::BYTES, map_a, bm * BM, k, &full[s]);
-        TileB::load(sB + s * TileB::BYTES, map_b, bn * BN, k, &full[s]);
-      }
-      strip = bm;
-    });
+    grid_dependency_wait();
+    produce_run<TileA, TileB, SLICES, LEAST>(run, sA, sB, full, empty, Slot<STAGES>(), map_a,
+                                             map_b);
     return;
   }
 
@@ -72,27 +63,33 @@ __global__ void __launch_bounds__(THREADS, 1)
   uint8_t* const staging = sC + wg * (SLOTS * 8192);
   uint32_t turns = wg ^ 1, lap = wg * LAPS;  // consumer 0 begins; round of the ring
   // [region idea]
-  for_each_of_run(wg, 2, tiles_m, tiles_n, [&](int bm, int bn, bool last) {
-    hold_registers(bm, bn);  // or they are divided out behind the loop
+  if (wg == 1) run.advance();
+  while (run.more()) {
+    const int m = run.part * LEAST, n = run.strip * BN, blocks = run.count * (LEAST / MMA_M);
+    const bool last = run.last();
     float acc[BM / MMA_M][BN / 2];
     mbarrier_wait(&turn[wg], turns++ & 1);
+    with_blocks<BM / MMA_M, LEAST / MMA_M>(blocks, [&](auto constant) {
+      constexpr int BLOCKS = decltype(constant)::value;
 #pragma unroll
-    for (int slice = 0; slice < SLICES; ++slice) {
-      const int s = slice % STAGES;
-      mbarrier_wait(&full[s], (lap + slice / STAGES) & 1);
-      wgmma_fence();
+      for (int slice = 0; slice < SLICES; ++slice) {
+        const int s = slice % STAGES;
+        mbarrier_wait(&full[s], (lap + slice / STAGES) & 1);
+        wgmma_fence();
 #pragma unroll
-      for (int k = 0; k < BK / MMA_K; ++k)
+        for (int k = 0; k < BK / MMA_K; ++k)
 #pragma unroll
-        for (int i = 0; i < BM / MMA_M; ++i)
-          wgmma<T, BN, A_MAJOR, B_MAJOR>(
-              acc[i], TileA::descriptor(sA + slice * TileA::BYTES, i * MMA_M) + k * TileA::K_STEP,
-              TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, slice + k > 0);
-      wgmma_commit();
-      if (slice == SLICES - 1 && tid % 32 == 0) mbarrier_arrive(&turn[wg ^ 1]);
-      wgmma_wait<1>();
-      if (slice > 0 && tid % 128 == 0) mbarrier_arrive(&empty[(s + STAGES - 1) % STAGES]);
-    }
+          for (int i = 0; i < BLOCKS; ++i)
+            wgmma<T, BN, A_MAJOR, B_MAJOR>(
+                acc[i], TileA::descriptor(sA + s * TileA::BYTES, i * MMA_M) + k * TileA::K_STEP,
+                TileB::descriptor(sB + slice * TileB::BYTES) + k * TileB::K_STEP, slice + k > 0);
+        wgmma_commit();
+        if (slice == SLICES - 1 && tid % 32 == 0) mbarrier_arrive(&turn[wg ^ 1]);
+        wgmma_wait<1>();
+        if (slice > 0 && tid % 128 == 0) mbarrier_arrive(&empty[(s + STAGES - 1) % STAGES]);
+      }
+    });
+    run.advance(), run.advance();  // now, and not when the next tile waits for it
     wgmma_wait<0>();
     if (tid % 128 == 0) mbarrier_arrive(&empty[STAGES - 1]);
     lap += 2 * LAPS;  // its own, and those of the other consumer's tile
@@ -100,32 +97,32 @@ __global__ void __launch_bounds__(THREADS, 1)
     // Epilogue.
 #pragma unroll
     for (int i = 0; i < BM / MMA_M; ++i) {
-      const int m = bm * BM + i * MMA_M, n = bn * BN;
+      if (i == blocks) break;
       hold_registers(acc[i]);
-      if (p.alpha != 1 || p.beta != 0) blend_accumulators(p, m, n, acc[i]);
+      if (p.alpha != 1 || p.beta != 0) blend_accumulators(p, m + i * MMA_M, n, acc[i]);
       if (last)  // nobody hides it
-        store_accumulators_wide(p, m, n, acc[i]);
+        store_accumulators_wide(p, m + i * MMA_M, n, acc[i]);
       else
 #pragma unroll
         for (int c = 0; c < BN / 64; ++c)
-          store_panel<SLOTS - 1>(p, true, map_c, m, n + c * 64, staging + c * 8192,
+          store_panel<SLOTS - 1>(p, true, map_c, m + i * MMA_M, n + c * 64, staging + c * 8192,
                                  &acc[i][c * 32]);
     }
-  });
+  }
   // [/region idea]
   if (tid % 32 == 0) tma_store_wait_read<0>();
 }
 
-template <class T, int STAGES, int LAPS>
+template <class T, int STAGES, int LAPS, int LEAST>
 void launch(const GemmArgs<T>& p, Stream stream) {
   if (!allows_resident(p) || p.K > LAPS * STAGES * BK) return launch_rung("v24", p, stream);
-  const int64_t tiles = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
-  const int64_t grid = std::min<int64_t>(tiles, persistent_blocks());
+  const int64_t parts = int64_t{cdiv(p.M, LEAST)} * cdiv(p.N, BN);
+  const int64_t grid = std::min<int64_t>(parts, persistent_blocks());
   constexpr size_t SMEM =
-      STAGES * (LAPS * BM * BK * 2 + BN * BK * 2 + 2 * 8) + 2 * SLOTS * 8192 + 2 * 8;
+      STAGES * (BM * BK * 2 + LAPS * BN * BK * 2 + 2 * 8) + 2 * SLOTS * 8192 + 2 * 8;
   const TmaOperands<T> in(p, stream);
   with_majors(p, [&](auto a, auto b) {
-    gemm::launch(gemm_v24r<T, a(), b(), STAGES, LAPS>, grid, dim3(THREADS),
+    gemm::launch(gemm_v24r<T, a(), b(), STAGES, LAPS, LEAST>, grid, dim3(THREADS),
                  {.smem = SMEM, .early = true}, stream, p,
                  OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
                  OperandTile<T, BN, b()>::map(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
@@ -133,17 +130,19 @@ void launch(const GemmArgs<T>& p, Stream stream) {
 }
 
 template <class T>
-const Variant<T> VARIANTS[] = {
-    {"k256 s4", launch<T, 4, 1>}, {"k384 s6", launch<T, 6, 1>}, {"k512 s4", launch<T, 4, 2>}};
+const Variant<T> VARIANTS[] = {{"k256 s4", launch<T, 4, 1, 128>},
+                               {"k384 s6", launch<T, 6, 1, 64>},
+                               {"k512 s4", launch<T, 4, 2, 64>}};
 
 template <class T>
 Choice choose(const GemmArgs<T>& p, int) {
   if (!allows_resident(p)) return {2, "v24's tiles"};
-  return {std::max(cdiv(p.K, 128) - 2, 0), "128 rows of A with all of K = " + std::to_string(p.K)};
+  return {std::max(cdiv(p.K, 128) - 2, 0),
+          "128 columns of B with all of K = " + std::to_string(p.K)};
 }
 
 const Registration rung({.prev = "v24",
-                         .idea = "resident A: where K is short, a strip of A stays",
+                         .idea = "resident B: where K is short, a strip of B stays",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
                         {f16(VARIANTS<half>, choose), bfloat16(VARIANTS<bf16>, choose)});
 

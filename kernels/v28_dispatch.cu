@@ -41,7 +41,7 @@ Choice choose(const GemmArgs<T>& p, int sms) {
   const bool uneven = allows_strips(p) && (p.K >= 1024 || strips.rounds(sms) <= 1);
   const double resident = allows_resident(p) ? resident_work(p.M, p.N, p.K, sms) : least;  // v24r
   if (uneven && strips.work(sms) < std::min(least, resident)) return {4, "v27: " + strips.why(sms)};
-  if (resident < least) return {1, "v24r: a strip of A stays, for K is " + std::to_string(p.K)};
+  if (resident < least) return {1, "v24r: a strip of B stays, for K is " + std::to_string(p.K)};
   if (least < whole.work) return {3, "v26: " + shared.choice.why};
   return {0, "v24: " + whole.choice.why};
 }
