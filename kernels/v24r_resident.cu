@@ -5,8 +5,8 @@
 // idea:   128 columns of B with all of a K up to 512 are 128 KB: they stay while a block goes down
 //         their strip of C, 8 bytes a result. A tile takes whole laps of the ring, so that the loop
 //         can be unrolled and all its addresses are constants
-// watch:  who loads B's next strip must know that the last one has been read. The ring says so: a
-//         slice's slot was empty again before, and that was the slice of the tile before, or later
+// watch:  who loads B's next strip must know that the last one has been read. The ring says so: as
+//         a slot is empty again, that slice of the tile before, or a later one, has been read
 // needs:  sm_90a; other K, C's rows not in whole 16 bytes: v24; copies as for v24
 //
 //   role        threads   waits for              then                  and tells
@@ -26,8 +26,8 @@ constexpr int BM = 128, BN = 128, BK = 64, MMA_M = 64, MMA_K = 16;  // a tile, a
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 constexpr int SLOTS = 2;  // panels of results for each consumer
 
-// A tile takes LAPS rounds of the ring. A run may end with LEAST rows of one: to cut tiles shares out
-// the work better, and costs a consumer some cycles, which it lacks where K is shortest.
+// A tile takes LAPS rounds of the ring. A run may end with LEAST rows of one: that shares out work
+// better, and costs a consumer some cycles, which it lacks where K is shortest.
 template <class T, Major A_MAJOR, Major B_MAJOR, int STAGES, int LAPS, int LEAST>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v24r(GemmArgs<T> p, const __grid_constant__ TensorMap map_a,

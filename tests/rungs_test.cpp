@@ -122,8 +122,8 @@ TEST_P(HeightsTest, EightStrips) {
 }
 
 // Of v24r, all laps of its ring, runs that go on in the next strip of B, tiles cut in half, and
-// slices that are zeros only: six strips of two and a half tiles for the simulator's four blocks. (C
-// in rows of whole 16 bytes, else v24 runs.)
+// slices that are zeros only: six strips of two and a half tiles for the simulator's four blocks.
+// C in rows of whole 16 bytes, else v24 runs.
 class ResidentTest : public RungTest {};
 TEST_P(ResidentTest, RunsAcrossStrips) {
   for (const int k : {200, 384, 450}) expect_right(shape(300, 648, k));
