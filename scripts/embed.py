@@ -188,6 +188,8 @@ class Embedder:
         runs = {op: ladder.load_results(path, op) for op in ("nn", "nt")}
         rungs = [ladder.find_rung(self.rungs, one) for one in wanted.split(",")]
         columns = [(op, r) for op in runs for r in rungs if runs[op].points.get((r.name, dtype))]
+        if not columns:
+            return NOT_MEASURED
         shapes = [s for op, r in columns for s in runs[op].points[(r.name, dtype)]]
         lines = [
             "| M x N x K |" + "".join(f" {op}: {rung.id} |" for op, rung in columns),

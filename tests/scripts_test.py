@@ -276,6 +276,9 @@ class Embed(Fixture):
         measured = [entry(rung, "f16", size, tflops, 50) for rung, size, tflops in rows]
         transposed = entry("v02_second", "f16", 512, 45, 50)
         transposed["name"] = transposed["name"].replace("/nn/", "/nt/")
+        self.measure([entry("v03_other", "f16", 512, 1, 1)], file="other.json")
+        self.script("embed.py")
+        self.assertIn("not measured", self.page.read_text())
         self.measure([*measured, transposed], file="other.json")
         self.script("embed.py")
         text = self.page.read_text()
