@@ -25,6 +25,7 @@ namespace gemm {
 namespace {
 
 constexpr int EXIT_WRONG = 1, EXIT_USAGE = 2;
+constexpr double ALONE_MS = 1000;  // clock and power settle within 0.1 s; the card's heat does not
 
 struct Job {
   const Rung* rung;
@@ -76,7 +77,9 @@ class Runner {
     } else if (!options_.verify_only && flops(job.problem) > 0) {
       try {
         if (timed_ == nullptr)
-          timed_ = make_timed_problem(device_, job.problem, {.l2_cold = options_.l2_cold});
+          timed_ = make_timed_problem(
+              device_, job.problem,
+              {.l2_cold = options_.l2_cold, .alone_ms = options_.alone ? ALONE_MS : 0});
         o.timing = timed_->time(rung);
         o.baseline = timed_->baseline();
         keep_errors(o.timing->after);
@@ -225,9 +228,24 @@ void report(benchmark::State& state, const Outcome& o) {
     state.counters["sm_clock_mhz"] = t.conditions.sm_clock_mhz;
     state.counters["sm_clock_min_mhz"] = t.conditions.sm_clock_min_mhz;
     state.counters["power_w"] = t.conditions.power_w;
+    state.counters["memory_percent"] = t.conditions.memory_percent;
     state.counters["temperature_c"] = t.conditions.temperature_c;
     label = "baseline " + o.baseline.name + ", throttle " +
             (t.conditions.throttle.empty() ? "unknown" : t.conditions.throttle);
+    const auto report_alone = [&state](const std::string& prefix, const Alone& alone) {
+      state.counters[prefix + "TFLOPS"] = alone.tflops.median;
+      state.counters[prefix + "TFLOPS_p10"] = alone.tflops.p10;
+      state.counters[prefix + "TFLOPS_p90"] = alone.tflops.p90;
+      state.counters[prefix + "sm_clock_mhz"] = alone.conditions.sm_clock_mhz;
+      state.counters[prefix + "power_w"] = alone.conditions.power_w;
+      state.counters[prefix + "memory_percent"] = alone.conditions.memory_percent;
+    };
+    if (t.alone) {
+      report_alone("alone_", *t.alone);
+      report_alone("alone_baseline_", *t.alone_baseline);
+      state.counters["alone_ratio"] = t.alone->tflops.median / t.alone_baseline->tflops.median;
+      label += ", alone " + t.alone_baseline->name;
+    }
   }
   if (o.choice)
     label += (label.empty() ? "variant " : "; variant ") + o.rung->variants[o.choice->variant].name;
@@ -444,6 +462,8 @@ int run(int argc, char** argv) {
           "--tune-cache names a file");
     return tune(options, *device, cache_file);
   }
+  if (options.alone && device->backend() == Backend::sim)
+    throw UsageError("--alone times kernels on a GPU, and the simulator has no time");
   const std::vector<Job> jobs = plan(options, device->backend());
   const bool any = std::any_of(jobs.begin(), jobs.end(),
                                [](const Job& job) { return !job.rung->variants.empty(); });

@@ -196,6 +196,11 @@ class Refused(unittest.TestCase):
         for ops in ("nx", "nnn", "", "nn,"):
             self.refused(*SMALL, "--op", ops, names="nn, nt, tn, tt")
 
+    def test_alone(self) -> None:
+        self.refused("--backend", "sim", "--alone", names="--alone.*no time")
+        for flag in ("--inspect", "--verify-only", "--tune", "--explain", "--list"):
+            self.refused("--alone", flag, names=f"--alone.*{flag}")
+
     def test_inspected_warps(self) -> None:
         self.refused(*SMALL, "--warp", "0", names="--inspect")
         for warp in ("x", "-1", "0:1:2", "1:", ":"):

@@ -145,6 +145,9 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.add_flag("--verify-only", o.verify_only, "Verify, do not time");
   app.add_flag("--accuracy", o.accuracy,
                "Also show each result's largest error against double precision, and cuBLAS's");
+  app.add_flag("--alone", o.alone,
+               "Also time each rung, and the libraries' fastest, by itself for a second: at the "
+               "power limit energy decides there, in pairs cycles");
   app.add_flag("--explain", o.explain,
                "Print which variant of a rung would run at each shape, and why; run nothing");
   app.add_flag("--tune", o.tune,
@@ -218,6 +221,10 @@ Options parse_command_line(int argc, const char* const* argv) {
   if (o.inspect && !o.benchmark_flags.empty())
     throw UsageError(fmt::format("{} does not go with --inspect, which measures no time",
                                  o.benchmark_flags.front()));
+  if (o.alone && (o.inspect || o.verify_only || o.tune || o.explain || o.list))
+    throw UsageError(
+        "--alone is a way of timing: it does not go with --inspect, --verify-only, --tune, "
+        "--explain or --list");
   if (o.tune) {
     const auto refuse = [](const char* flag) {
       throw UsageError(

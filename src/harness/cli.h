@@ -32,7 +32,7 @@ struct Options {
   std::vector<std::pair<Op, Op>> ops = {{Op::N, Op::N}};  // of A and of B
   std::optional<Backend> backend;                         // empty: the GPU if there is one
   bool list = false, verify_only = false, l2_cold = true;
-  bool inspect = false, accuracy = false;
+  bool inspect = false, accuracy = false, alone = false;
   bool tune = false, explain = false, no_tune_cache = false;
   std::string tune_cache;                // file; empty: the default
   std::string variant;                   // name, "all", or empty: as the rung or its tuning says

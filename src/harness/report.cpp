@@ -80,8 +80,20 @@ void Table::add(const Outcome& o) {
   } else {
     fmt::print("{}\n", verified);
   }
+  if (o.timing && o.timing->alone && o.failure.empty()) alone(*o.timing);
   if (accuracy_ && o.skipped.empty() && o.failure.empty()) accuracy(o);
   std::fflush(stdout);
+}
+
+void Table::alone(const Timing& t) {
+  const auto told = [](const Alone& a) {
+    return fmt::format("{:.2f} TFLOPS at {:.0f} MHz, {:.0f} W, memory {:.0f}%", a.tflops.median,
+                       a.conditions.sm_clock_mhz, a.conditions.power_w,
+                       a.conditions.memory_percent);
+  };
+  fmt::print("      alone {}, {} {}: {:.1f}%\n", told(*t.alone), t.alone_baseline->name,
+             told(*t.alone_baseline),
+             100 * t.alone->tflops.median / t.alone_baseline->tflops.median);
 }
 
 void Table::accuracy(const Outcome& o) const {

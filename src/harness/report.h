@@ -37,6 +37,7 @@ class Table {
   void heading(const Outcome& outcome);
 
   void accuracy(const Outcome& outcome) const;
+  static void alone(const Timing& timing);
 
   Peaks peaks_;
   bool accuracy_;

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct TimingOptions {
       true;  // rotate over buffers that exceed twice the L2; false: one set of buffers, L2 warm
   int lt_heuristics = 32;        // cuBLASLt candidates to time
   size_t workspace = 32u << 20;  // bytes for cuBLAS and cuBLASLt
+  // Of each kernel by itself, too, after half as long to settle; 0: pairs only.
+  double alone_ms = 0;
 };
 
 // Median and spread over samples.
@@ -30,7 +33,16 @@ struct Spread {
 // Sampled through NVML while timing; negative or empty = unknown.
 struct Conditions {
   double sm_clock_mhz = -1, sm_clock_min_mhz = -1, power_w = -1, temperature_c = -1;
-  std::string throttle;  // reasons seen, comma-separated ("none" when none)
+  double memory_percent = -1;  // of the memory's bandwidth by its clock, in use on average
+  std::string throttle;        // reasons seen, comma-separated ("none" when none)
+};
+
+// A kernel that runs alone, launch after launch, when clock and power have settled: at the power
+// limit, unlike in pairs, a kernel that needs less energy has the higher clock.
+struct Alone {
+  std::string name;  // of the baseline, as Baseline's; empty: the rung
+  Spread tflops;
+  Conditions conditions;
 };
 
 struct Timing {
@@ -40,6 +52,8 @@ struct Timing {
   int launches_per_sample = 0;
   bool held = false;  // the GPU was kept waiting until all samples were queued
   Conditions conditions;
+  // With TimingOptions::alone_ms; the baseline is whichever candidate is the fastest alone.
+  std::optional<Alone> alone, alone_baseline;
   CheckResult after;  // of the timed buffers, compared after the last launch
 };
 

@@ -25,6 +25,21 @@ struct FieldValue {  // nvmlFieldValue_t
   } value;
 };
 
+constexpr unsigned MEMORY_BANDWIDTH = 10;  // NVML_GPM_METRIC_DRAM_BW_UTIL, percent
+
+struct GpmMetric {  // nvmlGpmMetric_t
+  unsigned id;
+  int result = SUCCESS;
+  double value = 0;
+  const char *short_name = nullptr, *long_name = nullptr, *unit = nullptr;
+};
+
+struct GpmMetrics {  // nvmlGpmMetricsGet_t, of which NVML reads `count` metrics
+  unsigned version = 1, count = 1;
+  void *begin, *end;
+  GpmMetric metrics[1];
+};
+
 template <class F>
 void load(void* library, F*& function, const char* name) {
   function = reinterpret_cast<F*>(dlsym(library, name));
@@ -46,6 +61,10 @@ struct Nvml::Api {
   int (*temperature)(void*, int, unsigned*);
   int (*reasons)(void*, unsigned long long*);
   int (*fields)(void*, int, FieldValue*);
+  int (*gpm_alloc)(void**);
+  int (*gpm_free)(void*);
+  int (*gpm_sample)(void*, void*);
+  int (*gpm_metrics)(GpmMetrics*);
 
   // Loaded once a process, null when there is no NVML.
   static const Api* get() {
@@ -66,6 +85,10 @@ struct Nvml::Api {
       // Renamed to ...ClocksEventReasons in newer drivers, which keep this name too.
       load(library, api.reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
       load(library, api.fields, "nvmlDeviceGetFieldValues");
+      load(library, api.gpm_alloc, "nvmlGpmSampleAlloc");
+      load(library, api.gpm_free, "nvmlGpmSampleFree");
+      load(library, api.gpm_sample, "nvmlGpmSampleGet");
+      load(library, api.gpm_metrics, "nvmlGpmMetricsGet");
       return api.init != nullptr && api.init() == SUCCESS;
     }();
     return loaded ? &api : nullptr;
@@ -135,6 +158,23 @@ std::optional<unsigned long long> Nvml::throttle_reasons() const {
   return bits;
 }
 
+Nvml::Counters Nvml::counters() const {
+  void* sample = nullptr;
+  if (device_ == nullptr || !api_->gpm_alloc || !api_->gpm_free || !api_->gpm_sample ||
+      !api_->gpm_metrics || api_->gpm_alloc(&sample) != SUCCESS)
+    return {nullptr, nullptr};
+  Counters counters(sample, api_->gpm_free);
+  if (api_->gpm_sample(device_, sample) != SUCCESS) counters.reset();
+  return counters;
+}
+
+std::optional<double> Nvml::memory_percent(const Counters& begin, const Counters& end) const {
+  if (begin == nullptr || end == nullptr) return {};
+  GpmMetrics m{.begin = begin.get(), .end = end.get(), .metrics = {{.id = MEMORY_BANDWIDTH}}};
+  if (api_->gpm_metrics(&m) != SUCCESS || m.metrics[0].result != SUCCESS) return {};
+  return m.metrics[0].value;
+}
+
 std::string throttle_names(unsigned long long reasons) {
   // nvmlClocksEventReason*; bit 0, "GPU idle", slows nothing down.
   constexpr const char* NAMES[] = {
@@ -148,7 +188,7 @@ std::string throttle_names(unsigned long long reasons) {
 }
 
 ConditionsSampler::ConditionsSampler(const Nvml& nvml)
-    : nvml_(nvml), thread_([this](const std::stop_token& stop) {
+    : nvml_(nvml), begin_(nvml.counters()), thread_([this](const std::stop_token& stop) {
         while (!stop.stop_requested()) {
           sample();
           std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -172,6 +212,7 @@ Conditions ConditionsSampler::stop() {
     return *middle;
   };
   Conditions c;
+  c.memory_percent = nvml_.memory_percent(begin_, nvml_.counters()).value_or(-1);
   if (!clocks_.empty()) c.sm_clock_min_mhz = *std::min_element(clocks_.begin(), clocks_.end());
   c.sm_clock_mhz = median(clocks_);
   c.power_w = median(powers_);

@@ -2,6 +2,7 @@
 // without it only knows less; nothing here ever changes a setting.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -25,6 +26,12 @@ class Nvml {
   std::optional<double> temperature_c() const;
   std::optional<unsigned long long> throttle_reasons() const;  // bits, see throttle_names
 
+  // The GPU's performance counters at one moment, on Hopper and later; null: unknown.
+  using Counters = std::unique_ptr<void, int (*)(void*)>;
+  Counters counters() const;
+  // Bytes read from and written to memory between the two, in percent of what it could have moved.
+  std::optional<double> memory_percent(const Counters& begin, const Counters& end) const;
+
  private:
   struct Api;
   const Api* api_ = nullptr;  // null = no NVML
@@ -44,6 +51,7 @@ class ConditionsSampler {
   void sample();
 
   const Nvml& nvml_;
+  Nvml::Counters begin_;
   std::vector<double> clocks_, powers_, temperatures_;
   std::optional<unsigned long long> reasons_;
   std::jthread thread_;  // last, so that it starts after and ends before what it writes to

@@ -258,6 +258,7 @@ class GpuTimedProblem final : public TimedProblem {
       }
     }
     baseline_launch_ = finalists.front().launch;
+    finalists_ = finalists;
     const CheckResult result = run_and_check(finalists.front());
     baseline_.max_error = result.max_error;
     baseline_.max_error_roundings = result.max_error_roundings;
@@ -359,12 +360,52 @@ class GpuTimedProblem final : public TimedProblem {
     t.ratio = spread(ratios);
     t.launches_per_sample = rung_sample.launches;
     t.held = hold && timer_.can_hold();
+    if (options_.alone_ms > 0) {
+      t.alone_baseline = alone_baseline();
+      t.alone = alone("", launch, seconds);
+    }
     if (p_.beta != 0) {  // C was its own input many times over: once more, from the start
       device_.fill(sets_.c(0, RUNG), p_, Operand::C, Inputs::uniform, SEED);
       device_.run(rung, calls_[RUNG][0]);
     }
     t.after = check_set_0(RUNG, rung.product_error);
     return t;
+  }
+
+  // `seconds`: what a launch takes.
+  Alone alone(const std::string& name, const std::function<void()>& launch, double seconds) {
+    const nvtx3::scoped_range range(("alone " + name).c_str());
+    const int launches = launches_for(2e-3, seconds);
+    const double sample = launches * seconds;
+    // A queue full, and no more than 0.1 s.
+    const std::vector<Sample> burst(
+        std::clamp(2 * MAX_LAUNCHES / launches, 1, std::max(1, static_cast<int>(0.1 / sample))),
+        {&launch, launches});
+    const auto run_for = [&](double ms) {
+      std::vector<double> tflops;
+      for (double spent = 0; spent < ms / 1e3;)
+        for (const double s : timer_.run(burst, seconds < SHORT)) {
+          tflops.push_back(flops(p_) / s / 1e12);
+          spent += s * launches;
+        }
+      return spread(tflops);
+    };
+    run_for(options_.alone_ms / 2);
+    ConditionsSampler conditions(device_.nvml());
+    const Spread tflops = run_for(options_.alone_ms);
+    return {name, tflops, conditions.stop()};
+  }
+
+  // Of the candidates that took part in the choice of the baseline. The card warms up: the second
+  // time, and later, only the fastest is measured again.
+  Alone alone_baseline() {
+    std::vector<Alone> all;
+    for (const Candidate& c : finalists_) all.push_back(alone(name(c), c.launch, c.seconds));
+    const auto fastest = std::max_element(
+        all.begin(), all.end(),
+        [](const Alone& a, const Alone& b) { return a.tflops.median < b.tflops.median; });
+    finalists_ = {finalists_[fastest - all.begin()]};
+    return *fastest;
   }
 
   GpuDevice& device_;
@@ -379,6 +420,7 @@ class GpuTimedProblem final : public TimedProblem {
   int next_set_ = 0;
   Baseline baseline_;
   std::function<void()> baseline_launch_;
+  std::vector<Candidate> finalists_;  // the fastest candidates of both libraries
   double baseline_seconds_ = 0;
 };
 
