@@ -22,7 +22,7 @@
 namespace {
 using namespace gemm;
 
-constexpr int BX = Strips::WIDTH, BK = 64, MMA_X = 64, MMA_K = 16;  // a tile, a slice, a wgmma
+constexpr int BX = STRIPS.width, BK = 64, MMA_X = 64, MMA_K = 16;  // a tile, a slice, a wgmma
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 
 template <class T, Major X_MAJOR, int BY, int STAGES, int SLOTS>
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     int last = 0;
     if (slices > 0) mbarrier_wait(&turn[wg], turns++ & 1);
     // [region idea]
-    with_height<BY>(rows, [&](auto height) {
+    with_height<STRIPS.lowest, BY>(rows, [&](auto height) {
       constexpr int HEIGHT = decltype(height)::value;
       for (int slice = 0; slice < slices; ++slice, last = slot.stage, slot.advance()) {
         const int s = slot.stage;
@@ -115,7 +115,7 @@ template <class T, int BY, int STAGES, int SLOTS>
 void launch(const GemmArgs<T>& p, Stream stream) {
   if (!allows_strips(p)) return launch_rung("v24", p, stream);
   const int blocks = persistent_blocks();
-  const Strips strips = choose_strips(p.M, p.N, BY, blocks);
+  const Strips strips = choose_strips(p.M, p.N, {BX, STRIPS.lowest, BY, STRIPS.group}, blocks);
   const int64_t grid = std::min<int64_t>(strips.tiles(), blocks);
   constexpr size_t SMEM = STAGES * ((BX + BY) * BK * 2 + 2 * 8) + 2 * SLOTS * 8192 + 2 * 8;
   const TmaOperands<T> in(p, stream);
@@ -133,11 +133,11 @@ void launch(const GemmArgs<T>& p, Stream stream) {
 template <class T>
 const Variant<T> VARIANTS[] = {{"128x128 s6", launch<T, 128, 6, 2>},
                                {"160x128 s5", launch<T, 160, 5, 2>},
-                               {"192x128 s5", launch<T, Strips::HIGHEST, 5, 1>}};
+                               {"192x128 s5", launch<T, STRIPS.highest, 5, 1>}};
 
 template <class T>
 Choice choose(const GemmArgs<T>& p, int sms) {
-  const Strips strips = choose_strips(p.M, p.N, Strips::HIGHEST, sms);
+  const Strips strips = choose_strips(p.M, p.N, STRIPS, sms);
   return {strips.height() > 160 ? 2 : strips.height() > 128,
           allows_strips(p) ? strips.why(sms) : "v24's tiles"};
 }

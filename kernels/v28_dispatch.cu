@@ -34,7 +34,7 @@ Choice choose(const GemmArgs<T>& p, int sms) {
 
   const TileChoice whole = choose_tile(p.M, p.N, p.K, WHOLE_TILES, sms);    // v24
   const TileChoice shared = choose_tile(p.M, p.N, p.K, SHARED_TILES, sms);  // v26
-  const Strips strips = choose_strips(p.M, p.N, Strips::HIGHEST, sms);      // v27
+  const Strips strips = choose_strips(p.M, p.N, STRIPS, sms);               // v27
   // Where K is short, the sums that v26 hands over and the results that v27 turns round weigh more
   // than the rounds that they save; a block's only tile v27 stores at once.
   const double least = p.K < 1024 ? whole.work : std::min(whole.work, shared.work);

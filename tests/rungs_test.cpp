@@ -113,16 +113,18 @@ TEST_P(TransposedTest, AllFour) {
 class RingTest : public RungTest {};
 TEST_P(RingTest, ManySlicesOfSeveralTiles) { expect_right(shape(513, 16, 584)); }
 
-// Rows of C in whole 16 bytes: with others v27 and v24r launch v24.
+// Rows of C in whole 16 bytes: with others v27, v27w and v24r launch v24.
 constexpr std::initializer_list<int> WIDE = {0, 16};
 
-// Of v27, strips of all heights from 104 to 192 rows: eight in two rounds of the simulator's four
-// blocks, so that the first half are not their blocks' last. High strips come first: only where all
-// are alike does each height stand in both halves, which leave in different ways.
+// Of v27 and v27w, strips of all heights that they can have: eight in two rounds of the simulator's
+// four blocks (v27w's, with tiles of all four parts and of one, in four), so that the first half are
+// not their blocks' last. High strips come first: only where all are alike does each height stand in
+// both halves, which leave in different ways.
 class HeightsTest : public RungTest {};
 TEST_P(HeightsTest, EightStrips) {
-  for (int height = 104; height <= 192; height += 4)
-    expect_right(shape(8 * height - 3, 24, 150), WIDE);
+  const bool wide = GetParam().id == "v27w";
+  for (int height = wide ? 152 : 104; height <= 192; height += wide ? 8 : 4)
+    expect_right(shape(8 * height - 3, wide ? 280 : 24, 150), WIDE);
 }
 
 // Of v24r, all laps of its ring, runs that go on in the next strip of B, tiles cut in half, and
@@ -161,7 +163,9 @@ std::vector<Rung> those(Backend backend, bool wanted(const Rung&)) {
 }
 bool transposing(const Rung& r) { return r.needs.transposed; }
 bool with_ring(const Rung& r) { return r.needs.exact_arch && r.dtype != DType::bf16; }
-bool of_all_heights(const Rung& r) { return r.id == "v27" && r.dtype != DType::bf16; }
+bool of_all_heights(const Rung& r) {
+  return (r.id == "v27" || r.id == "v27w") && r.dtype != DType::bf16;
+}
 bool resident(const Rung& r) { return r.id == "v24r" && r.dtype != DType::bf16; }
 INSTANTIATE_TEST_SUITE_P(Sim, RungTest, testing::ValuesIn(all(Backend::sim)), test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, RungTest, testing::ValuesIn(all(Backend::gpu)), test_name);

@@ -20,22 +20,31 @@ TEST(Strips, FillTheRounds) {
     int64_t rounds;
   } cases[] = {{1536, 11, 1}, {4096, 33, 8}, {5120, 33, 10}, {6144, 33, 12}, {16384, 99, 96}};
   for (const auto& [size, count, rounds] : cases) {
-    const Strips strips = choose_strips(size, size, Strips::HIGHEST, SMS);
+    const Strips strips = choose_strips(size, size, STRIPS, SMS);
     EXPECT_EQ(strips.count, count) << size;
     EXPECT_EQ(strips.rounds(SMS), rounds) << size;
     EXPECT_GT(strips.tiles(), (rounds - 1) * SMS + SMS * 9 / 10) << size;
   }
 }
 
+// Where lower strips would save next to nothing: higher ones read less.
+TEST(Strips, AreHighWhereItCostsLittle) {
+  const Strips strips = choose_strips(8192, 8192, STRIPS, SMS);
+  EXPECT_EQ(strips.count, 43);  // and not 66, with 0.05 % less work in pairs
+  const Strips wide = choose_strips(8192, 8192, WIDE_STRIPS, SMS);
+  EXPECT_EQ(wide.count, 45);
+  EXPECT_EQ(wide.rounds(SMS), 11);
+}
+
 TEST(Strips, NoResults) {
-  EXPECT_EQ(choose_strips(0, 128, Strips::HIGHEST, SMS).tiles(), 0);
-  EXPECT_EQ(choose_strips(128, 0, Strips::HIGHEST, SMS).tiles(), 0);
+  EXPECT_EQ(choose_strips(0, 128, STRIPS, SMS).tiles(), 0);
+  EXPECT_EQ(choose_strips(128, 0, STRIPS, SMS).tiles(), 0);
 }
 
 // A block computes at most 8 rows more or less than another, in as many tiles.
 TEST(Strips, ShareHighOnes) {
   for (const int size : {2560, 2816, 3328, 4096, 4352, 6144, 16384}) {
-    const Strips strips = choose_strips(size, size, Strips::HIGHEST, SMS);
+    const Strips strips = choose_strips(size, size, STRIPS, SMS);
     std::vector<int64_t> rows(SMS);
     std::vector<int> tiles(SMS);
     for (int block = 0; block < SMS; ++block)
@@ -54,7 +63,7 @@ TEST(Strips, ShareHighOnes) {
 
 // At any time all blocks but those that begin the low strips first compute tiles of one height.
 TEST(Strips, HighOnesFirst) {
-  const Strips strips = choose_strips(4096, 4096, Strips::HIGHEST, SMS);
+  const Strips strips = choose_strips(4096, 4096, STRIPS, SMS);
   std::vector<std::vector<int>> rows(SMS);
   for (int block = 0; block < SMS; ++block)
     strips.for_each(block, SMS, [&](int, int, int high, int64_t) { rows[block].push_back(high); });
@@ -70,18 +79,18 @@ TEST(Strips, HighOnesFirst) {
 
 // In every column of tiles they cover M rows, each once, and are as high as a tile can be, at most.
 TEST(Strips, CoverAllRows) {
-  for (const int highest : {128, Strips::HIGHEST})
+  for (const StripShape& shape : {STRIPS, StripShape{128, 104, 128, 16}, WIDE_STRIPS})
     for (const int M : {1, 7, 103, 104, 129, 161, 207, 208, 600, 1000, 1536, 4097, 16384, 1 << 22})
       for (const int N : {1, 128, 2500, 16384}) {
-        const Strips strips = choose_strips(M, N, highest, SMS);
-        ASSERT_GE(strips.columns * Strips::WIDTH, N);
+        const Strips strips = choose_strips(M, N, shape, SMS);
+        ASSERT_GE(strips.columns * shape.width, N);
         const auto where = [&] { return std::to_string(M) + " x " + std::to_string(N); };
         std::map<int, std::set<int>> columns_at;  // of the strip that begins at a row
         int end = 0;
         strips.for_each(0, 1, [&](int x, int m, int rows, int64_t) {
           ASSERT_LT(m, M) << where();
-          ASSERT_LE(rows, highest) << where();
-          ASSERT_GE(rows, Strips::LOWEST) << where();
+          ASSERT_LE(rows, shape.highest) << where();
+          ASSERT_GE(rows, shape.lowest) << where();
           auto& columns = columns_at[m];
           if (columns.empty()) {
             ASSERT_EQ(m, end) << where();

@@ -1,4 +1,5 @@
-// C's rows in strips of two heights, so many that whole tiles fill all rounds. Taught in v27.
+// C's rows in strips of two heights, so many that whole tiles fill all rounds. Taught in v27; wide
+// ones in v27w.
 #pragma once
 
 #include <algorithm>
@@ -10,14 +11,16 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// `count` strips of 8 * eights rows, the first `more` of them 8 rows higher; each of `columns`
-// tiles, `group` of which are worked on together.
-struct Strips {
-  static constexpr int LOWEST = 104, HIGHEST = 192;  // rows
-  static constexpr int WIDTH = 128;                  // columns of a tile
-  static constexpr int GROUP = 16;                   // the largest group
+// What strips can be: columns of their tiles, rows, and how many tiles may make a group.
+struct StripShape {
+  int width, lowest, highest, group;
+};
+constexpr StripShape STRIPS = {128, 104, 192, 16}, WIDE_STRIPS = {256, 152, 192, 8};  // v27, v27w
 
-  int columns, group, count, eights, more;
+// `count` strips of 8 * eights rows, the first `more` of them 8 rows higher; each of `columns`
+// tiles of `width` columns, `group` of which are worked on together.
+struct Strips {
+  int width, columns, group, count, eights, more;
 
   // Calls work(x, m, rows, left) for every `step`-th tile from `first` on: `rows` rows from m on,
   // in column x of tiles; so many tiles are left from this one on. All high ones come before all
@@ -43,10 +46,11 @@ struct Strips {
     return (rounds(sms) * eights + high) * 8;
   }
   // What the busiest SM computes, in results that cost as much as in tiles of 128 x 192: lower ones
-  // read more for each. Measured on an H200, as TileShape's costs.
-  double work(int sms) const {
-    const double bytes = 1 / height() + 1. / WIDTH, least = 1. / 128 + 1. / 192;
-    return (1 + 2 * (bytes - least)) * busiest(sms) * WIDTH;
+  // read more for each, `bytes` times as much more. Measured on an H200, as TileShape's costs: 2
+  // is what it takes in pairs with another kernel, and 20 alone, at the power limit.
+  double work(int sms, double bytes = 2) const {
+    const double more_bytes = 1 / height() + 1. / width - (1. / 128 + 1. / 192);
+    return (1 + bytes * more_bytes) * busiest(sms) * width;
   }
   std::string why(int sms) const {
     char text[80];
@@ -56,20 +60,26 @@ struct Strips {
   }
 };
 
-// For M x N results the number of strips, of LOWEST to `highest` rows, that ends first.
-// All alike where M is less than that, or so large that a round is nothing and trying takes long.
-inline Strips choose_strips(int M, int N, int highest, int sms) {
-  const int eights = cdiv(M, 8), lowest = Strips::LOWEST / 8, columns = cdiv(N, Strips::WIDTH);
-  if (M == 0 || N == 0) return {columns, 1, 0, lowest, 0};
-  const int fewest = cdiv(M, highest), group = even_group(columns, Strips::GROUP);
-  Strips best = {columns, group, fewest, std::max(lowest, cdiv(eights, fewest)), 0};
+// For M x N results the number of strips that ends first, in pairs, unless higher ones, which read
+// less, cost little: at 8192 strips of 190 rows are 0.4 % slower in pairs than of 124, and alone 6 %
+// faster. All alike where M is less than a strip, or so large that a round is nothing and trying
+// takes long.
+inline Strips choose_strips(int M, int N, StripShape shape, int sms) {
+  constexpr double BYTES = 6;  // of work(): between the two
+  const int eights = cdiv(M, 8), lowest = shape.lowest / 8, columns = cdiv(N, shape.width);
+  if (M == 0 || N == 0) return {shape.width, columns, 1, 0, lowest, 0};
+  const int fewest = cdiv(M, shape.highest), group = even_group(columns, shape.group);
+  const int height = std::max(lowest, cdiv(eights, fewest));
+  Strips best = {shape.width, columns, group, fewest, height, 0};
   const int most = eights / lowest;
   if (fewest > most || fewest > 1 << 14) return best;
-  double least = best.work(sms);
+  double least = best.work(sms, BYTES);
   for (int64_t rounds = best.rounds(sms), count = 0; count < most; ++rounds) {
     count = std::min<int64_t>(rounds * sms / columns, most);  // more of them are lower: less work
-    const Strips strips = {columns, group, int(count), int(eights / count), int(eights % count)};
-    if (strips.work(sms) < least) least = strips.work(sms), best = strips;
+    const Strips strips = {shape.width,        columns, group, int(count), int(eights / count),
+                           int(eights % count)};
+    const double work = strips.work(sms, BYTES);
+    if (work < least) least = work, best = strips;
   }
   return best;
 }
@@ -80,12 +90,12 @@ bool allows_strips(const GemmArgs<T>& p) {
   return p.op_a == Op::N && has_wide_rows(p);
 }
 
-// Calls work(height) with `rows` as a constant, rounded up to a height that strips can have.
-template <int HIGHEST, int HEIGHT = Strips::LOWEST, class Work>
+// Calls work(height) with `rows` as a constant, rounded up to a height from LOWEST to HIGHEST.
+template <int LOWEST, int HIGHEST, class Work>
 GEMM_DEVICE void with_height(int rows, Work&& work) {
-  if constexpr (HEIGHT < HIGHEST)
-    if (rows > HEIGHT) return with_height<HIGHEST, HEIGHT + 8>(rows, work);
-  work(std::integral_constant<int, HEIGHT>());
+  if constexpr (LOWEST < HIGHEST)
+    if (rows > LOWEST) return with_height<LOWEST + 8, HIGHEST>(rows, work);
+  work(std::integral_constant<int, LOWEST>());
 }
 
 GEMM_BUILD_NAMESPACE_END

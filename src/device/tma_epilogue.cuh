@@ -68,23 +68,25 @@ GEMM_DEVICE void store_panel(const GemmArgs<T>& p, bool wide, const TensorMap& m
 }
 
 // The accumulators of 64 columns of C^T, as rows of 64 columns of C from (m, n) to before row p.M,
-// by a warpgroup through SLOTS panels of 64 rows at `sC`, in turn: the `nth` call for these rows.
-// A warp has 16 of the columns, so that all four wait for each other before they store. C's rows
-// are wide; boxes of map_c are 8 x 64. Taught in v27.
-template <int SLOTS, class T, int COUNT>
+// by a warpgroup through SLOTS panels of 64 rows at `sC`, so many AT_ONCE, in turn: the `nth` call
+// for these rows. A warp has 16 of the columns, so that all four wait for each other before they
+// store. C's rows are wide; boxes of map_c are 8 x 64. Taught in v27.
+template <int SLOTS, int AT_ONCE = 1, class T, int COUNT>
 GEMM_DEVICE void store_panels_transposed(const GemmArgs<T>& p, const TensorMap& map_c, int m, int n,
                                          uint8_t* sC, int nth, const float (&acc)[COUNT]) {
+  static_assert(SLOTS % AT_ONCE == 0, "no panel is in two turns");
+  constexpr int ROWS = AT_ONCE * 64;
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const auto sync = [] { named_barrier_sync(1 + threadIdx.x / 128, 128); };
-  int turn = nth * cdiv(p.M - m, 64);
+  int turn = nth * cdiv(p.M - m, ROWS);
 #pragma unroll
-  for (int r = 0; r < COUNT * 2; r += 64, ++turn) {
+  for (int r = 0; r < COUNT * 2; r += ROWS, ++turn) {
     if (r > 0 && m + r >= p.M) break;
-    uint8_t* const panel = sC + turn % SLOTS * 8192;
-    if (lane == 0) tma_store_wait_read<SLOTS - 1>();
+    uint8_t* const panels = sC + turn % (SLOTS / AT_ONCE) * (AT_ONCE * 8192);
+    if (lane == 0) tma_store_wait_read<SLOTS / AT_ONCE - 1>();
     sync();  // what the warpgroup left there has been read
 #pragma unroll
-    for (int i = 0; i < 64 && r + i < COUNT * 2; i += 16) {  // rows: four 8 x 8 matrices
+    for (int i = 0; i < ROWS && r + i < COUNT * 2; i += 16) {  // rows: four 8 x 8 matrices
       uint32_t words[4];
 #pragma unroll
       for (int w = 0; w < 4; ++w) {
@@ -92,13 +94,14 @@ GEMM_DEVICE void store_panels_transposed(const GemmArgs<T>& p, const TensorMap& 
         words[w] = pack_pair<T>(pair[0], pair[1]);
       }
       const int row = i + lane / 16 * 8 + lane % 8, col = warp * 16 + lane / 8 % 2 * 8;
-      stmatrix_trans(panel + swizzle(Swizzle::b128, row * 128 + col * 2), words);
+      stmatrix_trans(panels + swizzle(Swizzle::b128, row * 128 + col * 2), words);
     }
     fence_proxy_async();
     sync();  // all have written
     if (lane == 0) {
-      for (int row = warp * 16; row < warp * 16 + 16 && m + r + row < p.M && n < p.N; row += 8)
-        tma_store(map_c, m + r + row, n, panel + row * 128);
+      const int first = warp * (ROWS / 4), end = first + ROWS / 4;
+      for (int row = first; row < end && m + r + row < p.M && n < p.N; row += 8)
+        tma_store(map_c, m + r + row, n, panels + row * 128);
       tma_store_commit();
     }
   }
