@@ -2,17 +2,18 @@
 //
 // before: v24 and v27 win in pairs, for they need the fewest cycles. But the card is at its power
 //         limit, and a kernel that runs alone is as fast as it is frugal: there v27 loses
-// idea:   what can be saved is what comes into shared memory, 14 pJ a byte. Each consumer has one
-//         half of a tile that is twice as wide: strips of up to 192 rows by 256 columns read
-//         30 % less than v27's tiles of 128 x 192, a quarter of a tile's results at a time
+// idea:   what can be saved is what comes into shared memory, 12 pJ a byte. Each consumer has one
+//         half of a tile that is twice as wide: strips of 182 rows by 256 columns read 28 % less
+//         than v27's of 190 by 128. And clusters of two, where rows of A or B are no whole lines
+//         of 128 bytes: L2 is asked twice for each, so that its requests are what is short
 // watch:  both consumers end a tile at the same time, and nobody computes while they store. So
 //         all rows of 64 columns leave at once: three panels behind one fence, not three
 // needs:  sm_90a; A transposed or C's rows not in whole 16 bytes: v24; copies as for v24
 //
-//   role        threads   waits for     then                                    and tells
-//   producer    one       empty[stage]  loads a slice                           full[stage], bytes
-//   consumers   2 x 128   full[stage]   wgmma of 128 columns of the tile each   empty[stage], a
-//                                                                               slice later
+//   role        threads   waits for     then                        and tells
+//   producer    one       empty[stage]  loads a slice               full[stage], TMA's bytes
+//   consumers   2 x 128   full[stage]   wgmma of 128 columns each   empty[stage], a slice later
+#include "device/multicast.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
 #include "device/strips.cuh"
@@ -27,7 +28,8 @@ constexpr int WX = BX / 2, MMA_X = 64, MMA_K = 16;  // a consumer's part of a ti
 constexpr int STAGES = 3, PANELS = BY / 64;  // slices in the ring; of results, for each consumer
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 
-template <class T, Major X_MAJOR>
+// The blocks of a cluster have the same columns, in strips one above the other.
+template <class T, Major X_MAJOR, int CLUSTER>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v27w(GemmArgs<T> p, Strips strips, const __grid_constant__ TensorMap map_x,
               const __grid_constant__ TensorMap map_high, const __grid_constant__ TensorMap map_low,
@@ -36,24 +38,28 @@ __global__ void __launch_bounds__(THREADS, 1)
   using TileY = OperandTile<T, BY, Major::K>;
   const int tid = threadIdx.x, wg = tid / 128, slices = cdiv(p.K, BK);
   auto* sX = static_cast<uint8_t*>(dynamic_shared());
-  uint8_t* sY = sX + STAGES * TileX::BYTES;
-  uint8_t* sC = sY + STAGES * TileY::BYTES;
-  auto* full = reinterpret_cast<uint64_t*>(sC + 2 * PANELS * 8192);
-  uint64_t* empty = full + STAGES;
-  if (tid == 0) init_ring<STAGES>(full, empty, 2);
-  __syncthreads();
+  uint8_t *sY = sX + STAGES * TileX::BYTES, *sC = sY + STAGES * TileY::BYTES;
+  auto *full = reinterpret_cast<uint64_t*>(sC + 2 * PANELS * 8192), *empty = full + STAGES;
+  if (tid == 0) init_ring<STAGES>(full, empty, 2 * CLUSTER);
+  sync_cluster<CLUSTER>();
   grid_launch_dependents();
+  const int first = blockIdx.x / CLUSTER, step = gridDim.x / CLUSTER, rank = blockIdx.x % CLUSTER;
 
   Slot<STAGES> slot;
   if (wg == 2) {
     // The producer.
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
-    strips.for_each(blockIdx.x, gridDim.x, [&](int x, int m, int rows, int64_t) {
+    strips.for_each<CLUSTER>(first, step, rank, [&](int x, int m, int rows, int64_t) {
       const TensorMap& map_y = rows > strips.eights * 8 ? map_high : map_low;
       grid_dependency_wait();  // by now the first tile's place is known
-      produce<TileX, TileY>(sX, sY, full, empty, slot, map_x, map_y, x * BX, m, 0, slices,
-                            TileX::BYTES + rows * BK * 2);
+      for (int slice = 0; slice < slices; ++slice, slot.advance()) {
+        const int s = slot.stage;
+        mbarrier_wait(&empty[s], slot.phase ^ 1);
+        mbarrier_arrive_expect_tx(&full[s], TileX::BYTES + rows * BK * 2);
+        load_part<TileX, CLUSTER>(sX + s * TileX::BYTES, map_x, x * BX, slice * BK, &full[s], rank);
+        TileY::load(sY + s * TileY::BYTES, map_y, m, slice * BK, &full[s]);
+      }
     });
     return;
   }
@@ -62,7 +68,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   setmaxnreg_inc<CONSUMER_REGS>();
   grid_dependency_wait();
   uint8_t* const staging = sC + wg * PANELS * 8192;
-  strips.for_each(blockIdx.x, gridDim.x, [&](int x, int m, int rows, int64_t left) {
+  strips.for_each<CLUSTER>(first, step, rank, [&](int x, int m, int rows, int64_t left) {
     float acc[WX / MMA_X][BY / 2];
     clear_registers(acc);
     int last = 0;
@@ -83,12 +89,12 @@ __global__ void __launch_bounds__(THREADS, 1)
                 TileY::descriptor(sY + s * TileY::BYTES) + k * TileY::K_STEP, true);
         wgmma_commit();
         wgmma_wait<1>();
-        if (tid % 128 == 0 && slice > 0) mbarrier_arrive(&empty[last]);
+        if (slice > 0) arrive_at_all<CLUSTER>(&empty[last]);
       }
     });
     // [/region idea]
     wgmma_wait<0>();
-    if (tid % 128 == 0 && slices > 0) mbarrier_arrive(&empty[last]);
+    if (slices > 0) arrive_at_all<CLUSTER>(&empty[last]);
 
     // Epilogue.
     GemmArgs<T> strip = p;
@@ -98,36 +104,47 @@ __global__ void __launch_bounds__(THREADS, 1)
       const int n = x * BX + wg * WX + i * MMA_X;
       hold_registers(acc[i]);
       if (p.alpha != 1 || p.beta != 0) blend_accumulators<true>(strip, m, n, acc[i]);
-      if (left <= gridDim.x)  // nobody needs the tensor cores any more
-        store_transposed(strip, m, n, acc[i]);
-      else
-        store_panels_transposed<PANELS, PANELS>(strip, map_c, m, n, staging, i, acc[i]);
+      left <= step
+          ? store_transposed(strip, m, n, acc[i])
+          : store_panels_transposed<PANELS, PANELS>(strip, map_c, m, n, staging, i, acc[i]);
     }
   });
   if (tid % 32 == 0) tma_store_wait_read<0>();
+  if (CLUSTER > 1) sync_cluster<CLUSTER>();  // the neighbour's last arrivals have come
 }
 
-template <class T>
+template <class T, int CLUSTER>
 void launch(const GemmArgs<T>& p, Stream stream) {
   if (!allows_strips(p)) return launch_rung("v24", p, stream);
   const int blocks = persistent_blocks();
-  const Strips strips = choose_strips(p.M, p.N, WIDE_STRIPS, blocks);
-  const int64_t grid = std::min<int64_t>(strips.tiles(), blocks);
+  const Strips strips = choose_strips(p.M, p.N, wide_strips(CLUSTER), blocks);
+  const int64_t grid = std::min<int64_t>(strips.tiles<CLUSTER>(), blocks / CLUSTER) * CLUSTER;
   constexpr size_t SMEM = STAGES * ((BX + BY) * BK * 2 + 2 * 8) + 2 * PANELS * 8192;
   const TmaOperands<T> in(p, stream);
   const auto map_y = [&](int rows) {
     return tensor_map(in.A.data, p.M, p.K, in.A.ld, rows, BK, OperandTile<T, BY, Major::K>::MODE);
   };
   with_majors(p, [&](auto, auto b) {
-    gemm::launch(gemm_v27w<T, b()>, grid, dim3(THREADS), {.smem = SMEM, .early = true}, stream, p,
-                 strips, OperandTile<T, BX, b()>::map(in.B.data, p.N, p.K, in.B.ld),
+    gemm::launch(gemm_v27w<T, b(), CLUSTER>, grid, dim3(THREADS),
+                 {.smem = SMEM, .cluster = CLUSTER, .early = true}, stream, p, strips,
+                 OperandTile<T, BX, b()>::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld),
                  map_y(strips.eights * 8 + 8), map_y(strips.eights * 8), c_map(p, 8));
   });
+}
+
+template <class T>
+const Variant<T> VARIANTS[] = {{"192x256 s3", launch<T, 1>}, {"192x256 s3 c2", launch<T, 2>}};
+
+template <class T>
+Choice choose(const GemmArgs<T>& p, int sms) {
+  const bool cluster = p.M > WIDE_STRIPS.highest && splits_lines(p);
+  const Strips strips = choose_strips(p.M, p.N, wide_strips(1 + cluster), sms);
+  return {cluster, allows_strips(p) ? strips.why(sms) : "v24's tiles"};
 }
 
 const Registration rung({.prev = "v27",
                          .idea = "wide: two consumers share a tile, for fewer bytes",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-                        {f16(launch<half>), bfloat16(launch<bf16>)});
+                        {f16(VARIANTS<half>, choose), bfloat16(VARIANTS<bf16>, choose)});
 
 }  // namespace

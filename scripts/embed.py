@@ -8,6 +8,8 @@
   <!-- embed:table -->                               the whole ladder at 4096
   <!-- embed:sweep v28 f16 -->                       a rung at every shape of the committed sweep
   <!-- embed:compare flat.json f16 v24,v25 -->      rungs at every shape of another run
+  <!-- embed:alone alone.json f16 v24,v27 -->        the same beside each by itself (--alone)
+  <!-- embed:energy -->                              joules of wgmma and of bytes
   <!-- embed:index -->                               the same, as the index of kernels/
   <!-- embed:conditions -->                          GPU, driver, clocks ... of the results
   <!-- embed:counters -->                            the simulator's counters beside a GPU's
@@ -21,6 +23,7 @@ Nothing measured yet reads "not measured". --check writes nothing and fails when
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import sys
@@ -55,6 +58,8 @@ class Embedder:
             "table": (lambda: self.table(page), 0),
             "sweep": (self.sweep, 2),
             "compare": (self.compare, 3),
+            "alone": (self.alone, 3),
+            "energy": (self.energy, 0),
             "index": (lambda: self.index(page), 0),
             "conditions": (self.conditions, 0),
             "counters": (self.counters, 0),
@@ -182,6 +187,18 @@ class Embedder:
 
     def compare(self, file: str, dtype: str, wanted: str) -> str:
         """Ratios to the baseline, as stored (nn) and with B transposed (nt) where that was run."""
+        return self.ratios(file, dtype, wanted, lambda p: f"{p.ratio:.2f}")
+
+    def alone(self, file: str, dtype: str, wanted: str) -> str:
+        """Ratios in pairs and by itself, and the clock that the rung then has."""
+
+        def cell(p: Point) -> str:
+            alone = f"{p.alone:.3f} at {p.alone_clock:.0f} MHz" if p.alone else NOT_MEASURED
+            return f"{p.ratio:.3f}, {alone}"
+
+        return self.ratios(file, dtype, wanted, cell)
+
+    def ratios(self, file: str, dtype: str, wanted: str, cell: Callable[[Point], str]) -> str:
         path = self.root / "plots" / "results" / ladder.REFERENCE_GPU / file
         if not path.exists():
             return NOT_MEASURED
@@ -197,9 +214,38 @@ class Embedder:
         ]
         for shape in dict.fromkeys(shapes):
             points = [runs[op].at(rung, dtype, shape) for op, rung in columns]
-            cells = [f"{p.ratio:.2f}" if p else "" for p in points]
+            cells = [cell(p) if p else "" for p in points]
             lines.append(f"| {' x '.join(map(str, shape))} | {' | '.join(cells)} |")
         return "\n".join(lines)
+
+    def energy(self) -> str:
+        """What energy_limits measured on the reference GPU."""
+        path = self.root / "plots" / "results" / ladder.REFERENCE_GPU / "energy_limits.json"
+        if not path.exists():
+            return NOT_MEASURED
+        lines = [
+            "| wgmma | loads a slice | TFLOPS | TB/s | MHz | W | nJ a slice |",
+            "|---|---|---:|---:|---:|---:|---:|",
+        ]
+        results = json.loads(path.read_text(encoding="utf-8"))["results"]
+        for r in results:
+            wgmma = f"{r['blocks_of_64']} of m64n{r['wgmma_n']}" if r["wgmma_n"] else "none"
+            loads = f"{r['bytes_a_slice']} bytes from {r['from']}" if r["bytes_a_slice"] else "none"
+            speeds = [tflops(r["tflops"]) if r["tflops"] else "", f"{r['tbs']:.2f}" if r["tbs"] else ""]
+            rest = [f"{r[key]:.0f}" for key in ("sm_clock_mhz", "power_w", "nj_a_slice")]
+            lines.append(f"| {' | '.join([wgmma, loads, *speeds, *rest])} |")
+
+        # What a slice of the largest shape takes more with most loads than without.
+        def joules(source: str) -> tuple[float, int]:
+            those = [r for r in results if r["from"] == source and r["wgmma_n"] == 192]
+            most = max((r["bytes_a_slice"] for r in those), default=0)
+            nj = [r["nj_a_slice"] for r in those if r["bytes_a_slice"] == most]
+            return (sum(nj) / len(nj) if nj else 0), most
+
+        bare, _ = joules("")
+        bytes_of = {source: joules(source) for source in ("L2", "memory")}
+        told = [f"{(nj - bare) / n * 1e3:.0f} pJ a byte from {s}" for s, (nj, n) in bytes_of.items() if n]
+        return "\n".join([*lines, "", f"The difference to wgmma without loads: {', '.join(told)}."])
 
     def index(self, page: Path) -> str:
         lines = ["| rung | idea | TFLOPS | of cuBLAS | chapter |", "|---|---|---|---|---|"]

@@ -140,6 +140,8 @@ class Point:
     baseline: float = 0  # TFLOPS of what it was compared with, in the same run
     baseline_name: str = ""
     ratio: float = 0  # of pairs: not exactly tflops / baseline
+    alone: float = 0  # ratio where each ran by itself (--alone), 0: not measured
+    alone_clock: float = 0  # MHz, of the rung's SMs then
     variant: str = ""  # of the rung, where it has several
     reason: str = ""  # why there is no measurement; empty when there is one
 
@@ -217,6 +219,8 @@ def load_results(path: Path, op: str = "nn") -> Results:
                     baseline_name=label.split(";")[0] or "cuBLAS",
                     variant=label.partition("; variant ")[2],
                     ratio=float(entry["ratio"]),
+                    alone=float(entry.get("alone_ratio", 0)),
+                    alone_clock=float(entry.get("alone_sm_clock_mhz", 0)),
                 )
             except KeyError as missing:
                 raise BadInput(f"{path}: {entry['name']} has no {missing}") from None

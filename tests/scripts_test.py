@@ -286,6 +286,42 @@ class Embed(Fixture):
         self.assertIn("| 512 x 512 x 512 | 0.80 | 1.20 | 0.90 |", text)
         self.assertIn("| 768 x 768 x 768 |  | 1.40 |  |", text)
 
+    def test_alone_beside_pairs(self) -> None:
+        self.page.write_text("<!-- embed:alone alone.json f16 v1,v2 -->\n<!-- /embed -->\n")
+        self.script("embed.py")
+        self.assertIn("not measured", self.page.read_text())
+        both = entry("v01_first", "f16", 512, 40, 50) | {"alone_ratio": 0.9, "alone_sm_clock_mhz": 1400}
+        self.measure([both, entry("v02_second", "f16", 512, 60, 50)], file="alone.json")
+        self.script("embed.py")
+        text = self.page.read_text()
+        self.assertIn("| M x N x K | nn: v1 | nn: v2 |", text)
+        row = "| 512 x 512 x 512 | 0.800, 0.900 at 1400 MHz | 1.200, not measured |"
+        self.assertIn(row, text)
+
+    def test_energy(self) -> None:
+        self.page.write_text("<!-- embed:energy -->\n<!-- /embed -->\n")
+        self.script("embed.py")
+        self.assertIn("not measured", self.page.read_text())
+        loads = {"from": "L2", "bytes_a_slice": 40960, "tbs": 8.9}
+        without = {"from": "", "bytes_a_slice": 0, "tbs": 0}
+        rest = {"sm_clock_mhz": 1440, "power_w": 684.3, "nj_a_slice": 3137.1}
+        wgmma = {"wgmma_n": 192, "blocks_of_64": 2, "tflops": 686}
+        none = {"wgmma_n": 0, "blocks_of_64": 0, "tflops": 0}
+        results = [wgmma | loads | rest, wgmma | without | rest | {"nj_a_slice": 2563.66}]
+        results.append(none | loads | rest)
+        file = self.root / "plots" / "results" / "h200" / "energy_limits.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps({"gpu": "one", "results": results}))
+        self.script("embed.py")
+        text = self.page.read_text()
+        for line in (
+            "| 2 of m64n192 | 40960 bytes from L2 | 686 | 8.90 | 1440 | 684 | 3137 |",
+            "| 2 of m64n192 | none | 686 |  | 1440 | 684 | 2564 |",
+            "| none | 40960 bytes from L2 |  | 8.90 | 1440 | 684 | 3137 |",
+            "The difference to wgmma without loads: 14 pJ a byte from L2.",
+        ):
+            self.assertIn(line, text)
+
     def test_bf16_has_a_file_of_its_own(self) -> None:
         self.kernel("v04_brain", "v2", 2, "f16(launch<half>), bfloat16(launch<bf16>)")
         variant = entry("v04_brain", "bf16", 4096, 999, 700)

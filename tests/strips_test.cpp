@@ -104,5 +104,28 @@ TEST(Strips, CoverAllRows) {
       }
 }
 
+// In stacks of two, one strip a block of a cluster, they cover M rows, each once; an odd one's
+// neighbour lies below.
+TEST(Strips, StacksCoverAllRows) {
+  for (const int M : {100, 193, 400, 1000, 1213, 4097, 8192}) {
+    const Strips strips = choose_strips(M, 600, wide_strips(2), SMS);
+    std::map<int, int> rows_at;
+    for (const int rank : {0, 1})
+      strips.for_each<2>(0, 1, rank, [&](int x, int m, int rows, int64_t left) {
+        ASSERT_GT(left, 0);
+        if (x == 0 && m < M) {
+          ASSERT_TRUE(rows_at.emplace(m, rows).second) << M << " row " << m;
+        }
+      });
+    int end = 0;
+    for (const auto& [m, rows] : rows_at) {
+      ASSERT_EQ(m, end) << M;
+      end = m + rows;
+    }
+    EXPECT_GE(end, M);
+    EXPECT_EQ(strips.tiles<2>(), (strips.count + 1) / 2 * 3);
+  }
+}
+
 }  // namespace
 }  // namespace gemm

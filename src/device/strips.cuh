@@ -11,9 +11,10 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// What strips can be: columns of their tiles, rows, and how many tiles may make a group.
+// What strips can be: columns of their tiles, rows, how many tiles may make a group, and how many
+// strips, one above the other, are a cluster's.
 struct StripShape {
-  int width, lowest, highest, group;
+  int width, lowest, highest, group, stack = 1;
 };
 constexpr StripShape STRIPS = {128, 104, 192, 16}, WIDE_STRIPS = {256, 152, 192, 8};  // v27, v27w
 
@@ -25,20 +26,31 @@ struct Strips {
   // Calls work(x, m, rows, left) for every `step`-th tile from `first` on: `rows` rows from m on,
   // in column x of tiles; so many tiles are left from this one on. All high ones come before all
   // low ones: blocks that take tiles in turn then differ by 8 rows at any time, and at the end.
+  // Where STACK strips are a cluster's, these are stacks of tiles, and the work is on that of `rank`
+  // in each; the last one may lie below C.
+  template <int STACK = 1, class Work>
+  GEMM_DEVICE void for_each(int first, int step, int rank, Work&& work) const {
+    const int high_rows = cdiv(more, STACK), low_rows = cdiv(count, STACK) - high_rows;
+    const int64_t high = int64_t{high_rows} * columns, all = tiles<STACK>();
+    for (int64_t tile = first; tile < all; tile += step) {
+      const bool low = tile >= high;
+      const auto [x, row] = low ? grouped_tile(tile - high, columns, low_rows, group)
+                                : grouped_tile(tile, columns, high_rows, group);
+      const int y = (low ? row + high_rows : row) * STACK + rank;
+      const int m = y < more ? y * (eights + 1) : y * eights + more;
+      work(x, m * 8, (eights + (y < more)) * 8, all - tile);
+    }
+  }
   template <class Work>
   GEMM_DEVICE void for_each(int first, int step, Work&& work) const {
-    const int64_t high = int64_t{more} * columns;
-    for (int64_t tile = first; tile < tiles(); tile += step) {
-      const bool low = tile >= high;
-      const auto [x, y] = low ? grouped_tile(tile - high, columns, count - more, group)
-                              : grouped_tile(tile, columns, more, group);
-      const int m = low ? (y + more) * eights + more : y * (eights + 1);
-      work(x, m * 8, (eights + !low) * 8, tiles() - tile);
-    }
+    for_each(first, step, 0, work);
   }
 
   double height() const { return (eights + double(more) / count) * 8; }  // on average
-  __host__ __device__ int64_t tiles() const { return int64_t{count} * columns; }
+  template <int STACK = 1>
+  __host__ __device__ int64_t tiles() const {
+    return int64_t{cdiv(count, STACK)} * columns;
+  }
   int64_t rounds(int sms) const { return (tiles() + sms - 1) / sms; }
   // Rows of all tiles of the first block, which has most of them.
   int64_t busiest(int sms) const {
@@ -76,12 +88,18 @@ inline Strips choose_strips(int M, int N, StripShape shape, int sms) {
   double least = best.work(sms, BYTES);
   for (int64_t rounds = best.rounds(sms), count = 0; count < most; ++rounds) {
     count = std::min<int64_t>(rounds * sms / columns, most);  // more of them are lower: less work
-    const Strips strips = {shape.width,        columns, group, int(count), int(eights / count),
-                           int(eights % count)};
+    const int whole = count >= shape.stack ? int(count / shape.stack * shape.stack) : int(count);
+    const Strips strips = {shape.width, columns, group, whole, eights / whole, eights % whole};
     const double work = strips.work(sms, BYTES);
     if (work < least) least = work, best = strips;
   }
   return best;
+}
+
+constexpr StripShape wide_strips(int cluster) {
+  StripShape shape = WIDE_STRIPS;
+  shape.stack = cluster;
+  return shape;
 }
 
 // Whether a strip may begin at any row: A's rows run along K. And whether C's rows are wide.
