@@ -99,8 +99,8 @@ class Runner {
     timed_.reset();
     problem_ = p;
     Problem padded = p;
-    padded.ld_pad += 16;  // verification always has ld > columns; 16 elements keep the timed
-                          // kernel's alignment class
+    padded.ld_pad += 64;  // verification always has ld > columns; 64 elements keep the timed
+                          // kernel's alignment class: rows in whole lines of 128 bytes, or not
     verifier_ = std::make_unique<Verifier>(device_, padded);
   }
 
@@ -352,7 +352,7 @@ int explain(const std::vector<Job>& jobs, const TuningCache& cache, const Device
 // that are wrong.
 std::vector<int> right_variants(Device& device, const Job& job, bool& wrong) {
   Problem padded = job.problem;
-  padded.ld_pad += 16;  // as in Runner
+  padded.ld_pad += 64;  // as in Runner
   Verifier verifier(device, padded);
   std::vector<int> right;
   for (size_t i = 0; i < job.rung->variants.size(); ++i) {

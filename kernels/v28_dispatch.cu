@@ -1,6 +1,6 @@
 // v28 dispatch: for every shape the kernel that ends first.
 //
-// before: v24 to v27 each pass cuBLAS where they are at home; elsewhere one is ten times slower
+// before: v24 to v27w each pass cuBLAS where they are at home; elsewhere one is ten times slower
 //         than another (v25 on large results), or a tenth (v26 where v24's rounds are nearly full)
 // idea:   what a library adds to its kernels is a rule. v25 for results that are flat, or so few
 //         that small tiles make no more blocks than there are SMs; for others the kernel whose
@@ -8,6 +8,7 @@
 // watch:  the rule is read off measurements on one GPU; --explain says what it decides, --tune
 //         measures them all and keeps what won, for this GPU
 // needs:  sm_90a, as all of them
+#include "device/multicast.cuh"
 #include "device/persistent.cuh"
 #include "device/resident.cuh"
 #include "device/strips.cuh"
@@ -22,7 +23,8 @@ const Variant<T> VARIANTS[] = {
     {"v24r", [](const GemmArgs<T>& p, Stream stream) { launch_rung("v24r", p, stream); }},
     {"v25", [](const GemmArgs<T>& p, Stream stream) { launch_rung("v25", p, stream); }},
     {"v26", [](const GemmArgs<T>& p, Stream stream) { launch_rung("v26", p, stream); }},
-    {"v27", [](const GemmArgs<T>& p, Stream stream) { launch_rung("v27", p, stream); }}};
+    {"v27", [](const GemmArgs<T>& p, Stream stream) { launch_rung("v27", p, stream); }},
+    {"v27w", [](const GemmArgs<T>& p, Stream stream) { launch_rung("v27w", p, stream); }}};
 
 // [region idea]
 template <class T>
@@ -39,6 +41,12 @@ Choice choose(const GemmArgs<T>& p, int sms) {
   // than the rounds that they save; a block's only tile v27 stores at once.
   const double least = p.K < 1024 ? whole.work : std::min(whole.work, shared.work);
   const bool uneven = allows_strips(p) && (p.K >= 1024 || strips.rounds(sms) <= 1);
+  // v27w, in clusters, where L2 is asked twice for each row of a tile: then the others take longer
+  // than their work says, 1.2 times at 2000, 1.5 from 3000 on.
+  const Strips wide = choose_strips(p.M, p.N, wide_strips(2), sms);
+  const double split = p.K < 2560 ? 1.2 : 1.5;
+  if (uneven && splits_lines(p) && wide.work(sms) < split * std::min(least, strips.work(sms)))
+    return {5, "v27w: " + wide.why(sms)};
   const double resident = allows_resident(p) ? resident_work(p.M, p.N, p.K, sms) : least;  // v24r
   if (uneven && strips.work(sms) < std::min(least, resident)) return {4, "v27: " + strips.why(sms)};
   if (resident < least) return {1, "v24r: a strip of B stays, for K is " + std::to_string(p.K)};

@@ -202,19 +202,24 @@ class Embedder:
         path = self.root / "plots" / "results" / ladder.REFERENCE_GPU / file
         if not path.exists():
             return NOT_MEASURED
-        runs = {op: ladder.load_results(path, op) for op in ("nn", "nt")}
+        runs = {op: ladder.load_results(path, op, variants=True) for op in ("nn", "nt")}
         rungs = [ladder.find_rung(self.rungs, one) for one in wanted.split(",")]
-        columns = [(op, r) for op in runs for r in rungs if runs[op].points.get((r.name, dtype))]
+        columns = [
+            (f"{op}: {rung.id}{name.removeprefix(rung.name).replace(':', '')}", points)
+            for op, run in runs.items()
+            for rung in rungs
+            for (name, of), points in run.points.items()
+            if of == dtype and name.partition(":")[0] == rung.name
+        ]
         if not columns:
             return NOT_MEASURED
-        shapes = [s for op, r in columns for s in runs[op].points[(r.name, dtype)]]
         lines = [
-            "| M x N x K |" + "".join(f" {op}: {rung.id} |" for op, rung in columns),
+            "| M x N x K |" + "".join(f" {title} |" for title, _ in columns),
             "|---|" + "---:|" * len(columns),
         ]
-        for shape in dict.fromkeys(shapes):
-            points = [runs[op].at(rung, dtype, shape) for op, rung in columns]
-            cells = [cell(p) if p else "" for p in points]
+        for shape in dict.fromkeys(s for _, points in columns for s in points):
+            here = [points.get(shape) for _, points in columns]
+            cells = [cell(p) if p and not p.reason else "" for p in here]
             lines.append(f"| {' x '.join(map(str, shape))} | {' | '.join(cells)} |")
         return "\n".join(lines)
 

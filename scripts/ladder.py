@@ -188,8 +188,9 @@ class Results:
         )
 
 
-def load_results(path: Path, op: str = "nn") -> Results:
-    """Reads Google Benchmark's JSON, as written by gemm_bench --json: entries of that op."""
+def load_results(path: Path, op: str = "nn", variants: bool = False) -> Results:
+    """Reads Google Benchmark's JSON, as written by gemm_bench --json: entries of that op. With
+    `variants` those, too, that --variant asked for, as rungs named "v27w_wide: the variant"."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         context = {key: str(value) for key, value in data["context"].items()}
@@ -202,8 +203,9 @@ def load_results(path: Path, op: str = "nn") -> Results:
         if entry.get("run_type", "iteration") != "iteration":
             continue  # Google Benchmark's aggregates of repetitions
         parts = re.match(rf"(\w+)/(\w+)/{op}/(\d+)x(\d+)x(\d+)(?:/|$)", entry["name"])
-        if not parts or "/variant:" in entry["name"]:
-            continue  # variants that were asked for have no place in tables and plots
+        variant = entry["name"].partition("/variant:")[2]
+        if not parts or (variant and not variants):
+            continue  # variants that were asked for have no place in most tables and plots
         shape, label = (int(parts[3]), int(parts[4]), int(parts[5])), entry.get("label", "")
         if entry.get("error_occurred") or entry.get("skipped"):
             reason = entry.get("error_message") or entry.get("skip_message") or "no reason given"
@@ -224,7 +226,8 @@ def load_results(path: Path, op: str = "nn") -> Results:
                 )
             except KeyError as missing:
                 raise BadInput(f"{path}: {entry['name']} has no {missing}") from None
-        points.setdefault((parts[1], parts[2]), {})[shape] = point
+        name = parts[1] + (f": {variant}" if variant else "")
+        points.setdefault((name, parts[2]), {})[shape] = point
     return Results(path, context, points)
 
 

@@ -124,6 +124,15 @@ class Accepted(unittest.TestCase):
         first = [n.split("/")[2] for n in names if "/f32/" in n]
         self.assertEqual(first, ["nn", "tn", "tt"])
 
+    def test_the_last_rung_explains_its_choice(self) -> None:
+        options = ("--backend", "sim", "--explain", "--kernel", "v28", "--dtype", "f16")
+        run = bench(*options, "--size", "2000,4096,5000", "--shape", "4096x4096x256")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        chosen = re.findall(r"/(\w+): (v\w+)\n    v\w+: ", run.stdout)
+        cubes = [f"{n}x{n}x{n}" for n in (2000, 4096, 5000)]
+        wanted = zip([*cubes, "4096x4096x256"], ("v27", "v27", "v27w", "v24r"))
+        self.assertEqual(chosen, list(wanted))  # 5000: rows that are no whole lines of 128 bytes
+
     def test_accuracy(self) -> None:
         for entry in self.entries("--kernel", "v1", "--dtype", "f32"):
             self.assertGreater(entry["max_error"], 0)

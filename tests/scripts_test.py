@@ -285,6 +285,12 @@ class Embed(Fixture):
         self.assertIn("| M x N x K | nn: v1 | nn: v2 | nt: v2 |", text)
         self.assertIn("| 512 x 512 x 512 | 0.80 | 1.20 | 0.90 |", text)
         self.assertIn("| 768 x 768 x 768 |  | 1.40 |  |", text)
+        asked = entry("v01_first", "f16", 512, 30, 50)
+        asked["name"] += "/variant:64x64 s3"
+        self.measure([measured[1], asked], file="other.json")
+        self.script("embed.py")
+        self.assertIn("| M x N x K | nn: v1 64x64 s3 | nn: v2 |", self.page.read_text())
+        self.assertIn("| 512 x 512 x 512 | 0.60 | 1.20 |", self.page.read_text())
 
     def test_alone_beside_pairs(self) -> None:
         self.page.write_text("<!-- embed:alone alone.json f16 v1,v2 -->\n<!-- /embed -->\n")
