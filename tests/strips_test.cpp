@@ -105,26 +105,30 @@ TEST(Strips, CoverAllRows) {
 }
 
 // In stacks of two, one strip a block of a cluster, they cover M rows, each once; an odd one's
-// neighbour lies below.
+// neighbour lies below. None is higher than a tile, also where an even number of them would be.
 TEST(Strips, StacksCoverAllRows) {
-  for (const int M : {100, 193, 400, 1000, 1213, 4097, 8192}) {
-    const Strips strips = choose_strips(M, 600, wide_strips(2), SMS);
-    std::map<int, int> rows_at;
-    for (const int rank : {0, 1})
-      strips.for_each<2>(0, 1, rank, [&](int x, int m, int rows, int64_t left) {
-        ASSERT_GT(left, 0);
-        if (x == 0 && m < M) {
-          ASSERT_TRUE(rows_at.emplace(m, rows).second) << M << " row " << m;
-        }
-      });
-    int end = 0;
-    for (const auto& [m, rows] : rows_at) {
-      ASSERT_EQ(m, end) << M;
-      end = m + rows;
+  for (const int N : {600, 5000, 15000})
+    for (int M = 100; M < 9000; M += 61) {
+      const Strips strips = choose_strips(M, N, wide_strips(2), SMS);
+      const auto where = [&] { return std::to_string(M) + " x " + std::to_string(N); };
+      std::map<int, int> rows_at;
+      for (const int rank : {0, 1})
+        strips.for_each<2>(0, 1, rank, [&](int x, int m, int rows, int64_t left) {
+          ASSERT_GT(left, 0) << where();
+          ASSERT_LE(rows, WIDE_STRIPS.highest) << where();
+          ASSERT_GE(rows, WIDE_STRIPS.lowest) << where();
+          if (x == 0 && m < M) {
+            ASSERT_TRUE(rows_at.emplace(m, rows).second) << where() << " row " << m;
+          }
+        });
+      int end = 0;
+      for (const auto& [m, rows] : rows_at) {
+        ASSERT_EQ(m, end) << where();
+        end = m + rows;
+      }
+      EXPECT_GE(end, M) << where();
+      EXPECT_EQ(strips.tiles<2>(), int64_t{cdiv(strips.count, 2)} * strips.columns) << where();
     }
-    EXPECT_GE(end, M);
-    EXPECT_EQ(strips.tiles<2>(), (strips.count + 1) / 2 * 3);
-  }
 }
 
 }  // namespace

@@ -88,8 +88,9 @@ inline Strips choose_strips(int M, int N, StripShape shape, int sms) {
   double least = best.work(sms, BYTES);
   for (int64_t rounds = best.rounds(sms), count = 0; count < most; ++rounds) {
     count = std::min<int64_t>(rounds * sms / columns, most);  // more of them are lower: less work
-    const int whole = count >= shape.stack ? int(count / shape.stack * shape.stack) : int(count);
-    const Strips strips = {shape.width, columns, group, whole, eights / whole, eights % whole};
+    int n = int(count / shape.stack * shape.stack);  // whole stacks, unless they would be too high
+    if (n < fewest) n = int(count);
+    const Strips strips = {shape.width, columns, group, n, eights / n, eights % n};
     const double work = strips.work(sms, BYTES);
     if (work < least) least = work, best = strips;
   }
