@@ -44,6 +44,13 @@ Choice choose(const Job& job, const TuningCache& cache, const Device& device) {
   return choose_variant(*job.rung, job.problem, &cache, device.name(), device.sm_count());
 }
 
+// What is verified: always with ld > columns. 64 elements keep the timed kernel's alignment class:
+// rows in whole lines of 128 bytes, or not.
+Problem padded(Problem p) {
+  p.ld_pad += 64;
+  return p;
+}
+
 // Runs jobs on one device. Jobs that follow each other on the same problem share its matrices,
 // references and baselines.
 class Runner {
@@ -98,10 +105,7 @@ class Runner {
     verifier_.reset();  // before the next one is allocated
     timed_.reset();
     problem_ = p;
-    Problem padded = p;
-    padded.ld_pad += 64;  // verification always has ld > columns; 64 elements keep the timed
-                          // kernel's alignment class: rows in whole lines of 128 bytes, or not
-    verifier_ = std::make_unique<Verifier>(device_, padded);
+    verifier_ = std::make_unique<Verifier>(device_, padded(p));
   }
 
   Device& device_;
@@ -243,7 +247,7 @@ void report(benchmark::State& state, const Outcome& o) {
     if (t.alone) {
       report_alone("alone_", *t.alone);
       report_alone("alone_baseline_", *t.alone_baseline);
-      state.counters["alone_ratio"] = t.alone->tflops.median / t.alone_baseline->tflops.median;
+      state.counters["alone_ratio"] = t.alone_ratio();
       label += ", alone " + t.alone_baseline->name;
     }
   }
@@ -351,9 +355,7 @@ int explain(const std::vector<Job>& jobs, const TuningCache& cache, const Device
 // The variants of a rung that take the problem and give the right result, in order. Prints those
 // that are wrong.
 std::vector<int> right_variants(Device& device, const Job& job, bool& wrong) {
-  Problem padded = job.problem;
-  padded.ld_pad += 64;  // as in Runner
-  Verifier verifier(device, padded);
+  Verifier verifier(device, padded(job.problem));
   std::vector<int> right;
   for (size_t i = 0; i < job.rung->variants.size(); ++i) {
     const Rung one = with_variant(*job.rung, static_cast<int>(i));

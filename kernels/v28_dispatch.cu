@@ -43,10 +43,12 @@ Choice choose(const GemmArgs<T>& p, int sms) {
   const bool uneven = allows_strips(p) && (p.K >= 1024 || strips.rounds(sms) <= 1);
   // v27w, in clusters, where L2 is asked twice for each row of a tile: then the others take longer
   // than their work says, 1.2 times at 2000, 1.5 from 3000 on.
-  const Strips wide = choose_strips(p.M, p.N, wide_strips(2), sms);
-  const double split = p.K < 2560 ? 1.2 : 1.5;
-  if (uneven && splits_lines(p) && wide.work(sms) < split * std::min(least, strips.work(sms)))
-    return {5, "v27w: " + wide.why(sms)};
+  if (uneven && splits_lines(p)) {
+    const Strips wide = choose_strips(p.M, p.N, wide_strips(2), sms);
+    const double split = p.K < 2560 ? 1.2 : 1.5;
+    if (wide.work(sms) < split * std::min(least, strips.work(sms)))
+      return {5, "v27w: " + wide.why(sms)};
+  }
   const double resident = allows_resident(p) ? resident_work(p.M, p.N, p.K, sms) : least;  // v24r
   if (uneven && strips.work(sms) < std::min(least, resident)) return {4, "v27: " + strips.why(sms)};
   if (resident < least) return {1, "v24r: a strip of B stays, for K is " + std::to_string(p.K)};

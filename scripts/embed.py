@@ -23,7 +23,6 @@ Nothing measured yet reads "not measured". --check writes nothing and fails when
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import sys
@@ -225,14 +224,13 @@ class Embedder:
 
     def energy(self) -> str:
         """What energy_limits measured on the reference GPU."""
-        path = self.root / "plots" / "results" / ladder.REFERENCE_GPU / "energy_limits.json"
-        if not path.exists():
+        results = ladder.limits("energy", self.root).get("results")
+        if not results:
             return NOT_MEASURED
         lines = [
             "| wgmma | loads a slice | TFLOPS | TB/s | MHz | W | nJ a slice |",
             "|---|---|---:|---:|---:|---:|---:|",
         ]
-        results = json.loads(path.read_text(encoding="utf-8"))["results"]
         for r in results:
             wgmma = f"{r['blocks_of_64']} of m64n{r['wgmma_n']}" if r["wgmma_n"] else "none"
             loads = f"{r['bytes_a_slice']} bytes from {r['from']}" if r["bytes_a_slice"] else "none"
@@ -279,7 +277,7 @@ class Embedder:
         """Arithmetic and memory levels of the reference GPU, as measured."""
         if not self.results:
             return NOT_MEASURED
-        context, memory = self.results.context, ladder.memory_limits(self.root)
+        context, memory = self.results.context, ladder.limits("memory", self.root)
         peak = float(context.get("peak_ffma_tflops") or 0)
 
         def level(name: str, tbs: float, latency: Optional[float]) -> str:

@@ -12,7 +12,7 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, Optional
+from typing import Any, NoReturn, Optional
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE_GPU = "h200"  # the README's and the chapters' figures come from this one
@@ -231,9 +231,9 @@ def load_results(path: Path, op: str = "nn", variants: bool = False) -> Results:
     return Results(path, context, points)
 
 
-def memory_limits(root: Path = ROOT) -> dict[str, float]:
-    """What memory_limits measured on the reference GPU: TB/s and cycles; empty when it was not run."""
-    path = root / "plots" / "results" / REFERENCE_GPU / "memory_limits.json"
+def limits(of: str, root: Path = ROOT) -> dict[str, Any]:
+    """What memory_limits or energy_limits measured on the reference GPU; empty when it was not run."""
+    path = root / "plots" / "results" / REFERENCE_GPU / f"{of}_limits.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 

@@ -108,7 +108,7 @@ def draw_roofline(root: Path, results: Results, rungs: list[Rung]) -> Optional[F
     counted = root / compare_counters.MEASURED
     if not counted.exists():
         return None
-    limits = ladder.memory_limits(root)
+    limits = ladder.limits("memory", root)
     size = ladder.REFERENCE_SHAPE
     global_points, shared_points = [], []
     for kernel in json.loads(counted.read_text(encoding="utf-8"))["rungs"]:
@@ -374,7 +374,7 @@ def time_axis(ax: Axes, end: float) -> None:
 
 
 def latency_of(root: Path) -> tuple[float, str]:
-    measured = ladder.memory_limits(root).get("hbm_latency_cycles")
+    measured = ladder.limits("memory", root).get("hbm_latency_cycles")
     return (measured, "measured") if measured else (800.0, "assumed")
 
 

@@ -57,7 +57,11 @@ GEMM_DEVICE void sync_cluster(GEMM_ONLY_CALLER_ARG) {
 template <int CLUSTER>
 GEMM_DEVICE void arrive_at_all(uint64_t* barrier GEMM_CALLER_ARG) {
   const int rank = threadIdx.x % 128;
-  if (rank < CLUSTER) mbarrier_arrive_remote(barrier, rank GEMM_CALLER_PASS);
+  if constexpr (CLUSTER == 1) {
+    if (rank == 0) mbarrier_arrive(barrier GEMM_CALLER_PASS);
+  } else {
+    if (rank < CLUSTER) mbarrier_arrive_remote(barrier, rank GEMM_CALLER_PASS);
+  }
 }
 
 GEMM_BUILD_NAMESPACE_END

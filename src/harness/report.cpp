@@ -92,8 +92,7 @@ void Table::alone(const Timing& t) {
                        a.conditions.memory_percent);
   };
   fmt::print("      alone {}, {} {}: {:.1f}%\n", told(*t.alone), t.alone_baseline->name,
-             told(*t.alone_baseline),
-             100 * t.alone->tflops.median / t.alone_baseline->tflops.median);
+             told(*t.alone_baseline), 100 * t.alone_ratio());
 }
 
 void Table::accuracy(const Outcome& o) const {

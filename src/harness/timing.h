@@ -40,7 +40,7 @@ struct Conditions {
 // A kernel that runs alone, launch after launch, when clock and power have settled: at the power
 // limit, unlike in pairs, a kernel that needs less energy has the higher clock.
 struct Alone {
-  std::string name;  // of the baseline, as Baseline's; empty: the rung
+  std::string name;  // the rung's, or the baseline's as in Baseline
   Spread tflops;
   Conditions conditions;
 };
@@ -54,6 +54,7 @@ struct Timing {
   Conditions conditions;
   // With TimingOptions::alone_ms; the baseline is whichever candidate is the fastest alone.
   std::optional<Alone> alone, alone_baseline;
+  double alone_ratio() const { return alone->tflops.median / alone_baseline->tflops.median; }
   CheckResult after;  // of the timed buffers, compared after the last launch
 };
 

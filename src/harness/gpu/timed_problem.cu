@@ -362,7 +362,7 @@ class GpuTimedProblem final : public TimedProblem {
     t.held = hold && timer_.can_hold();
     if (options_.alone_ms > 0) {
       t.alone_baseline = alone_baseline();
-      t.alone = alone("", launch, seconds);
+      t.alone = alone(rung.name, launch, seconds);
     }
     if (p_.beta != 0) {  // C was its own input many times over: once more, from the start
       device_.fill(sets_.c(0, RUNG), p_, Operand::C, Inputs::uniform, SEED);
