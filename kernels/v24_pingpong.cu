@@ -4,7 +4,7 @@
 //         the first of the next the tensor cores wait, about 4000 cycles
 // idea:   consumer 1 computes a tile while consumer 0 stores the one before, and so on. Tiles may
 //         then be smaller, and are chosen to fill the last round; and the next kernel's blocks
-//         start when this one's end
+//         start when this one's end. Where rows are no whole lines, clusters share B's slices
 // watch:  a parity tells only neighbouring phases apart: a consumer may wait for its slices only
 //         when the other has seen the last of its own
 // needs:  sm_90a; copies of operands that TMA cannot address; stores by rows where C is unaligned
@@ -15,6 +15,7 @@
 //                                                                      turn[other], after a tile
 //   consumer 0  | tile 0 .......... | store | wait | tile 2 .......... | store |
 //   consumer 1  | wait              | tile 1 .......... | store | wait | tile 3 ..........
+#include "device/multicast.cuh"
 #include "device/operand_tile.cuh"
 #include "device/persistent.cuh"
 #include "device/pipeline.cuh"
@@ -24,11 +25,10 @@
 namespace {
 using namespace gemm;
 
-constexpr int BK = 64, MMA_M = 64, MMA_K = 16;  // depth of a slice; one wgmma, BN wide
-constexpr int GROUP_M = 16, THREADS = 3 * 128;  // rows of tiles a group; threads of all roles
-constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
+constexpr int BK = 64, MMA_M = 64, MMA_K = 16, GROUP_M = 16;  // slice; wgmma; rows of tiles a group
+constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 
-template <class T, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES, int SLOTS>
+template <class T, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES, int SLOTS, int CLUSTER>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v24(GemmArgs<T> p, bool wide, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
@@ -36,15 +36,14 @@ __global__ void __launch_bounds__(THREADS, 1)
   using TileB = OperandTile<T, BN, B_MAJOR>;
   const int tid = threadIdx.x, wg = tid / 128, slices = cdiv(p.K, BK);
   const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
-  // The ring; SLOTS panels of results for each consumer; whose turn it is.
+  const int begin = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER, step = gridDim.x / CLUSTER;
   auto* sA = static_cast<uint8_t*>(dynamic_shared());
-  uint8_t* sB = sA + STAGES * TileA::BYTES;
-  uint8_t* sC = sB + STAGES * TileB::BYTES;
+  uint8_t *sB = sA + STAGES * TileA::BYTES, *sC = sB + STAGES * TileB::BYTES;
   auto* full = reinterpret_cast<uint64_t*>(sC + 2 * SLOTS * 8192);
   uint64_t *empty = full + STAGES, *turn = empty + STAGES;
   if (tid < 2) mbarrier_init(&turn[tid], 4);  // a thread of each warp
-  if (tid == 0) init_ring<STAGES>(full, empty, 1);
-  __syncthreads();
+  if (tid == 0) init_ring<STAGES>(full, empty, CLUSTER);
+  sync_cluster<CLUSTER>();
   grid_launch_dependents();
 
   Slot<STAGES> slot;
@@ -52,9 +51,10 @@ __global__ void __launch_bounds__(THREADS, 1)
     // The producer.
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
-    for_each_tile<GROUP_M>(blockIdx.x, gridDim.x, tiles_m, tiles_n, [&](int bm, int bn) {
+    for_each_tile<GROUP_M, CLUSTER>(begin, step, rank, tiles_m, tiles_n, [&](int bm, int bn) {
       grid_dependency_wait();  // by now the first tile's place is known
-      produce<TileA, TileB>(sA, sB, full, empty, slot, map_a, map_b, bm * BM, bn * BN, 0, slices);
+      produce_shared<TileA, TileB, CLUSTER>(sA, sB, full, empty, slot, map_a, map_b, bm * BM,
+                                            bn * BN, slices, TileA::BYTES + TileB::BYTES, rank);
     });
     return;
   }
@@ -62,13 +62,11 @@ __global__ void __launch_bounds__(THREADS, 1)
   // A consumer: every other tile of the block.
   setmaxnreg_inc<CONSUMER_REGS>();
   grid_dependency_wait();
-  const bool leader = tid % 128 == 0;
   uint8_t* staging = sC + wg * (SLOTS * 8192);
   uint32_t parity = wg ^ 1;  // of turn[wg]; consumer 0 begins
   slot.skip(wg * slices);
   // [region idea]
-  const int first = blockIdx.x + wg * gridDim.x;
-  for_each_tile<GROUP_M>(first, 2 * gridDim.x, tiles_m, tiles_n, [&](int bm, int bn, int64_t left) {
+  const auto compute = [&](int bm, int bn, int64_t left) {
     hold_registers(bm, bn);  // or they are divided out behind the loop: 3 % at 1024
     float acc[BM / MMA_M][BN / 2];
     clear_registers(acc);  // now, and not when it is this one's turn
@@ -87,13 +85,12 @@ __global__ void __launch_bounds__(THREADS, 1)
               acc[i], TileA::descriptor(sA + s * TileA::BYTES, i * MMA_M) + k * TileA::K_STEP,
               TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, true);
       wgmma_commit();
-      if (slice == slices - 1 && tid % 32 == 0)
-        mbarrier_arrive(&turn[wg ^ 1]);  // whose wgmma queue up behind these
+      if (slice == slices - 1 && tid % 32 == 0) mbarrier_arrive(&turn[wg ^ 1]);  // its wgmma queue
       wgmma_wait<1>();
-      if (leader && slice > 0) mbarrier_arrive(&empty[last]);
+      if (slice > 0) arrive_at_all<CLUSTER>(&empty[last]);
     }
     wgmma_wait<0>();
-    if (leader && slices > 0) mbarrier_arrive(&empty[last]);
+    if (slices > 0) arrive_at_all<CLUSTER>(&empty[last]);
     slot.skip(slices);  // the other consumer's tile
 
     // Epilogue.
@@ -102,7 +99,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       const int m = bm * BM + i * MMA_M, n = bn * BN;
       hold_registers(acc[i]);
       if (p.alpha != 1 || p.beta != 0) blend_accumulators(p, m, n, acc[i]);
-      if (wide && left <= gridDim.x)  // the block's last: nobody hides it
+      if (wide && left <= step)  // the block's last: nobody hides it
         store_accumulators_wide(p, m, n, acc[i]);
       else
 #pragma unroll
@@ -110,33 +107,39 @@ __global__ void __launch_bounds__(THREADS, 1)
           store_panel<SLOTS - 1>(p, wide, map_c, m, n + c * 64,
                                  staging + (i * BN / 64 + c) % SLOTS * 8192, &acc[i][c * 32]);
     }
-  });
+  };
+  for_each_tile<GROUP_M, CLUSTER>(begin + wg * step, 2 * step, rank, tiles_m, tiles_n, compute);
   // [/region idea]
   if (tid % 32 == 0) tma_store_wait_read<0>();
+  if (CLUSTER > 1) sync_cluster<CLUSTER>();  // the neighbour's last arrivals have come
 }
 
-template <class T, int BM, int BN, int STAGES, int SLOTS>
+template <class T, int BM, int BN, int STAGES, int SLOTS, int CLUSTER>
 void launch(const GemmArgs<T>& p, Stream stream) {
-  const int64_t tiles = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
-  const int64_t grid = std::min<int64_t>(tiles, persistent_blocks());
+  const int64_t stacks = int64_t{cdiv(p.M, BM * CLUSTER)} * cdiv(p.N, BN);
+  const int64_t grid = std::min<int64_t>(stacks, persistent_blocks() / CLUSTER) * CLUSTER;
   constexpr size_t SMEM = STAGES * ((BM + BN) * BK * 2 + 2 * 8) + 2 * SLOTS * 8192 + 2 * 8;
   const TmaOperands<T> in(p, stream);
   with_majors(p, [&](auto a, auto b) {
-    gemm::launch(gemm_v24<T, a(), b(), BM, BN, STAGES, SLOTS>, grid, dim3(THREADS),
-                 {.smem = SMEM, .early = true}, stream, p, has_wide_rows(p),
+    gemm::launch(gemm_v24<T, a(), b(), BM, BN, STAGES, SLOTS, CLUSTER>, grid, dim3(THREADS),
+                 {.smem = SMEM, .cluster = CLUSTER, .early = true}, stream, p, has_wide_rows(p),
                  OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
-                 OperandTile<T, BN, b()>::map(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
+                 OperandTile<T, BN, b()>::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld),
+                 c_map(p, 16));
   });
 }
 
 template <class T>
-const Variant<T> VARIANTS[] = {{"128x192 s5", launch<T, 128, 192, 5, 1>},
-                               {"128x128 s6", launch<T, 128, 128, 6, 2>},
-                               {"64x128 s8", launch<T, 64, 128, 8, 2>}};
+const Variant<T> VARIANTS[] = {{"128x192 s5", launch<T, 128, 192, 5, 1, 1>},
+                               {"128x128 s6", launch<T, 128, 128, 6, 2, 1>},
+                               {"64x128 s8", launch<T, 64, 128, 8, 2, 1>},
+                               {"128x192 s5 c2", launch<T, 128, 192, 5, 1, 2>},
+                               {"128x128 s6 c2", launch<T, 128, 128, 6, 2, 2>},
+                               {"64x128 s8 c2", launch<T, 64, 128, 8, 2, 2>}};
 
 template <class T>
 Choice choose(const GemmArgs<T>& p, int sms) {
-  return choose_tile(p.M, p.N, p.K, WHOLE_TILES, sms).choice;
+  return choose_whole_tile(p, sms).choice;
 }
 
 const Registration rung({.prev = "v23",

@@ -53,13 +53,8 @@ __global__ void __launch_bounds__(THREADS, 1)
     strips.for_each<CLUSTER>(first, step, rank, [&](int x, int m, int rows, int64_t) {
       const TensorMap& map_y = rows > strips.eights * 8 ? map_high : map_low;
       grid_dependency_wait();  // by now the first tile's place is known
-      for (int slice = 0; slice < slices; ++slice, slot.advance()) {
-        const int s = slot.stage;
-        mbarrier_wait(&empty[s], slot.phase ^ 1);
-        mbarrier_arrive_expect_tx(&full[s], TileX::BYTES + rows * BK * 2);
-        load_part<TileX, CLUSTER>(sX + s * TileX::BYTES, map_x, x * BX, slice * BK, &full[s], rank);
-        TileY::load(sY + s * TileY::BYTES, map_y, m, slice * BK, &full[s]);
-      }
+      produce_shared<TileY, TileX, CLUSTER>(sY, sX, full, empty, slot, map_y, map_x, m, x * BX,
+                                            slices, TileX::BYTES + rows * BK * 2, rank);
     });
     return;
   }

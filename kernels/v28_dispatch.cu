@@ -34,23 +34,22 @@ Choice choose(const GemmArgs<T>& p, int sms) {
   if (shorter <= 64) return {2, "v25: " + std::to_string(shorter) + " rows or columns are flat"};
   if (small <= sms) return {2, "v25: " + std::to_string(small) + " small blocks in one round"};
 
-  const TileChoice whole = choose_tile(p.M, p.N, p.K, WHOLE_TILES, sms);    // v24
-  const TileChoice shared = choose_tile(p.M, p.N, p.K, SHARED_TILES, sms);  // v26
-  const Strips strips = choose_strips(p.M, p.N, STRIPS, sms);               // v27
+  // Where rows of A or B are no whole lines of 128 bytes, L2 is asked twice for each of a tile, and
+  // kernels take longer than their work says: v26 1.75 times, v27w, in clusters, 1.2 times. v24's
+  // choice knows.
+  const bool split = splits_lines(p);
+  const TileChoice whole = choose_whole_tile(p, sms);                                   // v24
+  const TileChoice shared = choose_tile(p.M, p.N, p.K, SHARED_TILES, sms);              // v26
+  const Strips strips = choose_strips(p.M, p.N, split ? wide_strips(2) : STRIPS, sms);  // v27, v27w
+  const double shared_work = shared.work * (split ? 1.75 : 1);
+  const double strips_work = strips.work(sms) * (split ? 1.2 : 1);
   // Where K is short, the sums that v26 hands over and the results that v27 turns round weigh more
   // than the rounds that they save; a block's only tile v27 stores at once.
-  const double least = p.K < 1024 ? whole.work : std::min(whole.work, shared.work);
+  const double least = p.K < 1024 ? whole.work : std::min(whole.work, shared_work);
   const bool uneven = allows_strips(p) && (p.K >= 1024 || strips.rounds(sms) <= 1);
-  // v27w, in clusters, where L2 is asked twice for each row of a tile: then the others take longer
-  // than their work says, 1.2 times at 2000, 1.5 from 3000 on.
-  if (uneven && splits_lines(p)) {
-    const Strips wide = choose_strips(p.M, p.N, wide_strips(2), sms);
-    const double split = p.K < 2560 ? 1.2 : 1.5;
-    if (wide.work(sms) < split * std::min(least, strips.work(sms)))
-      return {5, "v27w: " + wide.why(sms)};
-  }
   const double resident = allows_resident(p) ? resident_work(p.M, p.N, p.K, sms) : least;  // v24r
-  if (uneven && strips.work(sms) < std::min(least, resident)) return {4, "v27: " + strips.why(sms)};
+  if (uneven && strips_work < std::min(least, resident))
+    return {split ? 5 : 4, (split ? "v27w: " : "v27: ") + strips.why(sms)};
   if (resident < least) return {1, "v24r: a strip of B stays, for K is " + std::to_string(p.K)};
   if (least < whole.work) return {3, "v26: " + shared.choice.why};
   return {0, "v24: " + whole.choice.why};

@@ -1,6 +1,8 @@
 // Tiles that the blocks of a cluster load for each other. Taught in v22.
 #pragma once
 
+#include "device/persistent.cuh"
+#include "device/pipeline.cuh"
 #include "device/tma.h"
 #include "rung.h"
 
@@ -25,18 +27,33 @@ GEMM_DEVICE void load_part(uint8_t* tile, const TensorMap& map, int mn, int k, u
   constexpr uint16_t ALL = (1 << PARTS) - 1;
   if constexpr (PARTS == 1) {
     Tile::load(tile, map, mn, k, full GEMM_CALLER_PASS);
-  } else if constexpr (Tile::PANELS == 1) {  // rows of the panel
-    const int row = part * (Tile::EXTENT / PARTS);
-    tma_load_multicast(tile + row * 128, map, mn + row, k, full, ALL GEMM_CALLER_PASS);
-  } else {  // panels
-    static_assert(Tile::PANELS % PARTS == 0, "a part is whole panels");
+  } else {
+    constexpr int ROWS = Tile::template ROWS<PARTS>;
+    constexpr bool WHOLE = ROWS == Tile::template ROWS<1>;  // panels; or else some rows of each
+    constexpr int PANELS = WHOLE ? Tile::PANELS / PARTS : Tile::PANELS;
+    const int first = WHOLE ? part * PANELS : 0, row = WHOLE ? 0 : part * ROWS;
 #pragma unroll
-    for (int i = 0; i < Tile::PANELS / PARTS; ++i) {
-      const int panel = part * (Tile::PANELS / PARTS) + i;
-      tma_load_multicast(tile + panel * Tile::PANEL_BYTES, map, k, mn + panel * Tile::WIDTH, full,
-                         ALL GEMM_CALLER_PASS);
+    for (int i = first; i < first + PANELS; ++i) {
+      uint8_t* const to = tile + i * Tile::PANEL_BYTES + row * (2 * Tile::WIDTH);
+      const int mn_i = mn + i * Tile::WIDTH;
+      tma_load_multicast(to, map, Tile::ALONG_K ? mn + row : k + row, Tile::ALONG_K ? k : mn_i,
+                         full, ALL GEMM_CALLER_PASS);
     }
   }
+}
+
+// produce, where the blocks of a cluster have the same columns: each loads its rows of A and, for
+// all, part `rank` of B's slices.
+template <class TileA, class TileB, int CLUSTER, int STAGES>
+GEMM_DEVICE void produce_shared(uint8_t* sA, uint8_t* sB, uint64_t* full, uint64_t* empty,
+                                Slot<STAGES>& slot, const TensorMap& map_a, const TensorMap& map_b,
+                                int m, int n, int slices, int bytes, int rank GEMM_CALLER_ARG) {
+  const auto load = [&](int s, int slice) {
+    const int k = slice * TileA::DEPTH;
+    TileA::load(sA + s * TileA::BYTES, map_a, m, k, &full[s] GEMM_CALLER_PASS);
+    load_part<TileB, CLUSTER>(sB + s * TileB::BYTES, map_b, n, k, &full[s], rank GEMM_CALLER_PASS);
+  };
+  load_slices(full, empty, slot, 0, slices, bytes, load GEMM_CALLER_PASS);
 }
 
 // A barrier of all threads of the cluster, or of the block where it is alone.
@@ -62,6 +79,19 @@ GEMM_DEVICE void arrive_at_all(uint64_t* barrier GEMM_CALLER_ARG) {
   } else {
     if (rank < CLUSTER) mbarrier_arrive_remote(barrier, rank GEMM_CALLER_PASS);
   }
+}
+
+// v24's choice: a variant of whole tiles; or, behind those, of stacks of two, for clusters, where
+// rows are no whole lines. Costs as measured on an H200 at 1000 to 5000.
+template <class T>
+TileChoice choose_whole_tile(const GemmArgs<T>& p, int sms) {
+  constexpr TileShape STACKS[] = {{256, 192, 1.4}, {256, 128, 1.7}, {128, 128, 2.2}};
+  if (p.M <= 128 || !splits_lines(p)) return choose_tile(p.M, p.N, p.K, WHOLE_TILES, sms);
+  TileChoice stacks = choose_tile(p.M, p.N, p.K, STACKS, sms / 2);
+  stacks.choice.variant += std::size(WHOLE_TILES);
+  stacks.choice.why += " of clusters";
+  stacks.work /= 2;  // one SM's
+  return stacks;
 }
 
 GEMM_BUILD_NAMESPACE_END

@@ -21,6 +21,7 @@ template <class T, int MN, Major MAJOR>
 struct OperandTile {
   static_assert(sizeof(T) == 2, "tiles of f16 or bf16");
   static constexpr int EXTENT = MN, DEPTH = 64;
+  static constexpr bool ALONG_K = MAJOR == Major::K;                     // rows of a panel
   static constexpr int WIDTH = MAJOR == Major::K || MN >= 64 ? 64 : MN;  // of a panel, in elements
   static constexpr Swizzle MODE = static_cast<Swizzle>(2 * WIDTH);
   static constexpr int PANELS = MAJOR == Major::K ? 1 : cdiv(MN, WIDTH);
@@ -30,14 +31,20 @@ struct OperandTile {
   // What the next K step of wgmma adds to a descriptor.
   static constexpr int K_STEP = k_step_bytes<MAJOR, MODE>(PANEL_BYTES) >> 4;
 
-  // For an operand of mn x k, in boxes of one panel; of 1 / PARTS of it where PARTS blocks of a
-  // cluster share a K-major tile. `fetch` as tensor_map's.
+  // Rows of a panel in a box, where PARTS blocks of a cluster load a tile together: whole panels,
+  // or a part of each.
+  template <int PARTS>
+  static constexpr int ROWS = MAJOR == Major::K ? MN / PARTS
+                              : PANELS % PARTS  ? DEPTH / PARTS
+                                                : DEPTH;
+
+  // For an operand of mn x k, in boxes of one panel or of a part. `fetch` as tensor_map's.
   template <int PARTS = 1>
   static TensorMap map(const T* base, int mn, int k, int64_t ld, int fetch = 256) {
     if constexpr (MAJOR == Major::K)
-      return tensor_map(base, mn, k, ld, MN / PARTS, DEPTH, MODE, fetch);
+      return tensor_map(base, mn, k, ld, ROWS<PARTS>, DEPTH, MODE, fetch);
     else
-      return tensor_map(base, k, mn, ld, DEPTH, WIDTH, MODE, fetch);
+      return tensor_map(base, k, mn, ld, ROWS<PARTS>, WIDTH, MODE, fetch);
   }
 
   // By one thread: the tile at (mn, k); `full` is told of BYTES bytes.

@@ -15,18 +15,25 @@ GEMM_BUILD_NAMESPACE_BEGIN
 inline int persistent_blocks() { return GEMM_ON_GPU ? sm_count() : 4; }
 
 // Calls work(m, n) for every `step`-th tile from `first` on, in even groups of at most GROUP_M
-// rows of tiles; or work(m, n, left), if so many are left from this one on.
+// rows of tiles; or work(m, n, left), if so many are left from this one on. Where STACK tiles, one
+// above the other, are a cluster's, these are stacks, and the work is on the tile of `rank` in
+// each; the last one may lie below C.
+template <int GROUP_M, int STACK, class Work>
+GEMM_DEVICE void for_each_tile(int first, int step, int rank, int tiles_m, int tiles_n,
+                               Work&& work) {
+  const int rows = cdiv(tiles_m, STACK), group = even_group(rows, GROUP_M / STACK);
+  const int64_t stacks = int64_t{rows} * tiles_n;
+  for (int64_t stack = first; stack < stacks; stack += step) {
+    const auto [row, n] = grouped_tile(stack, rows, tiles_n, group);
+    if constexpr (std::is_invocable_v<Work, int, int>)
+      work(row * STACK + rank, n);
+    else
+      work(row * STACK + rank, n, stacks - stack);
+  }
+}
 template <int GROUP_M, class Work>
 GEMM_DEVICE void for_each_tile(int first, int step, int tiles_m, int tiles_n, Work&& work) {
-  const int group_m = even_group(tiles_m, GROUP_M);
-  const int64_t tiles = int64_t{tiles_m} * tiles_n;
-  for (int64_t tile = first; tile < tiles; tile += step) {
-    const auto [m, n] = grouped_tile(tile, tiles_m, tiles_n, group_m);
-    if constexpr (std::is_invocable_v<Work, int, int>)
-      work(m, n);
-    else
-      work(m, n, tiles - tile);
-  }
+  for_each_tile<GROUP_M, 1>(first, step, 0, tiles_m, tiles_n, work);
 }
 
 // A tile that a kernel can be instantiated for; how much time a result takes in it, compared with

@@ -37,21 +37,31 @@ GEMM_DEVICE void init_ring(uint64_t* full, uint64_t* empty, int consumers GEMM_C
   fence_mbarrier_init();
 }
 
-// The producer's work on one tile of C, at row m and column n: slices `begin` to `end` of A and B,
-// one after the other, into the buffers at sA and sB. By one thread. `bytes` of a slice, where the
-// maps' boxes are smaller than the tiles.
+// The producer's work on one tile of C, by one thread: slices `begin` to `end`, each of `bytes`
+// bytes, which load(stage, slice) brings to full[stage].
+template <int STAGES, class Load>
+GEMM_DEVICE void load_slices(uint64_t* full, uint64_t* empty, Slot<STAGES>& slot, int begin,
+                             int end, int bytes, Load&& load GEMM_CALLER_ARG) {
+  for (int slice = begin; slice < end; ++slice, slot.advance()) {
+    mbarrier_wait(&empty[slot.stage], slot.phase ^ 1 GEMM_CALLER_PASS);
+    mbarrier_arrive_expect_tx(&full[slot.stage], bytes GEMM_CALLER_PASS);
+    load(slot.stage, slice);
+  }
+}
+
+// The same, at row m and column n: of A and B into the buffers at sA and sB. `bytes` of a slice,
+// where the maps' boxes are smaller than the tiles.
 template <class TileA, class TileB, int STAGES>
 GEMM_DEVICE void produce(uint8_t* sA, uint8_t* sB, uint64_t* full, uint64_t* empty,
                          Slot<STAGES>& slot, const TensorMap& map_a, const TensorMap& map_b, int m,
                          int n, int begin, int end,
                          int bytes = TileA::BYTES + TileB::BYTES GEMM_CALLER_ARG) {
-  for (int slice = begin; slice < end; ++slice, slot.advance()) {
-    const int s = slot.stage, k = slice * TileA::DEPTH;
-    mbarrier_wait(&empty[s], slot.phase ^ 1 GEMM_CALLER_PASS);
-    mbarrier_arrive_expect_tx(&full[s], bytes GEMM_CALLER_PASS);
+  const auto load = [&](int s, int slice) {
+    const int k = slice * TileA::DEPTH;
     TileA::load(sA + s * TileA::BYTES, map_a, m, k, &full[s] GEMM_CALLER_PASS);
     TileB::load(sB + s * TileB::BYTES, map_b, n, k, &full[s] GEMM_CALLER_PASS);
-  }
+  };
+  load_slices(full, empty, slot, begin, end, bytes, load GEMM_CALLER_PASS);
 }
 
 GEMM_BUILD_NAMESPACE_END
