@@ -34,15 +34,15 @@ Choice choose(const GemmArgs<T>& p, int sms) {
   if (shorter <= 64) return {2, "v25: " + std::to_string(shorter) + " rows or columns are flat"};
   if (small <= sms) return {2, "v25: " + std::to_string(small) + " small blocks in one round"};
 
-  // Where rows of A or B are no whole lines of 128 bytes, L2 is asked twice for each of a tile, and
-  // kernels take longer than their work says: v26 1.75 times, v27w, in clusters, 1.2 times. v24's
-  // choice knows.
+  // Where rows of A or B are no whole lines of 128 bytes, L2 is asked twice for each row of a tile.
+  // v26 then takes 1.75 times as long as its work says, v27w, in clusters, 1.35 times; v24's choice
+  // knows.
   const bool split = splits_lines(p);
   const TileChoice whole = choose_whole_tile(p, sms);                                   // v24
   const TileChoice shared = choose_tile(p.M, p.N, p.K, SHARED_TILES, sms);              // v26
   const Strips strips = choose_strips(p.M, p.N, split ? wide_strips(2) : STRIPS, sms);  // v27, v27w
   const double shared_work = shared.work * (split ? 1.75 : 1);
-  const double strips_work = strips.work(sms) * (split ? 1.2 : 1);
+  const double strips_work = strips.work(sms) * (split ? 1.35 : 1);
   // Where K is short, the sums that v26 hands over and the results that v27 turns round weigh more
   // than the rounds that they save; a block's only tile v27 stores at once.
   const double least = p.K < 1024 ? whole.work : std::min(whole.work, shared_work);
