@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       const int m = bm * BM + i * MMA_M, n = bn * BN;
       hold_registers(acc[i]);
       if (p.alpha != 1 || p.beta != 0) blend_accumulators(p, m, n, acc[i]);
-      if (wide && left <= step)  // the block's last: nobody hides it
+      if (wide && left * CLUSTER <= gridDim.x)  // the block's last: nobody hides it
         store_accumulators_wide(p, m, n, acc[i]);
       else
 #pragma unroll
