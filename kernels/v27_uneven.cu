@@ -34,8 +34,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   using TileY = OperandTile<T, BY, Major::K>;
   const int tid = threadIdx.x, wg = tid / 128, slices = cdiv(p.K, BK);
   auto* sX = static_cast<uint8_t*>(dynamic_shared());
-  uint8_t* sY = sX + STAGES * TileX::BYTES;
-  uint8_t* sC = sY + STAGES * TileY::BYTES;
+  uint8_t *sY = sX + STAGES * TileX::BYTES, *sC = sY + STAGES * TileY::BYTES;
   auto* full = reinterpret_cast<uint64_t*>(sC + 2 * SLOTS * 8192);
   uint64_t *empty = full + STAGES, *turn = empty + STAGES;
   if (tid < 2) mbarrier_init(&turn[tid], 4);  // a thread of each warp
@@ -48,11 +47,12 @@ __global__ void __launch_bounds__(THREADS, 1)
     // The producer.
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
+    int nth = 0;  // every other tile from the end of K on: its last slices are still in L2
     strips.for_each(blockIdx.x, gridDim.x, [&](int x, int m, int rows, int64_t) {
       const TensorMap& map_y = rows > strips.eights * 8 ? map_high : map_low;
       grid_dependency_wait();  // by now the first tile's place is known
       produce<TileX, TileY>(sX, sY, full, empty, slot, map_x, map_y, x * BX, m, 0, slices,
-                            TileX::BYTES + rows * BK * 2);
+                            TileX::BYTES + rows * BK * 2, nth++ % 2 == 1);
     });
     return;
   }

@@ -185,7 +185,7 @@ class Embedder:
         return "\n".join(lines)
 
     def compare(self, file: str, dtype: str, wanted: str) -> str:
-        """Ratios to the baseline, as stored (nn) and with B transposed (nt) where that was run."""
+        """Ratios to the baseline, for each of nn, nt, tn and tt that was run."""
         return self.ratios(file, dtype, wanted, lambda p: f"{p.ratio:.2f}")
 
     def alone(self, file: str, dtype: str, wanted: str) -> str:
@@ -201,7 +201,7 @@ class Embedder:
         path = self.root / "plots" / "results" / ladder.REFERENCE_GPU / file
         if not path.exists():
             return NOT_MEASURED
-        runs = {op: ladder.load_results(path, op, variants=True) for op in ("nn", "nt")}
+        runs = {op: ladder.load_results(path, op, variants=True) for op in ("nn", "nt", "tn", "tt")}
         rungs = [ladder.find_rung(self.rungs, one) for one in wanted.split(",")]
         columns = [
             (f"{op}: {rung.id}{name.removeprefix(rung.name).replace(':', '')}", points)

@@ -50,14 +50,14 @@ GEMM_DEVICE void load_slices(uint64_t* full, uint64_t* empty, Slot<STAGES>& slot
 }
 
 // The same, at row m and column n: of A and B into the buffers at sA and sB. `bytes` of a slice,
-// where the maps' boxes are smaller than the tiles.
+// where the maps' boxes are smaller than the tiles. From the last slice to the first, if `back`.
 template <class TileA, class TileB, int STAGES>
 GEMM_DEVICE void produce(uint8_t* sA, uint8_t* sB, uint64_t* full, uint64_t* empty,
                          Slot<STAGES>& slot, const TensorMap& map_a, const TensorMap& map_b, int m,
-                         int n, int begin, int end,
-                         int bytes = TileA::BYTES + TileB::BYTES GEMM_CALLER_ARG) {
+                         int n, int begin, int end, int bytes = TileA::BYTES + TileB::BYTES,
+                         bool back = false GEMM_CALLER_ARG) {
   const auto load = [&](int s, int slice) {
-    const int k = slice * TileA::DEPTH;
+    const int k = (back ? begin + end - 1 - slice : slice) * TileA::DEPTH;
     TileA::load(sA + s * TileA::BYTES, map_a, m, k, &full[s] GEMM_CALLER_PASS);
     TileB::load(sB + s * TileB::BYTES, map_b, n, k, &full[s] GEMM_CALLER_PASS);
   };
