@@ -135,6 +135,18 @@ class Accepted(unittest.TestCase):
         # 3000 and 5000: rows that are no whole lines of 128 bytes, where both have clusters.
         self.assertEqual(chosen, list(wanted))
 
+    def test_clusters_where_rows_are_no_whole_lines(self) -> None:
+        def chosen(*options: str) -> list[str]:
+            explain = ("--backend", "sim", "--explain", "--kernel", "v24", "--dtype", "f16")
+            run = bench(*explain, *options)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            return re.findall(r"^v24\S*: (.+)$", run.stdout, re.MULTILINE)
+
+        sizes = "2048,3000,4097"  # whole lines; not; copied into whole lines
+        wanted = ["128x128 s6", "128x192 s5 c2", "128x192 s5"]
+        self.assertEqual(chosen("--size", sizes), wanted)
+        self.assertEqual(chosen("--size", "4096", "--ld-pad", "8"), ["128x192 s5 c2"])
+
     def test_accuracy(self) -> None:
         for entry in self.entries("--kernel", "v1", "--dtype", "f32"):
             self.assertGreater(entry["max_error"], 0)
