@@ -59,14 +59,11 @@ __global__ void __launch_bounds__(THREADS, 1)
     // Neighbours read neighbouring pieces, and all of `from` in turn.
     const int64_t pieces = span / bytes;
     int64_t piece = blockIdx.x % pieces;
-    for (int slice = 0; slice < SLICES; ++slice, slot.advance()) {
-      mbarrier_wait(&empty[slot.stage], slot.phase ^ 1);
-      mbarrier_arrive_expect_tx(&full[slot.stage], bytes);
-      bulk_load(ring + slot.stage * MOST_BYTES, from + piece * (bytes / 2), bytes,
-                &full[slot.stage]);
+    load_slices(full, empty, slot, 0, SLICES, bytes, [&](int s, int) {
+      bulk_load(ring + s * MOST_BYTES, from + piece * (bytes / 2), bytes, &full[s]);
       piece += gridDim.x;
       if (piece >= pieces) piece -= pieces;
-    }
+    });
     return;
   }
   setmaxnreg_inc<240>();

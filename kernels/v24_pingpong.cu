@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   const int tid = threadIdx.x, wg = tid / 128, slices = cdiv(p.K, BK);
   const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
   const int begin = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER, step = gridDim.x / CLUSTER;
-  auto* sA = static_cast<uint8_t*>(dynamic_shared());
+  auto* sA = static_cast<uint8_t*>(dynamic_shared());  // the ring; SLOTS panels a consumer
   uint8_t *sB = sA + STAGES * TileA::BYTES, *sC = sB + STAGES * TileB::BYTES;
   auto* full = reinterpret_cast<uint64_t*>(sC + 2 * SLOTS * 8192);
   uint64_t *empty = full + STAGES, *turn = empty + STAGES;
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     for_each_tile<GROUP_M, CLUSTER>(begin, step, rank, tiles_m, tiles_n, [&](int bm, int bn) {
       grid_dependency_wait();  // by now the first tile's place is known
       produce_shared<TileA, TileB, CLUSTER>(sA, sB, full, empty, slot, map_a, map_b, bm * BM,
-                                            bn * BN, slices, TileA::BYTES + TileB::BYTES, rank);
+                                            bn * BN, slices, rank);
     });
     return;
   }
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(THREADS, 1)
               acc[i], TileA::descriptor(sA + s * TileA::BYTES, i * MMA_M) + k * TileA::K_STEP,
               TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, true);
       wgmma_commit();
-      if (slice == slices - 1 && tid % 32 == 0) mbarrier_arrive(&turn[wg ^ 1]);  // its wgmma queue
+      if (slice == slices - 1 && tid % 32 == 0) mbarrier_arrive(&turn[wg ^ 1]);  // it queues up now
       wgmma_wait<1>();
       if (slice > 0) arrive_at_all<CLUSTER>(&empty[last]);
     }
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       const int m = bm * BM + i * MMA_M, n = bn * BN;
       hold_registers(acc[i]);
       if (p.alpha != 1 || p.beta != 0) blend_accumulators(p, m, n, acc[i]);
-      if (wide && left * CLUSTER <= gridDim.x)  // the block's last: nobody hides it
+      if (wide && left * CLUSTER <= gridDim.x)  // the last: nobody hides it; `step` would spill
         store_accumulators_wide(p, m, n, acc[i]);
       else
 #pragma unroll

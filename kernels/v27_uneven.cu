@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     // The producer.
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
-    int nth = 0;  // every other tile from the end of K on: its last slices are still in L2
+    int nth = 0;  // every other tile from the end of K on, whose slices are still in L2
     strips.for_each(blockIdx.x, gridDim.x, [&](int x, int m, int rows, int64_t) {
       const TensorMap& map_y = rows > strips.eights * 8 ? map_high : map_low;
       grid_dependency_wait();  // by now the first tile's place is known

@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       const TensorMap& map_y = rows > strips.eights * 8 ? map_high : map_low;
       grid_dependency_wait();  // by now the first tile's place is known
       produce_shared<TileY, TileX, CLUSTER>(sY, sX, full, empty, slot, map_y, map_x, m, x * BX,
-                                            slices, TileX::BYTES + rows * BK * 2, rank);
+                                            slices, rank, TileX::BYTES + rows * BK * 2);
     });
     return;
   }
