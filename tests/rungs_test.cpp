@@ -127,6 +127,14 @@ TEST_P(HeightsTest, EightStrips) {
     expect_right(shape(8 * height - 3, wide ? 280 : 24, 150), WIDE);
 }
 
+// Columns of tiles of which some have a strip more than others, or a stack of two: three or four of
+// 160 and 152 or 120 and 112 rows at 472, six or seven at 760 (v27), six or seven at 1120, ten or
+// twelve at 1840 (v27w without clusters and with them).
+TEST_P(HeightsTest, LongerColumns) {
+  const bool wide = GetParam().id == "v27w";
+  for (const int m : {wide ? 1120 : 472, wide ? 1840 : 760}) expect_right(shape(m, 600, 72), WIDE);
+}
+
 // Of v24r, all laps of its ring, runs that go on in the next strip of B, tiles cut in half, and
 // slices that are zeros only: six strips of two and a half tiles for the simulator's four blocks.
 class ResidentTest : public RungTest {};

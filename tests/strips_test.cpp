@@ -14,26 +14,52 @@ namespace {
 
 constexpr int SMS = 132;
 
+// Of all strips: the heights of each block's tiles, in turn.
+std::vector<std::vector<int>> heights(const Strips& strips) {
+  std::vector<std::vector<int>> rows(SMS);
+  for (int block = 0; block < SMS; ++block)
+    strips.for_each(block, SMS, [&](int, int, int high, int64_t) { rows[block].push_back(high); });
+  return rows;
+}
+
+// `strips` in most columns, one more in `longer` of them: whole rounds.
 TEST(Strips, FillTheRounds) {
   const struct {
-    int size, strips;
+    int size, strips, longer;
     int64_t rounds;
-  } cases[] = {{1536, 11, 1}, {4096, 33, 8}, {5120, 33, 10}, {6144, 33, 12}, {16384, 99, 96}};
-  for (const auto& [size, count, rounds] : cases) {
+  } cases[] = {{1536, 11, 0, 1},  {2560, 19, 16, 3},  {4096, 24, 24, 6},  {5120, 33, 0, 10},
+               {6144, 33, 0, 12}, {8192, 43, 20, 21}, {16384, 86, 80, 84}};
+  for (const auto& [size, count, longer, rounds] : cases) {
     const Strips strips = choose_strips(size, size, STRIPS, SMS);
-    EXPECT_EQ(strips.count, count) << size;
+    EXPECT_EQ(strips.part[0].count, count) << size;
+    EXPECT_EQ(strips.part[1].columns, longer) << size;
+    if (longer > 0) {
+      EXPECT_EQ(strips.part[1].count, count + 1) << size;
+    }
+    EXPECT_EQ(strips.tiles(), rounds * SMS) << size;
     EXPECT_EQ(strips.rounds(SMS), rounds) << size;
-    EXPECT_GT(strips.tiles(), (rounds - 1) * SMS + SMS * 9 / 10) << size;
   }
 }
 
 // Where lower strips would save next to nothing: higher ones read less.
 TEST(Strips, AreHighWhereItCostsLittle) {
   const Strips strips = choose_strips(8192, 8192, STRIPS, SMS);
-  EXPECT_EQ(strips.count, 43);  // and not 66, with 0.05 % less work in pairs
+  EXPECT_EQ(strips.part[0].count, 43);  // and not 66, with the same work
   const Strips wide = choose_strips(8192, 8192, WIDE_STRIPS, SMS);
-  EXPECT_EQ(wide.count, 45);
-  EXPECT_EQ(wide.rounds(SMS), 11);
+  EXPECT_EQ(wide.part[0].count, 45);
+  EXPECT_EQ(wide.tiles(), 11 * SMS);
+}
+
+// Where all columns have as many strips, a part of them cannot be better: it is one of the choices.
+TEST(Strips, LongerColumnsSaveWork) {
+  for (const int size : {2304, 2560, 3328, 4352, 4864, 5376, 8192}) {
+    const Strips strips = choose_strips(size, size, STRIPS, SMS);
+    const int columns = strips.columns(), eights = size / 8;
+    EXPECT_GT(strips.part[1].columns, 0) << size;
+    for (int count = cdiv(size, STRIPS.highest); count <= eights * 8 / STRIPS.lowest; ++count)
+      EXPECT_LT(strips.work(SMS, 6), Strips(STRIPS, columns, 0, count, eights).work(SMS, 6))
+          << size << " in " << count;
+  }
 }
 
 TEST(Strips, NoResults) {
@@ -41,94 +67,110 @@ TEST(Strips, NoResults) {
   EXPECT_EQ(choose_strips(128, 0, STRIPS, SMS).tiles(), 0);
 }
 
-// A block computes at most 8 rows more or less than another, in as many tiles.
+// A block computes at most 8 rows more or less than another, in as many tiles; where there are
+// three heights, 16.
 TEST(Strips, ShareHighOnes) {
-  for (const int size : {2560, 2816, 3328, 4096, 4352, 6144, 16384}) {
+  for (const int size : {2560, 2816, 3328, 4096, 4352, 6144, 8192, 16384}) {
     const Strips strips = choose_strips(size, size, STRIPS, SMS);
-    std::vector<int64_t> rows(SMS);
-    std::vector<int> tiles(SMS);
+    const auto rows = heights(strips);
+    std::vector<int64_t> sum(SMS);
+    std::set<int> all;
     for (int block = 0; block < SMS; ++block)
-      strips.for_each(block, SMS,
-                      [&](int, int, int high, int64_t) { rows[block] += high, ++tiles[block]; });
-    const double mean = double(size) * strips.columns / SMS;
-    const int64_t most = *std::max_element(rows.begin(), rows.end());
+      for (const int high : rows[block]) sum[block] += high, all.insert(high);
+    EXPECT_LE(all.size(), 3u) << size;
+    EXPECT_EQ(*all.rbegin(), strips.highest()) << size;
+    const double mean = double(size) * strips.columns() / SMS;
+    const int64_t most = *std::max_element(sum.begin(), sum.end());
     EXPECT_EQ(most, strips.busiest(SMS)) << size;
     EXPECT_LT(most, mean * 1.02 + strips.height() / 8) << size;
     for (int block = 0; block < SMS; ++block) {
-      const int64_t fewer = (tiles[0] - tiles[block]) * strips.eights * 8;
-      EXPECT_LE(rows[0] - rows[block], fewer + 8) << size << " " << block;
+      const int64_t fewer = (rows[0].size() - rows[block].size()) * *all.begin();
+      EXPECT_LE(sum[0] - sum[block], fewer + 8 * (int(all.size()) - 1)) << size << " " << block;
     }
   }
 }
 
-// At any time all blocks but those that begin the low strips first compute tiles of one height.
+// At any time all blocks compute tiles of one height, but where some begin the next lower ones.
 TEST(Strips, HighOnesFirst) {
-  const Strips strips = choose_strips(4096, 4096, STRIPS, SMS);
-  std::vector<std::vector<int>> rows(SMS);
-  for (int block = 0; block < SMS; ++block)
-    strips.for_each(block, SMS, [&](int, int, int high, int64_t) { rows[block].push_back(high); });
-  int mixed = 0;
-  for (size_t round = 0; round < rows[0].size(); ++round) {
-    bool alike = true;
-    for (const auto& block : rows) alike &= block[round] == rows[0][round];
-    mixed += !alike;
+  for (const int size : {4096, 5120, 8192}) {  // three heights, two, two and longer columns
+    const auto rows = heights(choose_strips(size, size, STRIPS, SMS));
+    std::set<int> all;
+    size_t mixed = 0;
+    for (size_t round = 0; round < rows[0].size(); ++round) {
+      bool alike = true;
+      for (const auto& block : rows) {
+        ASSERT_EQ(block.size(), rows[0].size()) << size;
+        alike &= block[round] == rows[0][round];
+        all.insert(block[round]);
+      }
+      mixed += !alike;
+    }
+    EXPECT_LE(mixed, all.size() - 1) << size;
   }
-  EXPECT_EQ(rows[0].size(), 8u);
-  EXPECT_EQ(mixed, 1);
 }
 
-// In every column of tiles they cover M rows, each once, and are as high as a tile can be, at most.
+// In every column of tiles the strips cover M rows, each once, and are as high as a tile can be, at
+// most; what is loaded for them is no less. `strips_at` has their heights by column and row.
+void expect_covered(const std::map<int, std::map<int, int>>& strips_at, const Strips& strips, int M,
+                    const StripShape& shape, const std::string& where) {
+  EXPECT_EQ(int(strips_at.size()), strips.columns()) << where;
+  for (const auto& [x, strip_at] : strips_at) {
+    int end = 0;
+    for (const auto& [m, rows] : strip_at) {
+      ASSERT_EQ(m, end) << where << " column " << x;
+      ASSERT_LT(m, M) << where << " column " << x;
+      ASSERT_GE(rows, shape.lowest) << where;
+      ASSERT_LE(rows, strips.box(rows)) << where;
+      ASSERT_LE(strips.box(rows), shape.highest) << where;
+      end = m + rows;
+    }
+    EXPECT_GE(end, M) << where << " column " << x;
+  }
+}
+
 TEST(Strips, CoverAllRows) {
   for (const StripShape& shape : {STRIPS, StripShape{128, 104, 128, 16}, WIDE_STRIPS})
-    for (const int M : {1, 7, 103, 104, 129, 161, 207, 208, 600, 1000, 1536, 4097, 16384, 1 << 22})
-      for (const int N : {1, 128, 2500, 16384}) {
-        const Strips strips = choose_strips(M, N, shape, SMS);
-        ASSERT_GE(strips.columns * shape.width, N);
-        const auto where = [&] { return std::to_string(M) + " x " + std::to_string(N); };
-        std::map<int, std::set<int>> columns_at;  // of the strip that begins at a row
-        int end = 0;
-        strips.for_each(0, 1, [&](int x, int m, int rows, int64_t) {
-          ASSERT_LT(m, M) << where();
-          ASSERT_LE(rows, shape.highest) << where();
-          ASSERT_GE(rows, shape.lowest) << where();
-          auto& columns = columns_at[m];
-          if (columns.empty()) {
-            ASSERT_EQ(m, end) << where();
-            end = m + rows;
-          }
-          ASSERT_TRUE(columns.insert(x).second) << where();
-        });
-        EXPECT_GE(end, M) << where();
-        for (const auto& [m, columns] : columns_at)
-          ASSERT_EQ(int(columns.size()), strips.columns) << where() << " row " << m;
-      }
+    for (const int sms : {4, SMS})
+      for (const int M :
+           {1, 7, 103, 104, 129, 161, 207, 208, 472, 600, 760, 1000, 1536, 4097, 16384, 1 << 22})
+        for (const int N : {1, 128, 600, 2500, 16384}) {
+          if (M == 1 << 22 && N > 600) continue;
+          const Strips strips = choose_strips(M, N, shape, sms);
+          const std::string where = std::to_string(M) + " x " + std::to_string(N);
+          ASSERT_GE(strips.columns() * shape.width, N);
+          std::map<int, std::map<int, int>> strips_at;
+          int64_t tiles = 0;
+          strips.for_each(0, 1, [&](int x, int m, int rows, int64_t left) {
+            ASSERT_TRUE(strips_at[x].emplace(m, rows).second) << where;
+            ASSERT_EQ(left, strips.tiles() - tiles++) << where;
+          });
+          EXPECT_EQ(tiles, strips.tiles()) << where;
+          expect_covered(strips_at, strips, M, shape, where);
+        }
 }
 
-// In stacks of two, one strip a block of a cluster, they cover M rows, each once; an odd one's
-// neighbour lies below. None is higher than a tile, also where an even number of them would be.
+// In stacks of two, one strip a block of a cluster, they do too; an odd one's neighbour lies below.
 TEST(Strips, StacksCoverAllRows) {
+  const StripShape shape = wide_strips(2);
+  int longer = 0;
   for (const int N : {600, 5000, 15000})
     for (int M = 100; M < 9000; M += 61) {
-      const Strips strips = choose_strips(M, N, wide_strips(2), SMS);
-      const auto where = [&] { return std::to_string(M) + " x " + std::to_string(N); };
-      std::map<int, int> rows_at;
+      const Strips strips = choose_strips(M, N, shape, SMS);
+      const std::string where = std::to_string(M) + " x " + std::to_string(N);
+      std::map<int, std::map<int, int>> strips_at;
+      int64_t stacks = 0;
       for (const int rank : {0, 1})
         strips.for_each<2>(0, 1, rank, [&](int x, int m, int rows, int64_t left) {
-          ASSERT_GT(left, 0) << where();
-          ASSERT_LE(rows, WIDE_STRIPS.highest) << where();
-          ASSERT_GE(rows, WIDE_STRIPS.lowest) << where();
-          if (x == 0 && m < M) {
-            ASSERT_TRUE(rows_at.emplace(m, rows).second) << where() << " row " << m;
+          ASSERT_EQ(left, strips.stacks() - stacks++ % strips.stacks()) << where;
+          if (m < M) {
+            ASSERT_TRUE(strips_at[x].emplace(m, rows).second) << where << " row " << m;
           }
         });
-      int end = 0;
-      for (const auto& [m, rows] : rows_at) {
-        ASSERT_EQ(m, end) << where();
-        end = m + rows;
-      }
-      EXPECT_GE(end, M) << where();
-      EXPECT_EQ(strips.tiles<2>(), int64_t{cdiv(strips.count, 2)} * strips.columns) << where();
+      EXPECT_EQ(stacks, 2 * strips.stacks()) << where;
+      expect_covered(strips_at, strips, M, shape, where);
+      longer += strips.part[1].columns > 0;
     }
+  EXPECT_GT(longer, 20);  // otherwise nothing here has columns of two kinds
 }
 
 }  // namespace

@@ -43,14 +43,16 @@ GEMM_DEVICE void load_part(uint8_t* tile, const TensorMap& map, int mn, int k, u
 }
 
 // produce, where the blocks of a cluster have the same columns: each loads part `rank` of B's
-// slices, for all, and its rows of A. In the other order v27w spills registers.
+// slices, for all, and its rows of A. In the other order v27w spills registers. From the last slice
+// to the first, if `back`.
 template <class TileA, class TileB, int CLUSTER, int STAGES>
 GEMM_DEVICE void produce_shared(uint8_t* sA, uint8_t* sB, uint64_t* full, uint64_t* empty,
                                 Slot<STAGES>& slot, const TensorMap& map_a, const TensorMap& map_b,
                                 int m, int n, int slices, int rank,
-                                int bytes = TileA::BYTES + TileB::BYTES GEMM_CALLER_ARG) {
+                                int bytes = TileA::BYTES + TileB::BYTES,
+                                bool back = false GEMM_CALLER_ARG) {
   const auto load = [&](int s, int slice) {
-    const int k = slice * TileA::DEPTH;
+    const int k = (back ? slices - 1 - slice : slice) * TileA::DEPTH;
     load_part<TileB, CLUSTER>(sB + s * TileB::BYTES, map_b, n, k, &full[s], rank GEMM_CALLER_PASS);
     TileA::load(sA + s * TileA::BYTES, map_a, m, k, &full[s] GEMM_CALLER_PASS);
   };
