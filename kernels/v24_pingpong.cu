@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
     for_each_tile<GROUP_M, CLUSTER>(begin, step, rank, tiles_m, tiles_n, [&](int bm, int bn) {
-      grid_dependency_wait();  // by now the first tile's place is known
+      grid_dependency_wait(bm, bn);  // by now the first tile's place is known
       produce_shared<TileA, TileB, CLUSTER>(sA, sB, full, empty, slot, map_a, map_b, bm * BM,
                                             bn * BN, slices, rank);
     });

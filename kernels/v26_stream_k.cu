@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     for (int i = 0; i < pieces->count(); ++i) {
       const Piece piece = (*pieces)[i];
       const TileIndex at = pieces->place(piece);
-      grid_dependency_wait();  // by now the first tile's place is known
+      grid_dependency_wait(at.m, at.n);  // by now the first tile's place is known
       produce<TileA, TileB>(sA, sB, full, empty, slot, map_a, map_b, at.m * BM, at.n * BN,
                             piece.begin, piece.end);
     }

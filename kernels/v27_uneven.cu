@@ -27,9 +27,9 @@ constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 
 template <class T, Major X_MAJOR, int BY, int STAGES, int SLOTS>
 __global__ void __launch_bounds__(THREADS, 1)
-    gemm_v27(GemmArgs<T> p, const __grid_constant__ Strips strips,
-             const __grid_constant__ TensorMap map_x, const __grid_constant__ TensorMap map_high,
-             const __grid_constant__ TensorMap map_low, const __grid_constant__ TensorMap map_c) {
+    gemm_v27(GemmArgs<T> p, Strips strips, const __grid_constant__ TensorMap map_x,
+             const __grid_constant__ TensorMap map_high, const __grid_constant__ TensorMap map_low,
+             const __grid_constant__ TensorMap map_c) {
   using TileX = OperandTile<T, BX, X_MAJOR>;
   using TileY = OperandTile<T, BY, Major::K>;
   const int tid = threadIdx.x, wg = tid / 128, slices = cdiv(p.K, BK);
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     int nth = 0;  // every other tile from the end of K on, whose slices are still in L2
     strips.for_each(blockIdx.x, gridDim.x, [&](int x, int m, int rows, int64_t) {
       const TensorMap& map_y = rows > strips.low_box() ? map_high : map_low;
-      grid_dependency_wait();  // by now the first tile's place is known
+      grid_dependency_wait(x, m);  // by now the first tile's place is known
       produce<TileX, TileY>(sX, sY, full, empty, slot, map_x, map_y, x * BX, m, 0, slices,
                             TileX::BYTES + strips.box(rows) * BK * 2, nth++ % 2 == 1);
     });
@@ -115,8 +115,8 @@ template <class T, int BY, int STAGES, int SLOTS>
 void launch(const GemmArgs<T>& p, Stream stream) {
   if (!allows_strips(p)) return launch_rung("v24", p, stream);
   const int blocks = persistent_blocks();
-  const Strips strips = choose_strips(p.M, p.N, {BX, STRIPS.lowest, BY, STRIPS.group}, blocks);
-  const int64_t grid = std::min<int64_t>(strips.stacks(), blocks);
+  const StripChoice cut = choose_strips(p.M, p.N, {BX, STRIPS.lowest, BY, STRIPS.group}, blocks);
+  const int64_t grid = std::min<int64_t>(cut.stacks(), blocks);
   constexpr size_t SMEM = STAGES * ((BX + BY) * BK * 2 + 2 * 8) + 2 * SLOTS * 8192 + 2 * 8;
   const TmaOperands<T> in(p, stream);
   const auto map_y = [&](int rows) {
@@ -124,9 +124,9 @@ void launch(const GemmArgs<T>& p, Stream stream) {
   };
   with_majors(p, [&](auto, auto b) {
     gemm::launch(gemm_v27<T, b(), BY, STAGES, SLOTS>, grid, dim3(THREADS),
-                 {.smem = SMEM, .early = true}, stream, p, strips,
+                 {.smem = SMEM, .early = true}, stream, p, cut.strips,
                  OperandTile<T, BX, b()>::map(in.B.data, p.N, p.K, in.B.ld),
-                 map_y(strips.low_box() + 8), map_y(strips.low_box()), c_map(p, 8));
+                 map_y(cut.strips.low_box() + 8), map_y(cut.strips.low_box()), c_map(p, 8));
   });
 }
 
@@ -137,9 +137,9 @@ const Variant<T> VARIANTS[] = {{"128x128 s6", launch<T, 128, 6, 2>},
 
 template <class T>
 Choice choose(const GemmArgs<T>& p, int sms) {
-  const Strips strips = choose_strips(p.M, p.N, STRIPS, sms);
-  return {strips.highest() > 160 ? 2 : strips.highest() > 128,
-          allows_strips(p) ? strips.why(sms) : "v24's tiles"};
+  const StripChoice cut = choose_strips(p.M, p.N, STRIPS, sms);
+  return {cut.highest() > 160 ? 2 : cut.highest() > 128,
+          allows_strips(p) ? cut.why(sms) : "v24's tiles"};
 }
 
 const Registration rung({.prev = "v24",

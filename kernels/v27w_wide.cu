@@ -31,9 +31,9 @@ constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 // The blocks of a cluster have the same columns, in strips one above the other.
 template <class T, Major X_MAJOR, int CLUSTER>
 __global__ void __launch_bounds__(THREADS, 1)
-    gemm_v27w(GemmArgs<T> p, const __grid_constant__ Strips strips,
-              const __grid_constant__ TensorMap map_x, const __grid_constant__ TensorMap map_high,
-              const __grid_constant__ TensorMap map_low, const __grid_constant__ TensorMap map_c) {
+    gemm_v27w(GemmArgs<T> p, Strips strips, const __grid_constant__ TensorMap map_x,
+              const __grid_constant__ TensorMap map_high, const __grid_constant__ TensorMap map_low,
+              const __grid_constant__ TensorMap map_c) {
   using TileX = OperandTile<T, BX, X_MAJOR>;
   using TileY = OperandTile<T, BY, Major::K>;
   const int tid = threadIdx.x, wg = tid / 128, slices = cdiv(p.K, BK);
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     int nth = 0;  // to and fro along K, as in v27
     strips.for_each<CLUSTER>(first, step, rank, [&](int x, int m, int rows, int64_t) {
       const TensorMap& map_y = rows > strips.low_box() ? map_high : map_low;
-      grid_dependency_wait();  // by now the first tile's place is known
+      grid_dependency_wait(x, m);  // by now the first tile's place is known
       produce_shared<TileY, TileX, CLUSTER>(sY, sX, full, empty, slot, map_y, map_x, m, x * BX,
                                             slices, rank, TileX::BYTES + strips.box(rows) * BK * 2,
                                             nth++ % 2 == 1);
@@ -114,8 +114,8 @@ template <class T, int CLUSTER>
 void launch(const GemmArgs<T>& p, Stream stream) {
   if (!allows_strips(p)) return launch_rung("v24", p, stream);
   const int blocks = persistent_blocks();
-  const Strips strips = choose_strips(p.M, p.N, wide_strips(CLUSTER), blocks);
-  const int64_t grid = std::min<int64_t>(strips.stacks(), blocks / CLUSTER) * CLUSTER;
+  const StripChoice cut = choose_strips(p.M, p.N, wide_strips(CLUSTER), blocks);
+  const int64_t grid = std::min<int64_t>(cut.stacks(), blocks / CLUSTER) * CLUSTER;
   constexpr size_t SMEM = STAGES * ((BX + BY) * BK * 2 + 2 * 8) + 2 * PANELS * 8192;
   const TmaOperands<T> in(p, stream);
   const auto map_y = [&](int rows) {
@@ -123,9 +123,9 @@ void launch(const GemmArgs<T>& p, Stream stream) {
   };
   with_majors(p, [&](auto, auto b) {
     gemm::launch(gemm_v27w<T, b(), CLUSTER>, grid, dim3(THREADS),
-                 {.smem = SMEM, .cluster = CLUSTER, .early = true}, stream, p, strips,
+                 {.smem = SMEM, .cluster = CLUSTER, .early = true}, stream, p, cut.strips,
                  OperandTile<T, BX, b()>::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld),
-                 map_y(strips.low_box() + 8), map_y(strips.low_box()), c_map(p, 8));
+                 map_y(cut.strips.low_box() + 8), map_y(cut.strips.low_box()), c_map(p, 8));
   });
 }
 
@@ -135,8 +135,8 @@ const Variant<T> VARIANTS[] = {{"192x256 s3", launch<T, 1>}, {"192x256 s3 c2", l
 template <class T>
 Choice choose(const GemmArgs<T>& p, int sms) {
   const bool cluster = p.M > WIDE_STRIPS.highest && splits_lines(p);
-  const Strips strips = choose_strips(p.M, p.N, wide_strips(1 + cluster), sms);
-  return {cluster, allows_strips(p) ? strips.why(sms) : "v24's tiles"};
+  const StripChoice cut = choose_strips(p.M, p.N, wide_strips(1 + cluster), sms);
+  return {cluster, allows_strips(p) ? cut.why(sms) : "v24's tiles"};
 }
 
 const Registration rung({.prev = "v27",

@@ -38,9 +38,10 @@ Choice choose(const GemmArgs<T>& p, int sms) {
   // v26 then takes 1.75 times as long as its work says, v27w, in clusters, 1.35 times; v24's choice
   // knows.
   const bool split = splits_lines(p);
-  const TileChoice whole = choose_whole_tile(p, sms);                                   // v24
-  const TileChoice shared = choose_tile(p.M, p.N, p.K, SHARED_TILES, sms);              // v26
-  const Strips strips = choose_strips(p.M, p.N, split ? wide_strips(2) : STRIPS, sms);  // v27, v27w
+  const TileChoice whole = choose_whole_tile(p, sms);                       // v24
+  const TileChoice shared = choose_tile(p.M, p.N, p.K, SHARED_TILES, sms);  // v26
+  const StripChoice strips =
+      choose_strips(p.M, p.N, split ? wide_strips(2) : STRIPS, sms);  // v27, v27w
   const double shared_work = shared.work * (split ? 1.75 : 1);
   const double strips_work = strips.work(sms) * (split ? 1.35 : 1);
   // Where K is short, the sums that v26 hands over and the results that v27 turns round weigh more

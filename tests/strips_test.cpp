@@ -30,34 +30,31 @@ TEST(Strips, FillTheRounds) {
   } cases[] = {{1536, 11, 0, 1},  {2560, 19, 16, 3},  {4096, 24, 24, 6},  {5120, 33, 0, 10},
                {6144, 33, 0, 12}, {8192, 43, 20, 21}, {16384, 86, 80, 84}};
   for (const auto& [size, count, longer, rounds] : cases) {
-    const Strips strips = choose_strips(size, size, STRIPS, SMS);
-    EXPECT_EQ(strips.part[0].count, count) << size;
-    EXPECT_EQ(strips.part[1].columns, longer) << size;
-    if (longer > 0) {
-      EXPECT_EQ(strips.part[1].count, count + 1) << size;
-    }
-    EXPECT_EQ(strips.tiles(), rounds * SMS) << size;
-    EXPECT_EQ(strips.rounds(SMS), rounds) << size;
+    const StripChoice choice = choose_strips(size, size, STRIPS, SMS);
+    EXPECT_EQ(choice.strips.count, count) << size;
+    EXPECT_EQ(choice.strips.columns[1], longer) << size;
+    EXPECT_EQ(choice.tiles(), rounds * SMS) << size;
+    EXPECT_EQ(choice.rounds(SMS), rounds) << size;
   }
 }
 
 // Where lower strips would save next to nothing: higher ones read less.
 TEST(Strips, AreHighWhereItCostsLittle) {
-  const Strips strips = choose_strips(8192, 8192, STRIPS, SMS);
-  EXPECT_EQ(strips.part[0].count, 43);  // and not 66, with the same work
-  const Strips wide = choose_strips(8192, 8192, WIDE_STRIPS, SMS);
-  EXPECT_EQ(wide.part[0].count, 45);
+  const StripChoice choice = choose_strips(8192, 8192, STRIPS, SMS);
+  EXPECT_EQ(choice.strips.count, 43);  // and not 66, with the same work
+  const StripChoice wide = choose_strips(8192, 8192, WIDE_STRIPS, SMS);
+  EXPECT_EQ(wide.strips.count, 45);
   EXPECT_EQ(wide.tiles(), 11 * SMS);
 }
 
 // Where all columns have as many strips, a part of them cannot be better: it is one of the choices.
 TEST(Strips, LongerColumnsSaveWork) {
   for (const int size : {2304, 2560, 3328, 4352, 4864, 5376, 8192}) {
-    const Strips strips = choose_strips(size, size, STRIPS, SMS);
-    const int columns = strips.columns(), eights = size / 8;
-    EXPECT_GT(strips.part[1].columns, 0) << size;
+    const StripChoice choice = choose_strips(size, size, STRIPS, SMS);
+    const int columns = choice.columns(), eights = size / 8;
+    EXPECT_GT(choice.strips.columns[1], 0) << size;
     for (int count = cdiv(size, STRIPS.highest); count <= eights * 8 / STRIPS.lowest; ++count)
-      EXPECT_LT(strips.work(SMS, 6), Strips(STRIPS, columns, 0, count, eights).work(SMS, 6))
+      EXPECT_LT(choice.work(SMS, 6), StripChoice(STRIPS, columns, 0, count, eights).work(SMS, 6))
           << size << " in " << count;
   }
 }
@@ -71,18 +68,18 @@ TEST(Strips, NoResults) {
 // three heights, 16.
 TEST(Strips, ShareHighOnes) {
   for (const int size : {2560, 2816, 3328, 4096, 4352, 6144, 8192, 16384}) {
-    const Strips strips = choose_strips(size, size, STRIPS, SMS);
-    const auto rows = heights(strips);
+    const StripChoice choice = choose_strips(size, size, STRIPS, SMS);
+    const auto rows = heights(choice.strips);
     std::vector<int64_t> sum(SMS);
     std::set<int> all;
     for (int block = 0; block < SMS; ++block)
       for (const int high : rows[block]) sum[block] += high, all.insert(high);
     EXPECT_LE(all.size(), 3u) << size;
-    EXPECT_EQ(*all.rbegin(), strips.highest()) << size;
-    const double mean = double(size) * strips.columns() / SMS;
+    EXPECT_EQ(*all.rbegin(), choice.highest()) << size;
+    const double mean = double(size) * choice.columns() / SMS;
     const int64_t most = *std::max_element(sum.begin(), sum.end());
-    EXPECT_EQ(most, strips.busiest(SMS)) << size;
-    EXPECT_LT(most, mean * 1.02 + strips.height() / 8) << size;
+    EXPECT_EQ(most, choice.busiest(SMS)) << size;
+    EXPECT_LT(most, mean * 1.02 + choice.height() / 8) << size;
     for (int block = 0; block < SMS; ++block) {
       const int64_t fewer = (rows[0].size() - rows[block].size()) * *all.begin();
       EXPECT_LE(sum[0] - sum[block], fewer + 8 * (int(all.size()) - 1)) << size << " " << block;
@@ -93,7 +90,7 @@ TEST(Strips, ShareHighOnes) {
 // At any time all blocks compute tiles of one height, but where some begin the next lower ones.
 TEST(Strips, HighOnesFirst) {
   for (const int size : {4096, 5120, 8192}) {  // three heights, two, two and longer columns
-    const auto rows = heights(choose_strips(size, size, STRIPS, SMS));
+    const auto rows = heights(choose_strips(size, size, STRIPS, SMS).strips);
     std::set<int> all;
     size_t mixed = 0;
     for (size_t round = 0; round < rows[0].size(); ++round) {
@@ -111,17 +108,17 @@ TEST(Strips, HighOnesFirst) {
 
 // In every column of tiles the strips cover M rows, each once, and are as high as a tile can be, at
 // most; what is loaded for them is no less. `strips_at` has their heights by column and row.
-void expect_covered(const std::map<int, std::map<int, int>>& strips_at, const Strips& strips, int M,
-                    const StripShape& shape, const std::string& where) {
-  EXPECT_EQ(int(strips_at.size()), strips.columns()) << where;
+void expect_covered(const std::map<int, std::map<int, int>>& strips_at, const StripChoice& choice,
+                    int M, const StripShape& shape, const std::string& where) {
+  EXPECT_EQ(int(strips_at.size()), choice.columns()) << where;
   for (const auto& [x, strip_at] : strips_at) {
     int end = 0;
     for (const auto& [m, rows] : strip_at) {
       ASSERT_EQ(m, end) << where << " column " << x;
       ASSERT_LT(m, M) << where << " column " << x;
       ASSERT_GE(rows, shape.lowest) << where;
-      ASSERT_LE(rows, strips.box(rows)) << where;
-      ASSERT_LE(strips.box(rows), shape.highest) << where;
+      ASSERT_LE(rows, choice.strips.box(rows)) << where;
+      ASSERT_LE(choice.strips.box(rows), shape.highest) << where;
       end = m + rows;
     }
     EXPECT_GE(end, M) << where << " column " << x;
@@ -135,17 +132,17 @@ TEST(Strips, CoverAllRows) {
            {1, 7, 103, 104, 129, 161, 207, 208, 472, 600, 760, 1000, 1536, 4097, 16384, 1 << 22})
         for (const int N : {1, 128, 600, 2500, 16384}) {
           if (M == 1 << 22 && N > 600) continue;
-          const Strips strips = choose_strips(M, N, shape, sms);
+          const StripChoice choice = choose_strips(M, N, shape, sms);
           const std::string where = std::to_string(M) + " x " + std::to_string(N);
-          ASSERT_GE(strips.columns() * shape.width, N);
+          ASSERT_GE(choice.columns() * shape.width, N);
           std::map<int, std::map<int, int>> strips_at;
           int64_t tiles = 0;
-          strips.for_each(0, 1, [&](int x, int m, int rows, int64_t left) {
+          choice.strips.for_each(0, 1, [&](int x, int m, int rows, int64_t left) {
             ASSERT_TRUE(strips_at[x].emplace(m, rows).second) << where;
-            ASSERT_EQ(left, strips.tiles() - tiles++) << where;
+            ASSERT_EQ(left, choice.tiles() - tiles++) << where;
           });
-          EXPECT_EQ(tiles, strips.tiles()) << where;
-          expect_covered(strips_at, strips, M, shape, where);
+          EXPECT_EQ(tiles, choice.tiles()) << where;
+          expect_covered(strips_at, choice, M, shape, where);
         }
 }
 
@@ -155,20 +152,20 @@ TEST(Strips, StacksCoverAllRows) {
   int longer = 0;
   for (const int N : {600, 5000, 15000})
     for (int M = 100; M < 9000; M += 61) {
-      const Strips strips = choose_strips(M, N, shape, SMS);
+      const StripChoice choice = choose_strips(M, N, shape, SMS);
       const std::string where = std::to_string(M) + " x " + std::to_string(N);
       std::map<int, std::map<int, int>> strips_at;
       int64_t stacks = 0;
       for (const int rank : {0, 1})
-        strips.for_each<2>(0, 1, rank, [&](int x, int m, int rows, int64_t left) {
-          ASSERT_EQ(left, strips.stacks() - stacks++ % strips.stacks()) << where;
+        choice.strips.for_each<2>(0, 1, rank, [&](int x, int m, int rows, int64_t left) {
+          ASSERT_EQ(left, choice.stacks() - stacks++ % choice.stacks()) << where;
           if (m < M) {
             ASSERT_TRUE(strips_at[x].emplace(m, rows).second) << where << " row " << m;
           }
         });
-      EXPECT_EQ(stacks, 2 * strips.stacks()) << where;
-      expect_covered(strips_at, strips, M, shape, where);
-      longer += strips.part[1].columns > 0;
+      EXPECT_EQ(stacks, 2 * choice.stacks()) << where;
+      expect_covered(strips_at, choice, M, shape, where);
+      longer += choice.strips.columns[1] > 0;
     }
   EXPECT_GT(longer, 20);  // otherwise nothing here has columns of two kinds
 }

@@ -523,6 +523,24 @@ GEMM_DEVICE void grid_dependency_wait() {
 #endif
 }
 
+// The same, when a and b, neither of them negative, are known: on a condition that ptxas cannot see
+// through, or it moves the divisions that they come from behind the wait, where they delay a
+// kernel's first load.
+GEMM_DEVICE void grid_dependency_wait(int a, int b) {
+#if GEMM_ON_GPU && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
+  asm volatile(
+      "{\n"
+      "  .reg .pred known;\n"
+      "  setp.ge.s32 known, %0, 0;\n"
+      "  @known griddepcontrol.wait;\n"
+      "}\n" ::"r"(a | b)
+      : "memory");
+#else
+  static_cast<void>(a), static_cast<void>(b);
+  grid_dependency_wait();
+#endif
+}
+
 // griddepcontrol.launch_dependents: from now on, as far as this block is concerned, the next kernel
 // may start.
 GEMM_DEVICE void grid_launch_dependents() {

@@ -18,29 +18,20 @@ struct StripShape {
 };
 constexpr StripShape STRIPS = {128, 104, 192, 16}, WIDE_STRIPS = {256, 152, 192, 8};  // v27, v27w
 
-// Columns of tiles that are cut alike: `count` strips of 8 * eights rows, the first `more` of them
-// 8 rows higher. `group` columns are worked on together.
-struct StripColumns {
-  int columns, group, count, eights, more;
-};
-
-// All columns of tiles, each `width` wide. Those of the second part have a strip more, or a stack
-// of them, where so many tiles fill the rounds: 8192 in columns of 128 are 44 columns of 43 strips
-// and 20 of 44, 21 times 132 tiles.
+// Which rows a tile has, and when. The first columns[0] columns of tiles are cut alike, into `count`
+// strips of 8 * eights[0] rows, of which the first more[0] are 8 rows higher. The other columns have
+// a strip more, or a stack of them, where so many tiles fill the rounds: 8192 in columns of 128 are
+// 44 columns of 43 strips and 20 of 44, 21 times 132 tiles.
+//
+// As small as can be: with 64 bytes more a launch took 0.1 to 0.2 us longer, 1.5 % at 1280.
 struct Strips {
-  int width, stack;
-  StripColumns part[2];
-  int64_t ends[4];  // of the high tiles of both parts, and of the low ones; in stacks
+  int columns[2], count, eights[2], more[2];
+  int16_t group[2];  // columns that are worked on together
 
-  Strips(StripShape shape, int columns, int longer, int count, int eights)
-      : width(shape.width), stack(shape.stack) {
-    const auto cut = [&](int n, int strips) {
-      return StripColumns{n, n > 0 ? even_group(n, shape.group) : 1, strips, eights / strips,
-                          eights % strips};
-    };
-    part[0] = cut(columns - longer, count), part[1] = cut(longer, count + stack);
-    int64_t end = 0;
-    for (int i = 0; i < 4; ++i) ends[i] = end += int64_t{rows(i, stack)} * part[i % 2].columns;
+  // Tiles, or stacks of so many: of a part's high strips, or of its low ones.
+  __host__ __device__ int64_t tiles(int part, bool low, int stack) const {
+    const int high = cdiv(more[part], stack), all = cdiv(count, stack) + part;
+    return int64_t{low ? all - high : high} * columns[part];
   }
 
   // Calls work(x, m, rows, left) for every `step`-th tile from `first` on: `rows` rows from m on,
@@ -50,14 +41,19 @@ struct Strips {
   // `rank` in each; the last one may lie below C.
   template <int STACK = 1, class Work>
   GEMM_DEVICE void for_each(int first, int step, int rank, Work&& work) const {
-    for (int64_t tile = first; tile < ends[3]; tile += step) {
-      const int i = (tile >= ends[0]) + (tile >= ends[1]) + (tile >= ends[2]);
-      const StripColumns& cut = part[i % 2];
+    // Tiles left where an area begins: high ones of the first columns and of the others, low ones.
+    const int low1 = tiles(1, true, STACK), low0 = low1 + tiles(0, true, STACK);
+    const int high1 = low0 + tiles(1, false, STACK), all = high1 + tiles(0, false, STACK);
+    for (int left = all - first; left > 0; left -= step) {
+      const bool low = left <= low0, second = left <= (low ? low1 : high1);
+      const int nth = (low ? (second ? low1 : low0) : (second ? high1 : all)) - left;
+      const auto of = [&](const auto(&parts)[2]) -> int { return second ? parts[1] : parts[0]; };
+      const int high_rows = cdiv(of(more), STACK), rows = cdiv(count, STACK) + second;
       const auto [x, row] =
-          grouped_tile(i > 0 ? tile - ends[i - 1] : tile, cut.columns, rows(i, STACK), cut.group);
-      const int y = (i < 2 ? row : row + rows(i - 2, STACK)) * STACK + rank;
-      const int m = y < cut.more ? y * (cut.eights + 1) : y * cut.eights + cut.more;
-      work(i % 2 * part[0].columns + x, m * 8, (cut.eights + (y < cut.more)) * 8, ends[3] - tile);
+          grouped_tile(nth, of(columns), low ? rows - high_rows : high_rows, of(group));
+      const int y = (low ? row + high_rows : row) * STACK + rank;
+      const int m = y < of(more) ? y * (of(eights) + 1) : y * of(eights) + of(more);
+      work((second ? columns[0] : 0) + x, m * 8, (of(eights) + (y < of(more))) * 8, left);
     }
   }
   template <class Work>
@@ -65,53 +61,66 @@ struct Strips {
     for_each(first, step, 0, work);
   }
 
-  int columns() const { return part[0].columns + part[1].columns; }
-  int64_t stacks() const { return ends[3]; }  // tiles, where a strip is a stack
+  // Rows that a load brings for a strip of `rows`, by one of two tensor maps: 8 too many, where the
+  // other columns' low strips are a third height.
+  __host__ __device__ int low_box() const { return eights[0] * 8; }
+  __host__ __device__ int box(int rows) const { return low_box() + (rows > low_box() ? 8 : 0); }
+};
+
+// Strips, and what they cost.
+struct StripChoice {
+  StripShape shape;
+  Strips strips;
+
+  // `longer` of the columns have shape.stack strips more than `count`.
+  StripChoice(StripShape shape, int columns, int longer, int count, int eights) : shape(shape) {
+    for (const int part : {0, 1}) {
+      const int of_these = part == 1 ? longer : columns - longer, n = count + part * shape.stack;
+      strips.columns[part] = of_these;
+      strips.group[part] = of_these > 0 ? even_group(of_these, shape.group) : 1;
+      strips.eights[part] = eights / n, strips.more[part] = eights % n;
+    }
+    strips.count = count;
+  }
+
+  int columns() const { return strips.columns[0] + strips.columns[1]; }
   int64_t tiles() const {
-    return int64_t{part[0].columns} * part[0].count + int64_t{part[1].columns} * part[1].count;
+    return int64_t{columns()} * strips.count + int64_t{strips.columns[1]} * shape.stack;
+  }
+  int64_t stacks() const {  // tiles, where a stack is one
+    return int64_t{columns()} * cdiv(strips.count, shape.stack) + strips.columns[1];
   }
   double height() const {  // on average
-    return 8. * (part[0].count * part[0].eights + part[0].more) * columns() / tiles();
+    return 8. * (strips.count * strips.eights[0] + strips.more[0]) * columns() / tiles();
   }
-  int highest() const { return (part[0].eights + (part[0].more > 0)) * 8; }
-  // Rows that a load brings for a strip of `rows`, by one of two tensor maps: 8 too many, where the
-  // second part's low strips are a third height.
-  __host__ __device__ int low_box() const { return part[0].eights * 8; }
-  __host__ __device__ int box(int rows) const { return low_box() + (rows > low_box() ? 8 : 0); }
+  int highest() const { return (strips.eights[0] + (strips.more[0] > 0)) * 8; }
 
-  int64_t rounds(int sms) const { return (ends[3] + sms / stack - 1) / (sms / stack); }
+  int64_t rounds(int sms) const { return (stacks() + sms / shape.stack - 1) / (sms / shape.stack); }
   // Rows of all tiles of the first block, which has most of them.
   int64_t busiest(int sms) const {
-    const int blocks = sms / stack;
-    int64_t eights = 0, before = 0;
-    for (int i = 0; i < 4; ++i) {
-      const int64_t until = (ends[i] + blocks - 1) / blocks;
-      eights += (until - before) * (part[i % 2].eights + (i < 2));
-      before = until;
-    }
+    const int blocks = sms / shape.stack;
+    int64_t eights = 0, before = 0, end = 0;
+    for (const bool low : {false, true})
+      for (const int part : {0, 1}) {
+        const int64_t until = ((end += strips.tiles(part, low, shape.stack)) + blocks - 1) / blocks;
+        eights += (until - before) * (strips.eights[part] + !low);
+        before = until;
+      }
     return eights * 8;
   }
   // What the busiest SM computes, in results that cost as much as in tiles of 128 x 192: lower ones
   // read more for each, `bytes` times as much more. Measured on an H200, as TileShape's costs: 2
   // is what it takes in pairs with another kernel, and 20 alone, at the power limit.
   double work(int sms, double bytes = 2) const {
-    const double more_bytes = 1 / height() + 1. / width - (1. / 128 + 1. / 192);
-    return (1 + bytes * more_bytes) * busiest(sms) * width;
+    const double more_bytes = 1 / height() + 1. / shape.width - (1. / 128 + 1. / 192);
+    return (1 + bytes * more_bytes) * busiest(sms) * shape.width;
   }
   std::string why(int sms) const {
-    char text[80];
+    char text[120];
     std::snprintf(text, sizeof text, "%d%s strips of %.0f rows, %lld tiles in %lld rounds",
-                  part[0].count, part[1].columns > 0 ? " or more" : "", height(),
+                  strips.count, strips.columns[1] > 0 ? " or more" : "", height(),
                   static_cast<long long>(tiles()), static_cast<long long>(rounds(sms)));
     return text;
-  }
-
- private:
-  // Of tiles, or of stacks of them: of the high ones of a part, or, behind those, the low ones.
-  __host__ __device__ int rows(int i, int stacked) const {
-    const StripColumns& cut = part[i % 2];
-    const int high = cdiv(cut.more, stacked);
-    return i < 2 ? high : cdiv(cut.count, stacked) - high;
   }
 };
 
@@ -119,13 +128,13 @@ struct Strips {
 // little: at 8192 strips of 190 rows are 0.3 to 0.9 % slower in pairs than of 124, and alone 6 %
 // faster. All alike where M is less than a strip, or so large that a round is nothing and trying
 // takes long.
-inline Strips choose_strips(int M, int N, StripShape shape, int sms) {
+inline StripChoice choose_strips(int M, int N, StripShape shape, int sms) {
   constexpr double BYTES = 6;  // of work(): between the two
   const int eights = cdiv(M, 8), lowest = shape.lowest / 8, columns = cdiv(N, shape.width);
-  if (M == 0 || N == 0) return {shape, 0, 0, 1, 0};
+  if (M == 0 || N == 0) return {shape, 0, 0, 1, lowest};
   const int fewest = cdiv(M, shape.highest), most = eights / lowest;
   const int height = std::max(lowest, cdiv(eights, fewest));
-  Strips best(shape, columns, 0, fewest, fewest * height);
+  StripChoice best(shape, columns, 0, fewest, fewest * height);
   if (fewest > most || fewest > 1 << 14) return best;
   double least = best.work(sms, BYTES);
   for (int64_t rounds = best.rounds(sms), count = 0; count < most; ++rounds) {
@@ -135,9 +144,9 @@ inline Strips choose_strips(int M, int N, StripShape shape, int sms) {
     if (n < fewest) n = int(count);
     const int longer = n + shape.stack <= most ? int(stacks % columns) : 0;
     for (const int with_more : {0, longer}) {
-      const Strips strips(shape, columns, with_more, n, eights);
-      const double work = strips.work(sms, BYTES);
-      if (work < least) least = work, best = strips;
+      const StripChoice choice(shape, columns, with_more, n, eights);
+      const double work = choice.work(sms, BYTES);
+      if (work < least) least = work, best = choice;
     }
   }
   return best;
