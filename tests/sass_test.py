@@ -29,9 +29,9 @@ def cuobjdump() -> str | None:
     return shutil.which("cuobjdump", path=path)
 
 
-def producers(sass: str) -> dict[str, list[str]]:
-    """By kernel: what comes between a wait and the load that follows it, for each such pair."""
-    found: dict[str, list[str]] = {}
+def producers(sass: str) -> dict[str, list[int]]:
+    """By kernel: divisions between a wait and the load that follows it, for each such pair."""
+    found: dict[str, list[int]] = {}
     kernel, between = "", None
     for line in sass.splitlines():
         if "Function :" in line:
@@ -39,14 +39,14 @@ def producers(sass: str) -> dict[str, list[str]]:
         elif match := INSTRUCTION.search(line):
             step = STEPS.get(match[1])
             if step == "wait":
-                between = []
+                between = 0
             elif step == "wgmma":
                 between = None  # a consumer's wait
             elif step == "load" and between is not None:
-                found.setdefault(kernel, []).append(" ".join(between))
+                found.setdefault(kernel, []).append(between)
                 between = None
             elif step == "division" and between is not None:
-                between.append(step)
+                between += 1
     return found
 
 
@@ -57,8 +57,8 @@ class Reader(unittest.TestCase):
             return "\n".join(["\t\tFunction : gemm", *lines])
 
         wait, load, division = "ACQBULK", "UTMALDG.2D [UR8], [UR4]", "@P0 MUFU.RCP R0, R0"
-        self.assertEqual(producers(sass(division, wait, load, division)), {"gemm": [""]})
-        self.assertEqual(producers(sass(wait, division, load)), {"gemm": ["division"]})
+        self.assertEqual(producers(sass(division, wait, load, division)), {"gemm": [0]})
+        self.assertEqual(producers(sass(wait, division, load)), {"gemm": [1]})
         self.assertEqual(producers(sass(wait, division, "HGMMA.64x128x16.F32", load)), {})
 
 

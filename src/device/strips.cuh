@@ -61,7 +61,7 @@ struct Strips {
     for_each(first, step, 0, work);
   }
 
-  // Rows that a load brings for a strip of `rows`, by one of two tensor maps: 8 too many, where the
+  // Rows that a load brings for a strip of `rows`, by one of two tensor maps: too many, where the
   // other columns' low strips are a third height.
   __host__ __device__ int low_box() const { return eights[0] * 8; }
   __host__ __device__ int box(int rows) const { return low_box() + (rows > low_box() ? 8 : 0); }
@@ -137,17 +137,19 @@ inline StripChoice choose_strips(int M, int N, StripShape shape, int sms) {
   StripChoice best(shape, columns, 0, fewest, fewest * height);
   if (fewest > most || fewest > 1 << 14) return best;
   double least = best.work(sms, BYTES);
+  const auto consider = [&](int count, int longer) {
+    const StripChoice choice(shape, columns, longer, count, eights);
+    const double work = choice.work(sms, BYTES);
+    if (work < least) least = work, best = choice;
+  };
   for (int64_t rounds = best.rounds(sms), count = 0; count < most; ++rounds) {
     const int64_t stacks = rounds * (sms / shape.stack);  // more of them are lower: less work
     count = std::min<int64_t>(stacks / columns * shape.stack, most);
     int n = int(count / shape.stack * shape.stack);  // whole stacks, unless they would be too high
     if (n < fewest) n = int(count);
     const int longer = n + shape.stack <= most ? int(stacks % columns) : 0;
-    for (const int with_more : {0, longer}) {
-      const StripChoice choice(shape, columns, with_more, n, eights);
-      const double work = choice.work(sms, BYTES);
-      if (work < least) least = work, best = choice;
-    }
+    consider(n, 0);
+    if (longer > 0) consider(n, longer);
   }
   return best;
 }
