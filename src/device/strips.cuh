@@ -18,10 +18,10 @@ struct StripShape {
 };
 constexpr StripShape STRIPS = {128, 104, 192, 16}, WIDE_STRIPS = {256, 152, 192, 8};  // v27, v27w
 
-// Which rows a tile has, and when. The first columns[0] columns of tiles are cut alike, into `count`
-// strips of 8 * eights[0] rows, of which the first more[0] are 8 rows higher. The other columns have
-// a strip more, or a stack of them, where so many tiles fill the rounds: 8192 in columns of 128 are
-// 44 columns of 43 strips and 20 of 44, 21 times 132 tiles.
+// Which rows a tile has, and when. The first columns[0] columns of tiles are cut alike: into
+// `count` strips of 8 * eights[0] rows, of which the first more[0] are 8 rows higher. The other
+// columns have a strip more, or a stack of them, where so many tiles fill the rounds: 8192 in
+// columns of 128 are 44 columns of 43 strips and 20 of 44, 21 times 132 tiles.
 //
 // As small as can be: 64 bytes more of parameters took a launch 0.05 to 0.2 us, 1.4 % at 1280.
 struct Strips {
