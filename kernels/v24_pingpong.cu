@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(THREADS, 1)
              const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
-  const int tid = threadIdx.x, wg = tid / 128, slices = cdiv(p.K, BK);
+  const int tid = threadIdx.x, wg = warpgroup(), slices = cdiv(p.K, BK);
   const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
   const int begin = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER, step = gridDim.x / CLUSTER;
   auto* sA = static_cast<uint8_t*>(dynamic_shared());  // the ring; SLOTS panels a consumer

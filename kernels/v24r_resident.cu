@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
   constexpr int SLICES = LAPS * STAGES;  // of a tile; what lies beyond K is zero
-  const int tid = threadIdx.x, wg = tid / 128;
+  const int tid = threadIdx.x, wg = warpgroup();
   auto* sA = static_cast<uint8_t*>(dynamic_shared());
   uint8_t* sB = sA + STAGES * TileA::BYTES;
   uint8_t* sC = sB + SLICES * TileB::BYTES;

@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(THREADS, 1)
              const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
-  const int tid = threadIdx.x, wg = tid / 128;
+  const int tid = threadIdx.x, wg = warpgroup();
   // The ring; SLOTS panels of results for each consumer; whose turn it is.
   auto* sA = static_cast<uint8_t*>(dynamic_shared());
   uint8_t* sB = sA + STAGES * TileA::BYTES;

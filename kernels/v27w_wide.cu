@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(THREADS, 1)
               const __grid_constant__ TensorMap map_c) {
   using TileX = OperandTile<T, BX, X_MAJOR>;
   using TileY = OperandTile<T, BY, Major::K>;
-  const int tid = threadIdx.x, wg = tid / 128, slices = cdiv(p.K, BK);
+  const int tid = threadIdx.x, wg = warpgroup(), slices = cdiv(p.K, BK);
   auto* sX = static_cast<uint8_t*>(dynamic_shared());
   uint8_t *sY = sX + STAGES * TileX::BYTES, *sC = sY + STAGES * TileY::BYTES;
   auto *full = reinterpret_cast<uint64_t*>(sC + 2 * PANELS * 8192), *empty = full + STAGES;
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     for (int i = 0; i < WX / MMA_X; ++i) {
       const int n = x * BX + wg * WX + i * MMA_X;
       hold_registers(acc[i]);
-      if (p.alpha != 1 || p.beta != 0) blend_accumulators<true>(strip, m, n, acc[i]);
+      if (p.alpha != 1 || p.beta != 0) blend_transposed(strip, m, n, acc[i]);
       left <= step
           ? store_transposed(strip, m, n, acc[i])
           : store_panels_transposed<PANELS, PANELS>(strip, map_c, m, n, staging, i, acc[i]);

@@ -76,19 +76,35 @@ GEMM_DEVICE void store_accumulators_wide(const GemmArgs<T>& p, int m, int n,
   }
 }
 
-// acc = alpha * acc + beta * C, of the 64 x 2 COUNT / 2 tile at (m, n); of C^T's accumulators, of
-// the 2 COUNT / 2 x 64 tile.
-template <bool TRANSPOSED = false, class T, int COUNT>
+// acc = alpha * acc + beta * C, of the 64 x 2 COUNT / 2 tile at (m, n).
+template <class T, int COUNT>
 GEMM_DEVICE void blend_accumulators(const GemmArgs<T>& p, int m, int n, float (&acc)[COUNT]) {
-  const int row = (TRANSPOSED ? n : m) + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
-  const int col = (TRANSPOSED ? m : n) + threadIdx.x % 4 * 2;
+  const int row = m + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+  const int col = n + threadIdx.x % 4 * 2;
 #pragma unroll
   for (int i = 0; i < COUNT; ++i) {
     acc[i] *= p.alpha;
-    const int x = row + i / 2 % 2 * 8, y = col + i / 4 * 8 + i % 2;
-    const int r = TRANSPOSED ? y : x, c = TRANSPOSED ? x : y;
+    const int r = row + i / 2 % 2 * 8, c = col + i / 4 * 8 + i % 2;
     if (p.beta != 0 && r < p.M && c < p.N) acc[i] += p.beta * float(p.C[r * p.ldc + c]);
   }
+}
+
+// The same of C^T's accumulators, of the 2 COUNT / 2 x 64 tile of C. A pointer that follows the
+// rows: computed anew for each, they took v27 two registers more than there are.
+template <class T, int COUNT>
+GEMM_DEVICE void blend_transposed(const GemmArgs<T>& p, int m, int n, float (&acc)[COUNT]) {
+  const int row = m + threadIdx.x % 4 * 2;
+  const int col = n + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+  const T* c = p.C + row * p.ldc + col;
+#pragma unroll
+  for (int i = 0; i < COUNT; i += 4, c += 8 * p.ldc)
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      acc[i + j] *= p.alpha;
+      const int below = j % 2, beside = j / 2 * 8;
+      if (p.beta != 0 && row + i * 2 + below < p.M && col + beside < p.N)
+        acc[i + j] += p.beta * float(c[below * p.ldc + beside]);
+    }
 }
 
 // The accumulators of 64 columns of C^T, as rows of C from (m, n) on: straight from the registers,
