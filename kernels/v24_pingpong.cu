@@ -32,6 +32,7 @@ template <class T, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES, int
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v24(GemmArgs<T> p, bool wide, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
+  grid_launch_dependents();  // it takes a while: 1 % at 512 from here, none behind the barrier
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
   const int tid = threadIdx.x, wg = warpgroup(), slices = cdiv(p.K, BK);
@@ -41,10 +42,8 @@ __global__ void __launch_bounds__(THREADS, 1)
   uint8_t *sB = sA + STAGES * TileA::BYTES, *sC = sB + STAGES * TileB::BYTES;
   auto* full = reinterpret_cast<uint64_t*>(sC + 2 * SLOTS * 8192);
   uint64_t *empty = full + STAGES, *turn = empty + STAGES;
-  if (tid < 2) mbarrier_init(&turn[tid], 4);  // a thread of each warp
-  if (tid == 0) init_ring<STAGES>(full, empty, CLUSTER);
+  if (tid == 0) init_turns(turn), init_ring<STAGES>(full, empty, CLUSTER);
   sync_cluster<CLUSTER>();
-  grid_launch_dependents();
 
   Slot<STAGES> slot;
   if (wg == 2) {

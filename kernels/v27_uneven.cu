@@ -37,8 +37,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   uint8_t *sY = sX + STAGES * TileX::BYTES, *sC = sY + STAGES * TileY::BYTES;
   auto* full = reinterpret_cast<uint64_t*>(sC + 2 * SLOTS * 8192);
   uint64_t *empty = full + STAGES, *turn = empty + STAGES;
-  if (tid < 2) mbarrier_init(&turn[tid], 4);  // a thread of each warp
-  if (tid == 0) init_ring<STAGES>(full, empty, 1);
+  if (tid == 0) init_turns(turn), init_ring<STAGES>(full, empty, 1);
   __syncthreads();
   grid_launch_dependents();
 

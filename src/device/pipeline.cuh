@@ -37,6 +37,14 @@ GEMM_DEVICE void init_ring(uint64_t* full, uint64_t* empty, int consumers GEMM_C
   fence_mbarrier_init();
 }
 
+// Two consumers' turns: a thread of each of the other's four warps tells turn[consumer]. Before
+// init_ring, by the same thread: SYNCS takes addresses from uniform registers, so a thread for each
+// of the two is a loop over lanes, and cost 1 % at 512 and 1024.
+GEMM_DEVICE void init_turns(uint64_t* turn GEMM_CALLER_ARG) {
+  for (int consumer = 0; consumer < 2; ++consumer)
+    mbarrier_init(&turn[consumer], 4 GEMM_CALLER_PASS);
+}
+
 // The producer's work on one tile of C, by one thread: slices `begin` to `end`, each of `bytes`
 // bytes, which load(stage, slice) brings to full[stage].
 template <int STAGES, class Load>
