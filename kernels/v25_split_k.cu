@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(THREADS, 1)
 
   Slot<STAGES> slot;
   float acc[BY / 2] = {};
-  const int wg = tid / 128, turn = wg % TURNS, rows = wg / TURNS;  // 64 of the tile's rows
+  const int wg = warpgroup(), turn = wg % TURNS, rows = wg / TURNS;  // 64 of the tile's rows
   if (tid >= WORKERS) {
     // The producer.
     grid_dependency_wait();  // its place is known by now

@@ -45,7 +45,7 @@ struct TileShape {
   double cost;
   double extra_rounds = 0;
 };
-constexpr TileShape WHOLE_TILES[] = {{128, 192, 1.0}, {128, 128, 1.01}, {64, 128, 1.14}};  // v24
+constexpr TileShape WHOLE_TILES[] = {{128, 192, 1.0}, {128, 128, 1.01}, {64, 128, 1.15}};  // v24
 constexpr TileShape SHARED_TILES[] = {{128, 192, 1.0, 0.1}, {128, 128, 1.02, 0.2}};        // v26
 constexpr double HANDOVER = 400;  // of sums to another block takes as long as so much of K
 
