@@ -26,8 +26,8 @@ const Variant<T> VARIANTS[] = {
     {"v27", [](const GemmArgs<T>& p, Stream stream) { launch_rung("v27", p, stream); }},
     {"v27w", [](const GemmArgs<T>& p, Stream stream) { launch_rung("v27w", p, stream); }}};
 
-// What it takes v27 to turn a block's last tile round, in results: 1 % at 2048, where all else is
-// as in v24.
+// What it takes v27 and v27w to turn a block's last tile round, in results: at 2048, where all else
+// is alike, v27 is 1 % behind v24.
 constexpr double TURNING = 250;
 
 // [region idea]

@@ -8,6 +8,7 @@ kernel alone does at the power limit. The arguments are the rungs' objects. With
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import re
 import shutil
@@ -20,7 +21,6 @@ from pathlib import Path
 RUNGS = ("v24_pingpong", "v24r_resident", "v25_split_k", "v26_stream_k", "v27_uneven", "v27w_wide")
 UNIFORM = ("v24_pingpong", "v26_stream_k", "v27_uneven", "v27w_wide")
 NEAR = 30  # instructions from one wgmma of a slice to the next, at most
-STEPS = {"ACQBULK": "wait", "UTMALDG": "load", "HGMMA": "wgmma", "MUFU": "division"}
 INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?(\w+)")
 
 objects: list[Path] = []
@@ -33,89 +33,88 @@ def cuobjdump() -> str | None:
     return shutil.which("cuobjdump", path=path)
 
 
-def producers(sass: str) -> dict[str, list[int]]:
-    """By kernel: divisions between a wait and the load that follows it, for each such pair."""
-    found: dict[str, list[int]] = {}
-    kernel, between = "", None
+def opcodes(sass: str) -> dict[str, list[str]]:
+    """By kernel, in order."""
+    found: dict[str, list[str]] = {}
     for line in sass.splitlines():
         if "Function :" in line:
-            kernel, between = line.split()[-1], None
+            kernel = found.setdefault(line.split()[-1], [])
         elif match := INSTRUCTION.search(line):
-            step = STEPS.get(match[1])
-            if step == "wait":
-                between = 0
-            elif step == "wgmma":
-                between = None  # a consumer's wait
-            elif step == "load" and between is not None:
-                found.setdefault(kernel, []).append(between)
-                between = None
-            elif step == "division" and between is not None:
-                between += 1
+            kernel.append(match[1])
     return found
 
 
-def moves(sass: str) -> dict[str, int]:
-    """By kernel: values moved to uniform registers between two wgmma of a slice."""
-    found: dict[str, int] = {}
-    kernel, since = "", None
-    for line in sass.splitlines():
-        if "Function :" in line:
-            kernel, since = line.split()[-1], None
-        elif match := INSTRUCTION.search(line):
-            if match[1] == "HGMMA":
-                found.setdefault(kernel, 0)
-                if since is not None and len(since) <= NEAR:
-                    found[kernel] += since.count("R2UR")
-                since = []
-            elif since is not None:
-                since.append(match[1])
+def late_divisions(kernel: list[str]) -> list[int]:
+    """Divisions between a wait and the load that follows it, for each such pair."""
+    found: list[int] = []
+    between = None
+    for opcode in kernel:
+        if opcode == "ACQBULK":
+            between = 0
+        elif opcode == "HGMMA":
+            between = None  # a consumer's wait
+        elif opcode == "UTMALDG" and between is not None:
+            found.append(between)
+            between = None
+        elif opcode == "MUFU" and between is not None:
+            between += 1
     return found
+
+
+def moves(kernel: list[str]) -> int:
+    """Values moved to uniform registers between two wgmma of a slice."""
+    wgmma = [i for i, opcode in enumerate(kernel) if opcode == "HGMMA"]
+    return sum(
+        kernel[i:j].count("R2UR") for i, j in itertools.pairwise(wgmma) if j - i - 1 <= NEAR
+    )
 
 
 @functools.cache
-def read_sass(rung: str) -> str:
+def kernels(rung: str) -> dict[str, list[str]]:
     [path] = [o for o in objects if o.name.startswith(rung + ".")]
-    return subprocess.run(
+    sass = subprocess.run(
         [cuobjdump(), "-sass", path], check=True, capture_output=True, text=True
     ).stdout
+    return {k: v for k, v in opcodes(sass).items() if "repack" not in k}
 
 
 class Reader(unittest.TestCase):
-    def sass(self, *instructions: str) -> str:
+    def read(self, *instructions: str) -> list[str]:
         lines = [f"        /*{i:04x}*/   {text} ;" for i, text in enumerate(instructions)]
-        return "\n".join(["\t\tFunction : gemm", *lines])
+        return opcodes("\n".join(["\t\tFunction : gemm", *lines]))["gemm"]
 
     def test_tells_what_is_between(self) -> None:
-        sass = self.sass
         wait, load, division = "ACQBULK", "UTMALDG.2D [UR8], [UR4]", "@P0 MUFU.RCP R0, R0"
-        self.assertEqual(producers(sass(division, wait, load, division)), {"gemm": [0]})
-        self.assertEqual(producers(sass(wait, division, load)), {"gemm": [1]})
-        self.assertEqual(producers(sass(wait, division, "HGMMA.64x128x16.F32", load)), {})
+        wgmma = "HGMMA.64x128x16.F32"
+        self.assertEqual(late_divisions(self.read(division, wait, load, division)), [0])
+        self.assertEqual(late_divisions(self.read(wait, division, load)), [1])
+        self.assertEqual(late_divisions(self.read(wait, division, wgmma, load)), [])
 
     def test_tells_what_is_moved(self) -> None:
         wgmma, move, other = "HGMMA.64x128x16.F32 R24", "@P0 R2UR UR4, R0", "UMOV UR5, UR6"
-        self.assertEqual(moves(self.sass(move, wgmma, move, other, wgmma, move)), {"gemm": 1})
-        self.assertEqual(moves(self.sass(wgmma, *[move] * (NEAR + 1), wgmma)), {"gemm": 0})
+        self.assertEqual(moves(self.read(move, wgmma, move, other, wgmma, move)), 1)
+        self.assertEqual(moves(self.read(wgmma, *[move] * (NEAR + 1), wgmma)), 0)
 
 
 class Kernels(unittest.TestCase):
+    def expect_none(self, bad: list[str], of: int) -> None:
+        if bad:
+            self.fail(f"{len(bad)} kernels of {of}, such as {bad[0]}")
+
     def test_no_division_between_wait_and_first_load(self) -> None:
         for rung in RUNGS:
             with self.subTest(rung=rung):
-                found = {k: v for k, v in producers(read_sass(rung)).items() if "repack" not in k}
-                self.assertTrue(found, "no producer")
-                late = [kernel for kernel, pairs in found.items() if any(pairs)]
-                if late:
-                    self.fail(f"{len(late)} kernels of {len(found)}, such as {late[0]}")
+                found = {k: late_divisions(v) for k, v in kernels(rung).items()}
+                producers = {k: v for k, v in found.items() if v}
+                self.assertTrue(producers, "no producer")
+                self.expect_none([k for k, v in producers.items() if any(v)], len(producers))
 
     def test_descriptors_stay_in_uniform_registers(self) -> None:
         for rung in UNIFORM:
             with self.subTest(rung=rung):
-                found = moves(read_sass(rung))
+                found = {k: v for k, v in kernels(rung).items() if "HGMMA" in v}
                 self.assertTrue(found, "no wgmma")
-                moved = [kernel for kernel, count in found.items() if count > 0]
-                if moved:
-                    self.fail(f"{len(moved)} kernels of {len(found)}, such as {moved[0]}")
+                self.expect_none([k for k, v in found.items() if moves(v)], len(found))
 
 
 if __name__ == "__main__":
