@@ -28,7 +28,7 @@ constexpr int SLICES = 8192;  // a block and launch
 __global__ void random_halves(half* out, int64_t count) {
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride)
-    out[i] = __float2half(random_value(1, i, Inputs::uniform));
+    out[i] = __float2half(random_value(1, i));
 }
 
 // Two warpgroups take slices in turn, each BLOCKS x N wgmma for 64 of K, as v24's do, out of tiles
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   auto* full = reinterpret_cast<uint64_t*>(ring + STAGES * MOST_BYTES);
   uint64_t* empty = full + STAGES;
   for (int i = tid; i < TILES / 2; i += THREADS)
-    reinterpret_cast<half*>(shared)[i] = __float2half(random_value(2, i, Inputs::uniform));
+    reinterpret_cast<half*>(shared)[i] = __float2half(random_value(2, i));
   if (tid == 0) init_ring<STAGES>(full, empty, 1);
   fence_proxy_async();  // wgmma reads by the async proxy
   __syncthreads();

@@ -44,13 +44,6 @@ Choice choose(const Job& job, const TuningCache& cache, const Device& device) {
   return choose_variant(*job.rung, job.problem, &cache, device.name(), device.sm_count());
 }
 
-// What is verified: always with ld > columns. 64 elements keep the timed kernel's alignment class:
-// rows in whole lines of 128 bytes, or not.
-Problem padded(Problem p) {
-  p.ld_pad += 64;
-  return p;
-}
-
 // Runs jobs on one device. Jobs that follow each other on the same problem share its matrices,
 // references and baselines.
 class Runner {
@@ -86,7 +79,8 @@ class Runner {
         if (timed_ == nullptr)
           timed_ = make_timed_problem(
               device_, job.problem,
-              {.l2_cold = options_.l2_cold, .alone_ms = options_.alone ? ALONE_MS : 0});
+              {.l2_cold = options_.l2_cold, .alone_ms = options_.alone ? ALONE_MS : 0},
+              verifier_->reference());
         o.timing = timed_->time(rung);
         o.baseline = timed_->baseline();
         keep_errors(o.timing->after);
@@ -105,7 +99,7 @@ class Runner {
     verifier_.reset();  // before the next one is allocated
     timed_.reset();
     problem_ = p;
-    verifier_ = std::make_unique<Verifier>(device_, padded(p));
+    verifier_ = std::make_unique<Verifier>(device_, p, Layouts::also_padded);
   }
 
   Device& device_;
@@ -355,7 +349,7 @@ int explain(const std::vector<Job>& jobs, const TuningCache& cache, const Device
 // The variants of a rung that take the problem and give the right result, in order. Prints those
 // that are wrong.
 std::vector<int> right_variants(Device& device, const Job& job, bool& wrong) {
-  Verifier verifier(device, padded(job.problem));
+  Verifier verifier(device, job.problem, Layouts::also_padded);
   std::vector<int> right;
   for (size_t i = 0; i < job.rung->variants.size(); ++i) {
     const Rung one = with_variant(*job.rung, static_cast<int>(i));

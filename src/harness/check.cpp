@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 namespace gemm {
 
 std::string describe(const CheckResult& r) {
@@ -18,11 +16,6 @@ std::string describe(const CheckResult& r) {
     text += fmt::format("{}{} elements outside C overwritten, the first at index {} of the buffer",
                         text.empty() ? "" : "; ", r.overwritten, r.overwritten_at);
   return text;
-}
-
-bool exact_scalars(const Problem& p) {
-  const auto exact = [](float x) { return std::abs(x) <= 8 && x * 4 == std::round(x * 4); };
-  return exact(p.alpha) && exact(p.beta);
 }
 
 }  // namespace gemm

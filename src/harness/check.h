@@ -2,6 +2,7 @@
 // matrix.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 
@@ -10,33 +11,71 @@
 
 namespace gemm {
 
-// Integers are compared exactly with the double-precision result rounded once to the output type.
-// Otherwise
-//   |got - want| <= c * (K + 2) * u * (|alpha| |A||B| + |beta C|)_ij + u_out * |want| + tiny
-// with u = 2^-24 (float's unit roundoff), u_out that of the output type (f16 2^-11, bf16 2^-8), and
-//   c = 1 for f32: what no order of FP32 summation can exceed, and nothing looser;
-//   c = 4 for f16, bf16 and tf32: tensor cores truncate when they align partial sums;
-//   tf32 adds 2 * 2^-11 * |A||B|, the rounding of its two inputs, and a rung that keeps numbers in
-//   two parts its product_error * |A||B|. tiny = 2^-24 for f16 (subnormal
-//   outputs), else 2^-126;
-//   beta != 0 adds u_out * (|want| + |beta|), for |C| <= 1: cuBLAS rounds some products to half
-//   before it adds beta * C (seen at 64 x 136 x 48; its math modes do not prevent it).
-GEMM_HOST_DEVICE inline double allowed_error(const Problem& p, double want, double magnitude) {
-  const double u = 1.0 / (1 << 24);
-  const double c = p.dtype == DType::f32 ? 1 : 4;
-  const double u_out = p.dtype == DType::f16    ? 1.0 / (1 << 11)
-                       : p.dtype == DType::bf16 ? 1.0 / (1 << 8)
-                                                : u;
-  const double inputs = (p.dtype == DType::tf32 ? 1.0 / (1 << 10) : 0) + p.product_error;
-  const double tiny = p.dtype == DType::f16 ? u : 1.2e-38;
-  const double size = want < 0 ? -want : want;
-  const double before_beta = p.beta == 0 ? 0 : size + (p.beta < 0 ? -p.beta : p.beta);
-  return (c * (p.K + 2.0) * u + inputs) * magnitude + u_out * (size + before_beta) + tiny;
+// Root mean square of a product of two uniform inputs.
+constexpr double PRODUCT_RMS = 1.0 / 3;
+constexpr double FLOAT_ROUNDOFF = 1.0 / (1 << 24);
+
+GEMM_HOST_DEVICE constexpr double output_roundoff(DType dtype) {
+  return dtype == DType::f16    ? 1.0 / (1 << 11)
+         : dtype == DType::bf16 ? 1.0 / (1 << 8)
+                                : FLOAT_ROUNDOFF;
+}
+
+GEMM_HOST_DEVICE inline bool is_power_of_two(float x) {
+  int exponent;
+  const float significand = frexpf(x, &exponent);
+  return significand == 0.5f || significand == -0.5f;
+}
+
+// The largest |got - want| that is right; 0: bit for bit, `want` rounded once to the output type.
+// With u = 2^-24, u_out the output type's unit roundoff, s = 1/3 a uniform product's root mean
+// square, and e = Problem::product_error, which a rung declares that splits its inputs:
+//
+//   sums       0 while alpha and beta are multiples of 1/4 up to 8: everything is exact
+//   products   0 when alpha is a power of two and e = 0: one rounding to float, one to the output
+//   uniform    s |alpha| u K (10 + [tensor cores] sqrt(K) / 2)                the accumulator
+//              + u_out |want| + 2 u (|want| + |beta|)                         the output
+//              + [tf32] 2^-10 (4 s |alpha| sqrt(K) + 2 (|want| + |beta|))     TF32's inputs
+//              + e (4 s |alpha| sqrt(K) + |want| + |beta|)                    split inputs
+//              + [beta != 0] u_out (|want| + |beta|)                          see below
+//
+// 10: a float sum in order of K errs by 0.30 s u K (root mean square), and P(error > t s u K) falls
+// as exp(-3.9 t): measured, and what a random walk's rounding gives. At t = 10 that is 1e-17.
+// sqrt(K) / 2: tensor cores truncate when they align, every 8 or 16 k, so their errors add up like
+// the sums themselves: 0.05 sqrt(K) s u K (root mean square), 10 times of which nobody exceeds.
+// An accumulator of 11 bits errs by 2^13 times the first; TF32 inputs by 0.58 2^-11 s sqrt(K): above
+// this bound for the typical element at K = 65536, and for the worst of a tile at any K.
+// beta != 0: cuBLAS rounds some products to half before it adds beta * C (seen at 64 x 136 x 48; its
+// math modes do not prevent it).
+GEMM_HOST_DEVICE inline double allowed_error(const Problem& p, Inputs kind, double want) {
+  constexpr double u = FLOAT_ROUNDOFF;
+  const double u_out = output_roundoff(p.dtype), e = p.product_error;
+  const double alpha = fabs(p.alpha), beta = fabs(p.beta), size = fabs(want), K = p.K;
+  const double tiny = p.dtype == DType::f16 ? u : 1.2e-38;  // half a subnormal, or float's least
+  if (kind == Inputs::uniform) {
+    const double walk = PRODUCT_RMS * alpha * sqrt(K);
+    const bool tensor = p.dtype != DType::f32;
+    return walk * sqrt(K) * u * (tensor ? 10 + sqrt(K) / 2 : 10) + u_out * size +
+           2 * u * (size + beta) +
+           (p.dtype == DType::tf32 ? (4 * walk + 2 * (size + beta)) / (1 << 10) : 0) +
+           e * (4 * walk + size + beta) + (beta == 0 ? 0 : u_out * (size + beta)) + tiny;
+  }
+  if (kind == Inputs::products) {
+    if (e == 0 && is_power_of_two(p.alpha)) return 0;
+    return (u_out + 2 * u + e) * size + tiny;
+  }
+  if (exact_scalars(p)) return 0;
+  return (u_out + 2 * u) * (beta == 0 ? size : 2 * (size + 3 * beta)) + tiny;
+}
+
+// A typical Sum |alpha a b| + |beta c| of uniform inputs: what errors are told in.
+inline double typical_magnitude(const Problem& p) {
+  return std::abs(p.alpha) * p.K / 4.0 + std::abs(p.beta) / 2.0;
 }
 
 // An error in roundings of single precision: see CheckResult.
-GEMM_HOST_DEVICE inline double roundings(double error, double magnitude) {
-  return error == 0 ? 0 : error / (magnitude / (1 << 24));
+inline double roundings(const Problem& p, double error) {
+  return error == 0 ? 0 : error / (typical_magnitude(p) * FLOAT_ROUNDOFF);
 }
 
 struct CheckResult {
@@ -45,18 +84,15 @@ struct CheckResult {
   uint64_t overwritten = 0;  // elements of guards and row gaps that changed
   int64_t row = -1, col = -1;  // the worst element (largest error over bound), when wrong > 0
   double got = 0, want = 0, bound = 0;
-  // The largest |got - want|, and the largest such error over 2^-24 (|alpha| |A||B| + |beta C|)_ij:
-  // in roundings of single precision. Infinite when an element is NaN.
+  // The largest |got - want|, and that in roundings of single precision: over 2^-24 times the
+  // typical magnitude. Infinite when an element is NaN.
   double max_error = 0, max_error_roundings = 0;
+  double max_used = 0;          // largest |got - want| over its bound, where that is not 0
   int64_t overwritten_at = -1;  // index in the allocation of the first changed guard element
   bool ok() const { return wrong == 0 && overwritten == 0; }
 };
 
 // "3 of 16384 elements wrong, worst C[5][7] = 1.5, should be 2 (allowed error 0)"; "ok" when ok.
 std::string describe(const CheckResult& r);
-
-// Integer inputs give bit-exact results only if alpha and beta do: multiples of 1/4 no larger
-// than 8.
-bool exact_scalars(const Problem& p);
 
 }  // namespace gemm

@@ -26,12 +26,14 @@ class Reference {
   virtual ~Reference() = default;
 };
 
-// Two M x N row-major matrices of doubles: the exact result, and (|alpha| |A||B| + |beta C|).
+// An M x N row-major matrix of doubles.
 struct HostReference : Reference {
-  std::vector<double> want, magnitude;
+  std::vector<double> want;
 };
 // Double precision on the CPU through a BLAS library.
 HostReference cpu_reference(const Problem& p, Inputs kind, uint64_t seed);
+// Of `sums` and `products`, whose result needs no multiplication (Generator::result).
+HostReference known_result(const Problem& p, Inputs kind, uint64_t seed);
 
 class Device {
  public:
@@ -51,10 +53,12 @@ class Device {
                     uint64_t seed) = 0;
   // Launches and waits. Throws LaunchError; std::bad_alloc when its workspace does not fit.
   virtual void run(const Rung& rung, const GemmCall& call) = 0;
-  virtual std::unique_ptr<Reference> reference(const Problem& p, Inputs kind, uint64_t seed) = 0;
-  // Compares C (a guarded allocation) with the reference; exactly when `exact`.
-  virtual CheckResult check(const void* c, const Problem& p, const Reference& reference,
-                            bool exact) = 0;
+  // Of `uniform` inputs.
+  virtual std::unique_ptr<Reference> reference(const Problem& p, uint64_t seed) = 0;
+  // Compares C (a guarded allocation) by check.h's rule: `uniform` with the reference, `sums` and
+  // `products` with what they must give.
+  virtual CheckResult check(const void* c, const Problem& p, Inputs kind, uint64_t seed,
+                            const Reference* reference) = 0;
 };
 
 std::unique_ptr<Device> make_sim_device();

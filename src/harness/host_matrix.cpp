@@ -31,22 +31,21 @@ void for_each_element(const MatrixLayout& l, Visit visit) {
 
 template <class T>
 void fill(T* x, const Problem& p, Operand operand, Inputs kind, uint64_t seed) {
-  const MatrixLayout l = layout(p, operand);
-  const uint64_t matrix = matrix_seed(seed, static_cast<int>(operand));
+  const Generator generator(p, kind, seed);
   const T nan = from_bits<T>(sizeof(T) == 2 ? 0x7FFF : 0x7FFFFFFF);
   const T canary = from_bits<T>(CANARY * 0x10001u);
-  for_each_element(l, [&](int64_t i, int64_t row, int64_t col) {
+  for_each_element(layout(p, operand), [&](int64_t i, int64_t row, int64_t col) {
     if (row < 0)
       x[i] = operand == Operand::C ? canary : nan;
     else if (operand == Operand::C && p.beta == 0)
       x[i] = nan;
     else
-      x[i] = T(random_value(matrix, row * l.cols + col, kind));
+      x[i] = T(generator.stored(operand, row, col));
   });
 }
 
 template <class T>
-CheckResult check(const T* c, const Problem& p, const HostReference& reference, bool exact) {
+CheckResult check(const T* c, const Problem& p, Inputs kind, const HostReference& reference) {
   CheckResult r;
   double worst = -1;
   const T canary = from_bits<T>(CANARY * 0x10001u);
@@ -57,24 +56,21 @@ CheckResult check(const T* c, const Problem& p, const HostReference& reference, 
       return;
     }
     ++r.elements;
-    const double got = static_cast<float>(c[i]);
-    double want = reference.want[row * p.N + col];
-    if (exact) want = round_to(p.dtype, want);
-    const double magnitude = reference.magnitude[row * p.N + col];
-    const double bound = exact ? 0 : allowed_error(p, want, magnitude);
-    const double error = std::abs(got - want);
+    const double got = static_cast<float>(c[i]), want = reference.want[row * p.N + col];
+    const double rounded = round_to(p.dtype, want), bound = allowed_error(p, kind, want);
+    const bool same = got == rounded;  // also where both are infinite
+    const double error = same && bound == 0 ? 0 : std::abs(got - want);
     const double known = std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
     r.max_error = std::max(r.max_error, known);
-    r.max_error_roundings = std::max(r.max_error_roundings, roundings(known, magnitude));
-    if (error <= bound || (got == want)) return;  // written so that NaN falls through
+    if (bound > 0) r.max_used = std::max(r.max_used, same ? 0 : known / bound);
+    if (same || error <= bound) return;  // written so that NaN falls through
     ++r.wrong;
-    const double excess =
-        std::isnan(error) ? std::numeric_limits<double>::infinity() : error - bound;
-    if (excess > worst) {
-      worst = excess;
-      r.row = row, r.col = col, r.got = got, r.want = want, r.bound = bound;
+    if (known - bound > worst) {
+      worst = known - bound;
+      r.row = row, r.col = col, r.got = got, r.want = bound == 0 ? rounded : want, r.bound = bound;
     }
   });
+  r.max_error_roundings = roundings(p, r.max_error);
   return r;
 }
 
@@ -89,8 +85,7 @@ auto with_element(DType dtype, Visit visit) {
 }  // namespace
 
 double round_to(DType dtype, double x) {
-  // One rounding: the products of integers and the inputs that come here are exact as floats, so
-  // double -> float does not round.
+  // One rounding: what comes here for a half is exact as a float, so double -> float does not round.
   const float f = static_cast<float>(x);
   return with_element(dtype, [f](auto t) -> double { return static_cast<float>(decltype(t)(f)); });
 }
@@ -101,10 +96,10 @@ void fill_host(void* allocation, const Problem& p, Operand operand, Inputs kind,
   });
 }
 
-CheckResult check_host(const void* c, const Problem& p, const HostReference& reference,
-                       bool exact) {
+CheckResult check_host(const void* c, const Problem& p, Inputs kind,
+                       const HostReference& reference) {
   return with_element(p.dtype, [&](auto t) {
-    return check(static_cast<const decltype(t)*>(c), p, reference, exact);
+    return check(static_cast<const decltype(t)*>(c), p, kind, reference);
   });
 }
 

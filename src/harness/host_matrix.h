@@ -14,6 +14,7 @@ double round_to(DType dtype, double x);
 
 // As Device::fill and Device::check, on host memory.
 void fill_host(void* allocation, const Problem& p, Operand operand, Inputs kind, uint64_t seed);
-CheckResult check_host(const void* c, const Problem& p, const HostReference& reference, bool exact);
+CheckResult check_host(const void* c, const Problem& p, Inputs kind,
+                       const HostReference& reference);
 
 }  // namespace gemm

@@ -1,10 +1,10 @@
-// What the matrices hold: a counter-based generator, the same on CPU and GPU, so that a reference
-// never has to download its inputs.
+// What the matrices hold: each element is a function of its place, the same on CPU and GPU.
 #pragma once
 
 #include <cstdint>
 
 #include "gemm_types.h"
+#include "harness/problem.h"
 
 #ifdef __CUDACC__
 #define GEMM_HOST_DEVICE __host__ __device__
@@ -14,8 +14,14 @@
 
 namespace gemm {
 
+// The seed of the uniform inputs that are verified and, as the first set, timed.
+constexpr uint64_t SEED = 2026;
+
+// docs/how_a_wrong_kernel_passes.md says what each kind finds that the others do not.
 enum class Inputs {
-  integers,  // -3 .. 3: every product and sum is exact in float, so results must match bit for bit
+  integers,  // -3 .. 3
+  sums,      // integers whose partial sums fill a float's 24 bits, and cancel but for one product
+  products,  // an element of C is one product, of two numbers that use all bits of their type
   uniform,   // uniform in [-1, 1), multiples of 2^-23
 };
 
@@ -27,18 +33,138 @@ GEMM_HOST_DEVICE inline uint64_t mix(uint64_t seed, uint64_t index) {
   return z ^ (z >> 31);
 }
 
-// Element `index` = row * cols + col of the stored matrix, before rounding to the storage type.
-// `seed` names the matrix.
-GEMM_HOST_DEVICE inline float random_value(uint64_t seed, uint64_t index, Inputs kind) {
-  const uint64_t bits = mix(seed, index);
-  if (kind == Inputs::integers) return static_cast<float>(static_cast<int>(bits % 7) - 3);
-  return static_cast<float>(static_cast<int>(bits >> 40) - (1 << 23)) * (1.0f / (1 << 23));
+// Uniform in [-1, 1), a multiple of 2^-23.
+GEMM_HOST_DEVICE inline float random_value(uint64_t seed, uint64_t index) {
+  return static_cast<float>(static_cast<int>(mix(seed, index) >> 40) - (1 << 23)) *
+         (1.0f / (1 << 23));
 }
 
-// The matrices of one problem get seed * 3 + {0: A, 1: B, 2: C before the call}.
-GEMM_HOST_DEVICE inline uint64_t matrix_seed(uint64_t seed, int operand) {
-  return seed * 3 + operand;
+// Significant bits of a number that the type multiplies exactly.
+GEMM_HOST_DEVICE constexpr int significant_bits(DType dtype) {
+  return dtype == DType::f32 ? 24 : dtype == DType::bf16 ? 8 : 11;
 }
+
+// Whether alpha and beta keep sums of integers exact: multiples of 1/4 no larger than 8.
+GEMM_HOST_DEVICE inline bool exact_scalars(const Problem& p) {
+  const auto exact = [](float x) {
+    return x >= -8 && x <= 8 && x * 4 == static_cast<float>(static_cast<int>(x * 4));
+  };
+  return exact(p.alpha) && exact(p.beta);
+}
+
+// The elements of one problem's matrices, before they are rounded to the storage type. (m, n, k) are
+// indices of op(A) (M x K), op(B) (K x N) and C (M x N). Host and device code; no state.
+class Generator {
+ public:
+  Generator(const Problem& p, Inputs kind, uint64_t seed)
+      : kind_(kind),
+        M_(p.M),
+        N_(p.N),
+        K_(p.K),
+        a_transposed_(p.op_a == Op::T),
+        b_transposed_(p.op_b == Op::T),
+        bits_(significant_bits(p.dtype)) {
+    for (int operand = 0; operand < 3; ++operand) seeds_[operand] = seed * 3 + operand;
+    // `sums` stay exact in any order while the sum of all |products| is below 2^24: in quarters,
+    // and after alpha, where the scalars ask for that.
+    double room = 1 << 24;
+    if (exact_scalars(p)) {
+      const bool whole = p.alpha == static_cast<int>(p.alpha) && p.beta == static_cast<int>(p.beta);
+      const double alpha = p.alpha < 0 ? -p.alpha : p.alpha, beta = p.beta < 0 ? -p.beta : p.beta;
+      room = (room / (whole ? 1 : 4) - 3 * beta) / (alpha > 1 ? alpha : 1);
+    }
+    room -= A_MOST;  // for the one product that is left over
+    const double each = room / (double{A_MOST} * (p.K > 0 ? p.K : 1));
+    const double most = (int64_t{1} << bits_) - 2;  // 1 below the largest: see b_of_sums
+    b_most_ = each >= most ? static_cast<int64_t>(most)
+              : each >= 1  ? static_cast<int64_t>(each)
+                           : 1;
+    every_ = each >= 1 ? 1 : static_cast<int64_t>(1 / each) + 1;
+  }
+
+  // The element of a stored matrix.
+  GEMM_HOST_DEVICE float stored(Operand operand, int64_t row, int64_t col) const {
+    const bool is_a = operand == Operand::A, is_b = operand == Operand::B;
+    const bool swapped = (is_a && a_transposed_) || (is_b && b_transposed_);
+    if (kind_ == Inputs::uniform) {
+      const int64_t stored_cols = is_a ? (swapped ? M_ : K_) : is_b && swapped ? K_ : N_;
+      return random_value(seeds_[static_cast<int>(operand)], row * stored_cols + col);
+    }
+    const int64_t i = swapped ? col : row, j = swapped ? row : col;
+    return is_a ? a(i, j) : is_b ? b(i, j) : c(i, j);
+  }
+
+  // C[m][n] after the call, of `sums` and `products`: only one product is left. Exact as a double.
+  GEMM_HOST_DEVICE double result(const Problem& p, int64_t m, int64_t n) const {
+    double product = 0;
+    if (K_ > 0) {
+      const int64_t k = single_k(n);
+      product = double{a(m, k)} * (kind_ == Inputs::sums ? left_over(n) : b(k, n));
+    }
+    return p.alpha * product + p.beta * c(m, n);
+  }
+
+ private:
+  static constexpr int A_MOST = 15;
+
+  // Elements, not of `uniform`.
+  GEMM_HOST_DEVICE float c(int64_t m, int64_t n) const {
+    return kind_ == Inputs::products ? 0 : small_integer(2, m * N_ + n);
+  }
+  GEMM_HOST_DEVICE float a(int64_t m, int64_t k) const {
+    if (kind_ == Inputs::integers) return small_integer(0, m * K_ + k);
+    if (kind_ == Inputs::products) return all_bits(0, m * K_ + k);
+    return static_cast<float>((A_MOST + 1) / 2 + mix(seeds_[0], m * K_ + first_of_pair(k)) % 8);
+  }
+  GEMM_HOST_DEVICE float b(int64_t k, int64_t n) const {
+    if (kind_ == Inputs::integers) return small_integer(1, k * N_ + n);
+    if (kind_ == Inputs::products) return k == single_k(n) ? all_bits(1, k * N_ + n) : 0;
+    return b_of_sums(k, n);
+  }
+
+  // The last half of k takes away what the first has added: a is the same at both ends, and b the
+  // negative. Half way the sum is as large as 24 bits hold; what a narrow accumulator lost of it,
+  // or a k-tile that was left out, does not come back.
+  GEMM_HOST_DEVICE float b_of_sums(int64_t k, int64_t n) const {
+    const int64_t first = first_of_pair(k), last = K_ - 1 - first;
+    const int64_t least = (b_most_ + 1) / 2;
+    int64_t value = 0;
+    if (first != last && first % every_ == 0)
+      value = least + static_cast<int64_t>(mix(seeds_[1], first * N_ + n) %
+                                           static_cast<uint64_t>(b_most_ - least + 1));
+    if (k == last) value = -value;
+    return static_cast<float>(value + (k == single_k(n) ? left_over(n) : 0));
+  }
+  GEMM_HOST_DEVICE int64_t first_of_pair(int64_t k) const {
+    return k < K_ - 1 - k ? k : K_ - 1 - k;
+  }
+  // The k of the product that makes C[.][n].
+  GEMM_HOST_DEVICE int64_t single_k(int64_t n) const {
+    return static_cast<int64_t>(mix(seeds_[1] + 7, n) % static_cast<uint64_t>(K_));
+  }
+  GEMM_HOST_DEVICE int left_over(int64_t n) const {
+    return mix(seeds_[1] + 11, n) % 2 == 0 ? 1 : -1;
+  }
+
+  GEMM_HOST_DEVICE float small_integer(int operand, int64_t index) const {
+    return static_cast<float>(static_cast<int>(mix(seeds_[operand], index) % 7) - 3);
+  }
+  // +-1.xx...x1 * 2^-2 .. 2^2, as many bits as the type has.
+  GEMM_HOST_DEVICE float all_bits(int operand, int64_t index) const {
+    const uint64_t random = mix(seeds_[operand], index);
+    const auto significand =
+        static_cast<float>((1u << (bits_ - 1)) | (random & ((1u << (bits_ - 1)) - 1)) | 1u);
+    const float scale = 4.0f / static_cast<float>(1u << (bits_ - 1 + (random >> 32) % 5));
+    return (random >> 63 ? -1.0f : 1.0f) * significand * scale;
+  }
+
+  Inputs kind_;
+  int64_t M_, N_, K_;
+  bool a_transposed_, b_transposed_;
+  int bits_;
+  int64_t b_most_, every_;
+  uint64_t seeds_[3];
+};
 
 // What fills the guards and the gap between columns and ld. A and B: NaN (0x7FFF in f16, 0x7FFFFFFF
 // in f32), so that a stray read poisons the result. C: these bits (repeated 16-bit pattern 0xA5C3),

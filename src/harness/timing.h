@@ -80,9 +80,11 @@ class TimedProblem {
   // behind soon stop taking part. Throws as time(), also when one leaves a wrong result.
   virtual std::vector<double> compare(const std::vector<Rung>& rungs) = 0;
 };
-// `device` must be a GPU device. Throws std::bad_alloc when the buffers do not fit.
-std::unique_ptr<TimedProblem> make_timed_problem(Device& device, const Problem& p,
-                                                 const TimingOptions& options);
+// `device` must be a GPU device. `reference`: of this problem's shape, types, scalars and SEED, as
+// Verifier::reference(); null: it is made here. Throws std::bad_alloc when the buffers do not fit.
+std::unique_ptr<TimedProblem> make_timed_problem(
+    Device& device, const Problem& p, const TimingOptions& options,
+    std::shared_ptr<const Reference> reference = nullptr);
 
 // What the card can do, measured now by microbenchmarks that touch only registers (FFMA, mma.sync)
 // or resident shared memory (wgmma).

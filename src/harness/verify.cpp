@@ -2,16 +2,42 @@
 
 #include <fmt/format.h>
 
+#include <vector>
+
 namespace gemm {
 namespace {
-constexpr uint64_t SEED = 2026;
+
+constexpr int PAD = 64;  // elements; see Layouts
+
+Problem with_pad(Problem p, int ld_pad) {
+  p.ld_pad = ld_pad;
+  return p;
 }
 
-Verifier::Verifier(Device& device, const Problem& problem) : device_(device), problem_(problem) {
+const char* name(Inputs kind) {
+  switch (kind) {
+    case Inputs::integers:
+      return "small integers";
+    case Inputs::sums:
+      return "sums of integers";
+    case Inputs::products:
+      return "single products";
+    case Inputs::uniform:
+      return "uniform inputs";
+  }
+  return "?";
+}
+
+}  // namespace
+
+Verifier::Verifier(Device& device, const Problem& problem, Layouts layouts, uint64_t seed)
+    : device_(device), problem_(problem), layouts_(layouts), seed_(seed) {
+  const Problem largest =
+      with_pad(problem, problem.ld_pad + (layouts == Layouts::also_padded ? PAD : 0));
   try {
-    a_ = device_.allocate(layout(problem_, Operand::A).bytes);
-    b_ = device_.allocate(layout(problem_, Operand::B).bytes);
-    c_ = device_.allocate(layout(problem_, Operand::C).bytes);
+    a_ = device_.allocate(layout(largest, Operand::A).bytes);
+    b_ = device_.allocate(layout(largest, Operand::B).bytes);
+    c_ = device_.allocate(layout(largest, Operand::C).bytes);
   } catch (...) {
     device_.release(a_), device_.release(b_);
     throw;
@@ -20,33 +46,40 @@ Verifier::Verifier(Device& device, const Problem& problem) : device_(device), pr
 
 Verifier::~Verifier() { device_.release(a_), device_.release(b_), device_.release(c_); }
 
+std::shared_ptr<const Reference> Verifier::reference() {
+  if (reference_ == nullptr) reference_ = device_.reference(problem_, seed_);
+  return reference_;
+}
+
 std::string Verifier::verify(const Rung& rung) {
-  for (const Inputs kind : {Inputs::integers, Inputs::uniform})
-    if (const std::string why = pass(rung, kind); !why.empty()) return why;
+  std::vector<int> pads = {problem_.ld_pad};
+  if (layouts_ == Layouts::also_padded) pads.insert(pads.begin(), problem_.ld_pad + PAD);
+  for (const int pad : pads)
+    for (const Inputs kind : {Inputs::sums, Inputs::products, Inputs::uniform})
+      if (std::string why = pass(rung, kind, pad); !why.empty()) return why;
   return "";
 }
 
-std::string Verifier::pass(const Rung& rung, Inputs kind) {
-  const bool exact = kind == Inputs::integers && exact_scalars(problem_);
-  const char* const name = exact ? "integer inputs, bit for bit" : "uniform inputs";
-  std::unique_ptr<Reference>& reference = references_[kind];
-  if (reference == nullptr) reference = device_.reference(problem_, kind, SEED);
-  if (!filled_ || filled_kind_ != kind) {
-    device_.fill(a_, problem_, Operand::A, kind, SEED);
-    device_.fill(b_, problem_, Operand::B, kind, SEED);
-    filled_ = true, filled_kind_ = kind;
+std::string Verifier::pass(const Rung& rung, Inputs kind, int ld_pad) {
+  Problem p = with_pad(problem_, ld_pad);
+  p.product_error = rung.product_error;
+  if (filled_ != std::pair(kind, ld_pad)) {
+    device_.fill(a_, p, Operand::A, kind, seed_);
+    device_.fill(b_, p, Operand::B, kind, seed_);
+    filled_ = {kind, ld_pad};
   }
-  device_.fill(c_, problem_, Operand::C, kind, SEED);
+  device_.fill(c_, p, Operand::C, kind, seed_);
   try {
-    device_.run(rung, make_call(problem_, a_, b_, c_));
+    device_.run(rung, make_call(p, a_, b_, c_));
   } catch (const LaunchError& e) {
     return e.what();
   }
-  Problem checked = problem_;
-  checked.product_error = rung.product_error;
-  const CheckResult result = device_.check(c_, checked, *reference, exact);
+  const CheckResult result =
+      device_.check(c_, p, kind, seed_, kind == Inputs::uniform ? reference().get() : nullptr);
   if (kind == Inputs::uniform) uniform_ = result;
-  return result.ok() ? "" : fmt::format("{}: {}", name, describe(result));
+  if (result.ok()) return "";
+  return fmt::format("{}{}: {}", name(kind), result.bound == 0 ? ", bit for bit" : "",
+                     describe(result));
 }
 
 std::string unmet_need(const Rung& rung, const Problem& p, const Device& device) {

@@ -1,44 +1,55 @@
 // A wrong kernel cannot pass, and cannot be timed.
 #pragma once
 
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "harness/device.h"
 
 namespace gemm {
 
-// Verifies any number of rungs on one problem, on the device's memory; inputs and references are
-// made once, on first use. Two passes: small integers compared bit for bit (when alpha and beta
-// allow it), then uniform inputs within check.h's bound. Every pass: C holds NaN (beta == 0) or
-// known values, guards lie around all three matrices.
+// In which layouts a problem is verified.
+enum class Layouts {
+  as_asked,  // with the problem's own ld_pad
+  // Also with 64 elements more between rows, so that ld > columns. 64 keep a kernel's alignment
+  // class: rows in whole lines of 128 bytes, or not.
+  also_padded,
+};
+
+// Verifies any number of rungs on one problem, on the device's memory. Three passes, by Inputs'
+// names: sums, bit for bit; products, likewise; uniform, within check.h's bound. In every one C holds
+// NaN (beta == 0) or known values, and guards lie around all three matrices.
 class Verifier {
  public:
   // Throws std::bad_alloc when the matrices do not fit.
-  Verifier(Device& device, const Problem& problem);
+  Verifier(Device& device, const Problem& problem, Layouts layouts = Layouts::as_asked,
+           uint64_t seed = SEED);
   ~Verifier();
   Verifier(const Verifier&) = delete;
 
   // Empty when `rung` is right, else one line that says which pass failed and how. A LaunchError is
   // reported the same way.
   std::string verify(const Rung& rung);
-  const Problem& problem() const { return problem_; }
   // Of the last verify()'s pass over uniform inputs.
   const CheckResult& uniform() const { return uniform_; }
+  // Of uniform inputs; made on the first use.
+  std::shared_ptr<const Reference> reference();
 
  private:
-  std::string pass(const Rung& rung, Inputs kind);
+  std::string pass(const Rung& rung, Inputs kind, int ld_pad);
 
   Device& device_;
   const Problem problem_;
+  const Layouts layouts_;
+  const uint64_t seed_;
   void* a_ = nullptr;
   void* b_ = nullptr;
   void* c_ = nullptr;
-  bool filled_ = false;
-  Inputs filled_kind_{};
+  std::optional<std::pair<Inputs, int>> filled_;  // what A and B hold, and their ld_pad
   CheckResult uniform_;
-  std::map<Inputs, std::unique_ptr<Reference>> references_;
+  std::shared_ptr<const Reference> reference_;
 };
 
 // Why `rung` cannot take this problem on this device; empty when it can.

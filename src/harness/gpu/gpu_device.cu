@@ -36,14 +36,14 @@ GEMM_HOST_DEVICE int64_t element_at(const MatrixLayout& l, int64_t i) {
 
 template <class T>
 __global__ void fill_kernel(T* allocation, MatrixLayout l, uint32_t outside, bool all_nan,
-                            Inputs kind, uint64_t seed) {
+                            Operand operand, Generator generator) {
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < l.elements; i += stride) {
     const int64_t element = element_at(l, i);
     if (element < 0 || all_nan)
       reinterpret_cast<Bits<T>*>(allocation)[i] = pattern<T>(element < 0 ? outside : NAN_BITS);
     else
-      allocation[i] = static_cast<T>(random_value(seed, element, kind));
+      allocation[i] = static_cast<T>(generator.stored(operand, element / l.cols, element % l.cols));
   }
 }
 
@@ -52,10 +52,10 @@ __global__ void fill_kernel(T* allocation, MatrixLayout l, uint32_t outside, boo
 struct Tally {
   static constexpr int64_t NOWHERE = std::numeric_limits<int64_t>::max();
   uint64_t wrong = 0, overwritten = 0;
-  double max_error = 0, max_roundings = 0;  // as in CheckResult
-  double worst = -1;                 // error over bound of the worst element, ties to the first
-  int64_t worst_at = NOWHERE;        // its row * cols + col
-  int64_t overwritten_at = NOWHERE;  // index in the allocation
+  double max_error = 0, max_used = 0;  // as in CheckResult
+  double worst = -1;                   // error over bound of the worst element, ties to the first
+  int64_t worst_at = NOWHERE;          // its row * cols + col
+  int64_t overwritten_at = NOWHERE;    // index in the allocation
 };
 
 struct Merge {
@@ -66,7 +66,7 @@ struct Merge {
     }
     if (b.overwritten_at < a.overwritten_at) a.overwritten_at = b.overwritten_at;
     a.max_error = fmax(a.max_error, b.max_error);
-    a.max_roundings = fmax(a.max_roundings, b.max_roundings);
+    a.max_used = fmax(a.max_used, b.max_used);
     a.wrong += b.wrong;
     a.overwritten += b.overwritten;
     return a;
@@ -78,9 +78,15 @@ template <class T>
 struct Judge {
   const T* c;
   MatrixLayout layout;
-  const double *want, *magnitude;
   Problem p;
-  bool exact;
+  Inputs kind;
+  Generator generator;
+  const double* reference;  // of uniform inputs
+
+  GEMM_HOST_DEVICE double want(int64_t element) const {
+    if (kind == Inputs::uniform) return reference[element];
+    return generator.result(p, element / layout.cols, element % layout.cols);
+  }
 
   __device__ Tally operator()(int64_t i) const {
     Tally t;
@@ -92,14 +98,13 @@ struct Judge {
       }
       return t;
     }
-    const float got = static_cast<float>(c[i]);
-    const double error = fabs(got - want[element]);
-    const double bound = allowed_error(p, want[element], magnitude[element]);
+    const double expected = want(element), got = static_cast<float>(c[i]);
+    const double bound = allowed_error(p, kind, expected);
+    const bool same = got == static_cast<float>(static_cast<T>(expected));  // infinities, too
+    const double error = same && bound == 0 ? 0 : fabs(got - expected);
     t.max_error = isnan(error) ? INFINITY : error;
-    t.max_roundings = roundings(t.max_error, magnitude[element]);
-    const bool right =
-        exact ? got == static_cast<float>(static_cast<T>(want[element])) : error <= bound;
-    if (!right) {
+    if (bound > 0 && !same) t.max_used = t.max_error / bound;
+    if (!(same || error <= bound)) {
       t.wrong = 1;
       t.worst = isnan(error / bound) ? INFINITY : error / bound;
       t.worst_at = element;
@@ -109,31 +114,33 @@ struct Judge {
 };
 
 template <class T>
-CheckResult check_matrix(GpuDevice& device, const T* c, const Problem& p, const GpuReference& r,
-                         bool exact) {
+CheckResult check_matrix(GpuDevice& device, const T* c, const Problem& p, Inputs kind,
+                         uint64_t seed, const double* reference) {
   const MatrixLayout l = layout(p, Operand::C);
-  const double *want = r.want.as<double>(), *magnitude = r.magnitude.as<double>();
+  const Judge<T> judge{c, l, p, kind, Generator(p, kind, seed), reference};
   const Tally t = thrust::transform_reduce(
       thrust::cuda::par.on(device.stream()), thrust::counting_iterator<int64_t>(0),
-      thrust::counting_iterator<int64_t>(l.elements), Judge<T>{c, l, want, magnitude, p, exact},
-      Tally{}, Merge{});
+      thrust::counting_iterator<int64_t>(l.elements), judge, Tally{}, Merge{});
   CheckResult result;
   result.elements = static_cast<uint64_t>(l.rows) * l.cols;
   result.wrong = t.wrong;
   result.max_error = t.max_error;
-  result.max_error_roundings = t.max_roundings;
+  result.max_error_roundings = roundings(p, t.max_error);
+  result.max_used = t.max_used;
   result.overwritten = t.overwritten;
   if (t.overwritten > 0) result.overwritten_at = t.overwritten_at;
   if (t.wrong > 0) {
     result.row = t.worst_at / l.cols;
     result.col = t.worst_at % l.cols;
     T got;
-    double size;
     device.download(&got, c + l.first + result.row * l.ld + result.col, sizeof got);
-    device.download(&result.want, want + t.worst_at, sizeof result.want);
-    device.download(&size, magnitude + t.worst_at, sizeof size);
+    if (kind == Inputs::uniform)
+      device.download(&result.want, reference + t.worst_at, sizeof result.want);
+    else
+      result.want = judge.want(t.worst_at);
     result.got = static_cast<float>(got);
-    result.bound = exact ? 0 : allowed_error(p, result.want, size);
+    result.bound = allowed_error(p, kind, result.want);
+    if (result.bound == 0) result.want = static_cast<float>(static_cast<T>(result.want));
   }
   return result;
 }
@@ -243,13 +250,12 @@ void GpuDevice::fill(void* allocation, const Problem& p, Operand operand, Inputs
   const bool is_c = operand == Operand::C;
   const uint32_t outside = is_c ? CANARY_BITS : NAN_BITS;
   const bool all_nan = is_c && p.beta == 0;
-  const uint64_t matrix = matrix_seed(seed, static_cast<int>(operand));
   constexpr int THREADS = 256;
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(
       (l.elements + THREADS - 1) / THREADS, properties_.multiProcessorCount * 32));
   with_element(p.dtype, [&](auto t) {
     fill_kernel<<<blocks, THREADS, 0, stream_>>>(static_cast<decltype(t)*>(allocation), l, outside,
-                                                 all_nan, kind, matrix);
+                                                 all_nan, operand, Generator(p, kind, seed));
   });
   check_cuda(cudaGetLastError(), "fill_kernel");
 }
@@ -281,28 +287,26 @@ void GpuDevice::run(const Rung& rung, const GemmCall& call) {
 }
 
 GpuReference::GpuReference(Device& device, const Problem& p)
-    : want(device, sizeof(double) * p.M * p.N), magnitude(device, sizeof(double) * p.M * p.N) {}
+    : want(device, sizeof(double) * p.M * p.N) {}
 
-std::unique_ptr<Reference> GpuDevice::reference(const Problem& p, Inputs kind, uint64_t seed) {
-  if (!small(p)) return gpu_reference(*this, p, kind, seed);
-  const HostReference host = cpu_reference(p, kind, seed);
+std::unique_ptr<Reference> GpuDevice::reference(const Problem& p, uint64_t seed) {
+  if (!small(p)) return gpu_reference(*this, p, seed);
+  const HostReference host = cpu_reference(p, Inputs::uniform, seed);
   auto on_gpu = std::make_unique<GpuReference>(*this, p);
-  const auto upload = [&](const DeviceMemory& to, const std::vector<double>& from) {
-    if (from.empty()) return;
-    GEMM_CUDA(cudaMemcpyAsync(to.as<double>(), from.data(), sizeof(double) * from.size(),
-                              cudaMemcpyHostToDevice, stream_));
-  };
-  upload(on_gpu->want, host.want);
-  upload(on_gpu->magnitude, host.magnitude);
+  if (!host.want.empty())
+    GEMM_CUDA(cudaMemcpyAsync(on_gpu->want.as<double>(), host.want.data(),
+                              sizeof(double) * host.want.size(), cudaMemcpyHostToDevice, stream_));
   synchronize();  // before `host` goes
   return on_gpu;
 }
 
-CheckResult GpuDevice::check(const void* c, const Problem& p, const Reference& reference,
-                             bool exact) {
-  const auto& on_gpu = dynamic_cast<const GpuReference&>(reference);
+CheckResult GpuDevice::check(const void* c, const Problem& p, Inputs kind, uint64_t seed,
+                             const Reference* reference) {
+  const double* want = nullptr;
+  if (kind == Inputs::uniform)
+    want = dynamic_cast<const GpuReference&>(*reference).want.as<double>();
   return with_element(p.dtype, [&](auto t) {
-    return check_matrix(*this, static_cast<const decltype(t)*>(c), p, on_gpu, exact);
+    return check_matrix(*this, static_cast<const decltype(t)*>(c), p, kind, seed, want);
   });
 }
 

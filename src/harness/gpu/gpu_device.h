@@ -31,9 +31,9 @@ class GpuDevice final : public Device {
   void fill(void* allocation, const Problem& p, Operand operand, Inputs kind,
             uint64_t seed) override;  // returns before it is done, as later work waits for it
   void run(const Rung& rung, const GemmCall& call) override;
-  std::unique_ptr<Reference> reference(const Problem& p, Inputs kind, uint64_t seed) override;
-  CheckResult check(const void* c, const Problem& p, const Reference& reference,
-                    bool exact) override;
+  std::unique_ptr<Reference> reference(const Problem& p, uint64_t seed) override;
+  CheckResult check(const void* c, const Problem& p, Inputs kind, uint64_t seed,
+                    const Reference* reference) override;
 
   // Launches without waiting. Throws LaunchError when the launch is refused, std::bad_alloc when
   // there is no memory for its workspace.
@@ -79,15 +79,14 @@ class DeviceMemory {
   void* p_;
 };
 
-// The result that a problem should have, on the GPU: two dense M x N row-major matrices.
+// The result that a problem should have, on the GPU: a dense M x N row-major matrix of doubles.
 struct GpuReference : Reference {
   GpuReference(Device& device, const Problem& p);
-  DeviceMemory want, magnitude;  // of doubles
+  DeviceMemory want;
 };
 
 // Double precision on the GPU, for problems that would take the CPU too long. Checked against
 // cpu_reference on its first use. Throws std::runtime_error when the two disagree.
-std::unique_ptr<GpuReference> gpu_reference(GpuDevice& device, const Problem& p, Inputs kind,
-                                            uint64_t seed);
+std::unique_ptr<GpuReference> gpu_reference(GpuDevice& device, const Problem& p, uint64_t seed);
 
 }  // namespace gemm

@@ -16,7 +16,7 @@ namespace {
 constexpr int THREADS = 256;
 
 __device__ float random_float(int i) {
-  return random_value(blockIdx.x, int64_t{i} * THREADS + threadIdx.x, Inputs::uniform);
+  return random_value(blockIdx.x, int64_t{i} * THREADS + threadIdx.x);
 }
 
 // 32 bits of multiplicands: two halves or one float.

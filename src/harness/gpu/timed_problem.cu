@@ -13,7 +13,6 @@
 namespace gemm {
 namespace {
 
-constexpr uint64_t SEED = 2024;        // of the first set of buffers; the others count up from it
 constexpr int MAX_SETS = 4096;         // enough for 60 MB of L2 down to 32 KB a set
 constexpr double MIN_SAMPLE = 200e-6;  // seconds; an event's own cost, about 1 us, is lost in that
 constexpr int MAX_LAUNCHES = 128;      // a sample: two of them fill a quarter of a stream's queue
@@ -91,14 +90,15 @@ class BufferSets {
 
 class GpuTimedProblem final : public TimedProblem {
  public:
-  GpuTimedProblem(GpuDevice& device, const Problem& p, const TimingOptions& options)
+  GpuTimedProblem(GpuDevice& device, const Problem& p, const TimingOptions& options,
+                  std::shared_ptr<const Reference> reference)
       : device_(device),
         p_(p),
         options_(options),
         blas_(device.stream(), options.workspace),
         lt_(blas_, p, options.lt_heuristics),
         timer_(device.stream()),
-        reference_(device.reference(p, Inputs::uniform, SEED)),
+        reference_(reference != nullptr ? std::move(reference) : device.reference(p, SEED)),
         sets_(device, p, options.l2_cold) {
     for (int set = 0; set < sets_.count(); ++set)
       for (int side : {RUNG, BASELINE})
@@ -207,7 +207,7 @@ class GpuTimedProblem final : public TimedProblem {
     const nvtx3::scoped_range range("verify");
     Problem checked = p_;
     checked.product_error = product_error;
-    return device_.check(sets_.c(0, side), checked, *reference_, /*exact=*/false);
+    return device_.check(sets_.c(0, side), checked, Inputs::uniform, SEED, reference_.get());
   }
 
   // Fills C of the first set anew, launches on it, and compares.
@@ -414,7 +414,8 @@ class GpuTimedProblem final : public TimedProblem {
   Blas blas_;
   LtGemm lt_;
   StreamTimer timer_;
-  std::unique_ptr<Reference> reference_;  // of the first set; before sets_, which take what is left
+  // Of the first set, which has the seed SEED; before sets_, which take what is left.
+  std::shared_ptr<const Reference> reference_;
   BufferSets sets_;
   std::vector<GemmCall> calls_[2];  // a side's call on each set
   int next_set_ = 0;
@@ -427,8 +428,9 @@ class GpuTimedProblem final : public TimedProblem {
 }  // namespace
 
 std::unique_ptr<TimedProblem> make_timed_problem(Device& device, const Problem& p,
-                                                 const TimingOptions& options) {
-  return std::make_unique<GpuTimedProblem>(as_gpu(device), p, options);
+                                                 const TimingOptions& options,
+                                                 std::shared_ptr<const Reference> reference) {
+  return std::make_unique<GpuTimedProblem>(as_gpu(device), p, options, std::move(reference));
 }
 
 }  // namespace gemm

@@ -12,7 +12,8 @@ std::unique_ptr<Device> make_gpu_device(std::string& why) {
   why = "built without a CUDA toolkit";
   return nullptr;
 }
-std::unique_ptr<TimedProblem> make_timed_problem(Device&, const Problem&, const TimingOptions&) {
+std::unique_ptr<TimedProblem> make_timed_problem(Device&, const Problem&, const TimingOptions&,
+                                                 std::shared_ptr<const Reference>) {
   unreachable();
 }
 Peaks measure_peaks(Device&) { unreachable(); }
