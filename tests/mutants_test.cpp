@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/verify.h"
+#include "mutants/precision.h"
 #include "print.h"
 
 namespace gemm {
@@ -35,9 +36,37 @@ TEST_P(Mutant, IsCaught) {
 class Twin : public testing::TestWithParam<Rung> {};
 TEST_P(Twin, Passes) { EXPECT_EQ(failure(GetParam()), ""); }
 
+// Kernels of the wrong precision are refused at every K that is timed, in the timed layout and in a
+// padded one. mutants/verification_study.cpp tells which pass refuses which.
+class Precision : public testing::TestWithParam<PrecisionMutant> {};
+TEST_P(Precision, IsRefusedAtEveryK) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  for (const int K : {64, 1024, 65536})
+    for (const int pad : {0, 64}) {
+      if (K < GetParam().from_K) continue;
+      Problem p;
+      p.dtype = GetParam().rung.dtype;
+      p.M = 24, p.N = 32, p.K = K, p.ld_pad = pad;
+      EXPECT_NE(Verifier(*device, p).verify(GetParam().rung), "") << "K " << K << " pad " << pad;
+    }
+}
+class PrecisionTwin : public testing::TestWithParam<Rung> {};
+TEST_P(PrecisionTwin, Passes) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  for (const int K : {1, 2, 3, 64, 257, 4096, 65536}) {
+    Problem p;
+    p.dtype = GetParam().dtype;
+    p.M = 24, p.N = 32, p.K = K;
+    EXPECT_EQ(Verifier(*device, p).verify(GetParam()), "") << "K " << K;
+  }
+}
+
 const auto named = [](const auto& info) { return info.param.name; };
 INSTANTIATE_TEST_SUITE_P(Planted, Mutant, testing::ValuesIn(mutants()), named);
 INSTANTIATE_TEST_SUITE_P(Correct, Twin, testing::ValuesIn(correct_twins()), named);
+INSTANTIATE_TEST_SUITE_P(Wrong, Precision, testing::ValuesIn(sim_precision_mutants()),
+                         [](const auto& info) { return info.param.rung.name; });
+INSTANTIATE_TEST_SUITE_P(Right, PrecisionTwin, testing::ValuesIn(sim_precision_twins()), named);
 
 }  // namespace
 }  // namespace gemm

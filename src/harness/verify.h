@@ -32,14 +32,14 @@ class Verifier {
   // Empty when `rung` is right, else one line that says which pass failed and how. A LaunchError is
   // reported the same way.
   std::string verify(const Rung& rung);
+  // One pass of it, with rows ld_pad elements longer than their matrix: at most 64 more than asked.
+  std::string pass(const Rung& rung, Inputs kind, int ld_pad);
   // Of the last verify()'s pass over uniform inputs.
   const CheckResult& uniform() const { return uniform_; }
   // Of uniform inputs; made on the first use.
   std::shared_ptr<const Reference> reference();
 
  private:
-  std::string pass(const Rung& rung, Inputs kind, int ld_pad);
-
   Device& device_;
   const Problem problem_;
   const Layouts layouts_;

@@ -1,0 +1,180 @@
+// How verification does: which of its passes refuses each kernel of the wrong precision, at every K
+// and in both layouts, and how often it refuses a right result.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "harness/timing.h"
+#include "harness/verify.h"
+#include "mutants/precision.h"
+#include "version.h"
+
+namespace gemm {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr Inputs PASSES[] = {Inputs::sums, Inputs::products, Inputs::uniform};
+constexpr char LETTERS[] = {'s', 'p', 'u'};
+constexpr int LENGTHS[] = {64, 256, 1024, 4096, 16384, 65536};
+
+// The passes that refuse a rung, a letter each: "sp"; empty: none.
+std::string refused_by(Verifier& verifier, const Rung& rung, int ld_pad) {
+  std::string letters;
+  for (size_t i = 0; i < std::size(PASSES); ++i)
+    if (!verifier.pass(rung, PASSES[i], ld_pad).empty()) letters += LETTERS[i];
+  return letters;
+}
+
+// Returns how many passed everything somewhere.
+int study_mutants(Device& device, const std::vector<PrecisionMutant>& mutants, int size,
+                  Json& entries) {
+  std::map<std::string, std::map<int, std::string>> found;  // padded/timed layout where they differ
+  int passed = 0;
+  for (const int K : LENGTHS)
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::tf32}) {
+      Problem p;
+      p.dtype = dtype, p.M = p.N = size, p.K = K;
+      Verifier verifier(device, p, Layouts::also_padded);
+      for (const PrecisionMutant& m : mutants) {
+        if (m.rung.dtype != dtype) continue;
+        const std::string padded = refused_by(verifier, m.rung, 64),
+                          timed = refused_by(verifier, m.rung, 0);
+        if (K >= m.from_K) passed += padded.empty() + timed.empty();
+        found[m.rung.name][K] = padded == timed ? padded : padded + "/" + timed;
+      }
+    }
+  fmt::print("refused by (s: sums, p: single products, u: uniform inputs), C of {} x {}\n", size,
+             size);
+  fmt::print("{:<22} {:<10} {:<42}", "kernel", "claims", "does");
+  for (const int K : LENGTHS) fmt::print(" {:>6}", K);
+  fmt::print("\n");
+  for (const PrecisionMutant& m : mutants) {
+    fmt::print("{:<22} {:<10} {:<42}", m.rung.name, m.claims, m.does);
+    Json by_k;
+    for (const int K : LENGTHS) {
+      const std::string& by = found[m.rung.name][K];
+      fmt::print(" {:>6}", !by.empty() ? by : K < m.from_K ? "-" : "PASSES");
+      by_k[std::to_string(K)] = by;
+    }
+    fmt::print("\n");
+    entries.push_back(
+        {{"name", m.rung.name}, {"claims", m.claims}, {"does", m.does}, {"refused_by", by_k}});
+  }
+  return passed;
+}
+
+// `wanted` right results at least: every rung that takes a problem, on random ones.
+Json study_right(Device& device, int wanted, int largest, uint64_t seed) {
+  struct Tally {
+    int64_t results = 0, refused = 0;
+    double used = 0;  // of the bound on uniform inputs, at most
+  };
+  std::map<std::string, Tally> by_class;  // "f32 K <= 1024"
+  std::mt19937_64 random(seed);
+  const auto pick = [&](int from, int to) {
+    return std::uniform_int_distribution<int>(from, to)(random);
+  };
+  Tally all;
+  Json refusals = Json::array();
+  while (all.results < wanted) {
+    Problem p;
+    p.dtype = std::array{DType::f32, DType::f16, DType::bf16, DType::tf32}[pick(0, 3)];
+    const auto extent = [&] { return static_cast<int>(std::exp2(pick(0, 100) * largest / 100.0)); };
+    p.M = extent(), p.N = extent(), p.K = extent() << pick(0, 4);
+    p.op_a = pick(0, 1) == 0 ? Op::N : Op::T, p.op_b = pick(0, 1) == 0 ? Op::N : Op::T;
+    p.alpha = std::array{1.0f, 1.0f, 2.0f, -0.75f, 0.3f}[pick(0, 4)];
+    p.beta = std::array{0.0f, 0.0f, 1.0f, -0.5f, 0.7f}[pick(0, 4)];
+    p.ld_pad = std::array{0, 1, 8, 64}[pick(0, 3)];
+    Verifier verifier(device, p, Layouts::as_asked, random());
+    for (const Rung* r : rungs(device.backend())) {
+      if (r->dtype != p.dtype || !unmet_need(*r, p, device).empty()) continue;
+      const std::string why = verifier.verify(*r);
+      const int64_t least = p.K <= 64 ? 64 : p.K <= 1024 ? 1024 : p.K <= 16384 ? 16384 : 1 << 20;
+      Tally& t = by_class[fmt::format("{}{} K <= {}", to_string(r->dtype),
+                                      r->product_error > 0 ? " split" : "", least)];
+      for (Tally* tally : {&t, &all}) {
+        ++tally->results;
+        tally->refused += !why.empty();
+        tally->used = std::max(tally->used, verifier.uniform().max_used);
+      }
+      if (!why.empty()) {
+        const std::string line =
+            fmt::format("{} {} {} alpha {} beta {} ld_pad {}: {}", r->name, ops_name(p),
+                        shape_name(p), p.alpha, p.beta, p.ld_pad, why);
+        fmt::print("refused: {}\n", line);
+        refusals.push_back(line);
+      }
+    }
+  }
+  Json classes;
+  fmt::print("\n{:<24} {:>8} {:>8}  largest error on uniform inputs, over the bound\n",
+             "right results", "results", "refused");
+  for (const auto& [name, t] : by_class) {
+    fmt::print("{:<24} {:>8} {:>8}  {:.3f}\n", name, t.results, t.refused, t.used);
+    classes[name] = {{"results", t.results}, {"refused", t.refused}, {"largest", t.used}};
+  }
+  fmt::print("{:<24} {:>8} {:>8}  {:.3f}\n", "all", all.results, all.refused, all.used);
+  return {{"seed", seed},        {"results", all.results}, {"refused", all.refused},
+          {"largest", all.used}, {"by_class", classes},    {"refusals", refusals}};
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Which wrong kernels verification refuses, and whether it refuses right ones.");
+  std::string backend = "sim", json;
+  int size = 32, right = 0, largest = 8;
+  uint64_t seed = 1;
+  app.add_option("--backend", backend, "gpu | sim")->check(CLI::IsMember({"gpu", "sim"}));
+  app.add_option("--size", size, "Rows and columns of C that mutants compute")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--right", right, "Right results to verify, at least")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--largest", largest, "Their M and N go up to 2^this, their K to 16 times as much")
+      ->check(CLI::Range(0, 12));
+  app.add_option("--seed", seed, "Of the right results' problems");
+  app.add_option("--json", json, "File to write");
+  CLI11_PARSE(app, argc, argv);
+
+  std::string why;
+  const std::unique_ptr<Device> device =
+      backend == "gpu" ? make_gpu_device(why) : make_sim_device();
+  if (device == nullptr) {
+    fmt::print(stderr, "verification_study: no GPU: {}\n", why);
+    return 2;
+  }
+  Json file;
+  file["context"] = {{"git_revision", GIT_REVISION}, {"backend", backend}, {"size", size}};
+  if (device->backend() == Backend::gpu)
+    for (const auto& [key, value] : describe_gpu(*device)) file["context"][key] = value;
+  std::vector<PrecisionMutant> mutants = sim_precision_mutants();
+#ifdef PRECISION_ON_GPU
+  if (device->backend() == Backend::gpu) mutants = gpu_precision_mutants();
+#endif
+  Json entries = Json::array();
+  const int passed = study_mutants(*device, mutants, size, entries);
+  file["mutants"] = std::move(entries);
+  int64_t refused = 0;
+  if (right > 0) {
+    file["right"] = study_right(*device, right, largest, seed);
+    refused = file["right"]["refused"];
+  }
+  if (!json.empty()) std::ofstream(json) << file.dump(1) << "\n";
+  return passed > 0 || refused > 0;
+}
+
+}  // namespace
+}  // namespace gemm
+
+int main(int argc, char** argv) {
+  try {
+    return gemm::run(argc, argv);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "verification_study: {}\n", e.what());
+    return 3;
+  }
+}
