@@ -31,8 +31,9 @@ GEMM_HOST_DEVICE inline bool is_power_of_two(float x) {
 // With u = 2^-24, u_out the output type's unit roundoff, s = 1/3 a uniform product's root mean
 // square, and e = Problem::product_error, which a rung declares that splits its inputs:
 //
-//   sums       0 while alpha and beta are multiples of 1/4 up to 8: everything is exact
-//   products   0 when alpha is a power of two and e = 0: one rounding to float, one to the output
+//   sums       0: everything is exact (the verifier takes scalars that keep it so)
+//   products   0 where e = 0: one rounding to float, one to the output
+//              e |want| + roundings else
 //   uniform    s |alpha| u K (10 + [tensor cores] sqrt(K) / 2)                the accumulator
 //              + u_out |want| + 2 u (|want| + |beta|)                         the output
 //              + [tf32] 2^-10 (4 s |alpha| sqrt(K) + 2 (|want| + |beta|))     TF32's inputs
@@ -61,10 +62,9 @@ GEMM_HOST_DEVICE inline double allowed_error(const Problem& p, Inputs kind, doub
            e * (4 * walk + size + beta) + (beta == 0 ? 0 : u_out * (size + beta)) + tiny;
   }
   if (kind == Inputs::products) {
-    if (e == 0 && is_power_of_two(p.alpha)) return 0;
-    return (u_out + 2 * u + e) * size + tiny;
+    return e == 0 ? 0 : (u_out + 2 * u + e) * size + tiny;
   }
-  if (exact_scalars(p)) return 0;
+  if (kind == Inputs::sums || exact_scalars(p)) return 0;
   return (u_out + 2 * u) * (beta == 0 ? size : 2 * (size + 3 * beta)) + tiny;
 }
 

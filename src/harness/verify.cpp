@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <vector>
 
 namespace gemm {
@@ -11,6 +12,19 @@ constexpr int PAD = 64;  // elements; see Layouts
 
 Problem with_pad(Problem p, int ld_pad) {
   p.ld_pad = ld_pad;
+  return p;
+}
+
+// The problem with scalars that keep a pass bit for bit: its own where they do, else 1. What other
+// scalars do is the uniform pass's to see.
+Problem with_exact_scalars(Problem p, Inputs kind) {
+  const float alpha = std::abs(p.alpha);
+  if (kind == Inputs::sums && !exact_scalars(p)) {
+    if (alpha != 0) p.alpha = 1;
+    if (p.beta != 0) p.beta = 1;
+  }
+  const bool exact = alpha == 0 || (is_power_of_two(alpha) && alpha >= 0x1p-8 && alpha <= 0x1p8);
+  if (kind == Inputs::products && !exact) p.alpha = 1;
   return p;
 }
 
@@ -61,7 +75,7 @@ std::string Verifier::verify(const Rung& rung) {
 }
 
 std::string Verifier::pass(const Rung& rung, Inputs kind, int ld_pad) {
-  Problem p = with_pad(problem_, ld_pad);
+  Problem p = with_exact_scalars(with_pad(problem_, ld_pad), kind);
   p.product_error = rung.product_error;
   if (filled_ != std::pair(kind, ld_pad)) {
     device_.fill(a_, p, Operand::A, kind, seed_);
