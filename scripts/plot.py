@@ -6,7 +6,8 @@
 
   plots/sweep_f32.svg   plots/sweep_f16.svg    TFLOPS against size in small steps, with the limit
 
-for the reference GPU; those of any other GPU lie beside its results. A size that a rung has no
+for the GPU with the most complete ladder in plots/results, or for that of --gpu; those of any
+other GPU lie beside its results. A size that a rung has no
 measurement for breaks its line and is marked below the axis. What bounds the rungs (limits.py):
 
   plots/roofline.svg       what memory and arithmetic allow, and what was reached
@@ -346,28 +347,26 @@ def svg(fig: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def figures(root: Path) -> dict[Path, Optional[bytes]]:
+def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
     """What every figure should hold; None for one that has no results to show."""
     rungs, wanted = ladder.load_rungs(root), {}
-    files = (ladder.LADDER, *ladder.SWEEPS.values())
-    folders = {p.parent.name for f in files for p in (root / "plots" / "results").glob(f"*/{f}")}
-    for gpu in sorted(folders | {ladder.REFERENCE_GPU}):
+    for gpu in sorted({*ladder.measured_gpus(root), reference}):
         results = ladder.results_of(gpu, root)
         folder = root / "plots"
-        if gpu != ladder.REFERENCE_GPU:
-            folder = folder / "results" / gpu
+        if gpu != reference:
+            folder = ladder.folder_of(gpu, root)
         draws = (("tflops", draw_tflops), ("ladder", draw_ladder), ("sweep", draw_sweep))
         for name, draw in draws:
             for figure in FIGURE_DTYPES:
                 source = ladder.sweep_of(figure, gpu, root) if draw is draw_sweep else results
                 drawn = draw(source, rungs, figure) if source else None
                 wanted[folder / f"{name}_{figure}.svg"] = svg(drawn) if drawn else None
-    reference = ladder.results_of(root=root)
-    sms = int(reference.context.get("sm_count", 0)) if reference else 0
+    results = ladder.results_of(reference, root)
+    sms = int(results.context.get("sm_count", 0)) if results else 0
     for drawn in (
         pictures.figures(root, rungs),
         layouts.figures(root, rungs, sms),
-        limits.figures(root, rungs),
+        limits.figures(root, rungs, reference),
     ):
         wanted |= {path: svg(figure) if figure else None for path, figure in drawn.items()}
     return wanted
@@ -378,13 +377,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when stale")
+    parser.add_argument("--gpu", help="whose figures lie in plots/; default: the fullest ladder's")
     parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
     args = parser.parse_args()
 
     root, stale = args.root.resolve(), False
     # All figures are drawn before the first is written: no warning that there are many.
     matplotlib.rcParams.update({**STYLE, "figure.max_open_warning": 0})
-    for path, wanted in figures(root).items():
+    for path, wanted in figures(root, ladder.choose_gpu(args.gpu, root)).items():
         name, have = path.relative_to(root), path.read_bytes() if path.exists() else None
         if have == wanted:
             continue

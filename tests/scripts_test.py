@@ -354,7 +354,7 @@ class Embed(Fixture):
         self.script("embed.py")
         text = self.page.read_text()
         self.assertIn("| f32 | not measured | | | |", text)
-        self.assertIn("Nothing measured yet on the reference GPU (h200).", text)
+        self.assertIn("Nothing measured yet on a GPU.", text)
         self.assertNotRegex(text, r"\d %")
 
     def test_check_names_file_and_marker(self) -> None:
@@ -441,7 +441,7 @@ class Plot(Fixture):
         import plot
 
         self.measure()
-        results, rungs = ladder.results_of(root=self.root), ladder.load_rungs(self.root)
+        results, rungs = ladder.results_of("h200", self.root), ladder.load_rungs(self.root)
         fig = plot.draw_tflops(results, rungs, "f32")
         lines = {line.get_label(): line for line in fig.axes[0].get_lines()}
         first, second = lines["v1 first"].get_ydata(), lines["v2 second"].get_ydata()
@@ -459,11 +459,40 @@ class Plot(Fixture):
         self.assertIn("30.0 %   15.0 TFLOPS   x3.00 over v1", bars)
         self.assertIn("v3 third (TF32)", bars)
 
-    def test_other_gpus_lie_beside_their_results(self) -> None:
-        self.measure(gpu="rtx-4090")
+    def test_the_most_complete_ladder_is_the_reference(self) -> None:
+        """A folder more is found by itself; which GPU the README is of depends on what it holds."""
+        beside = self.root / "plots/results/rtx-4090/tflops_f32.svg"
+        self.page.write_text("<!-- embed:conditions -->\n<!-- /embed -->\n<!-- embed:gpus -->\n<!-- /embed -->\n")
+        self.measure()
+        other = {**CONTEXT, "gpu": "NVIDIA GeForce RTX 4090"}
+        self.measure(ENTRIES[:-3], gpu="rtx-4090", context=other)
         self.script("plot.py")
-        self.assertTrue((self.root / "plots/results/rtx-4090/tflops_f32.svg").exists())
-        self.assertFalse((self.root / "plots/tflops_f32.svg").exists())
+        self.script("embed.py")
+        self.assertIn("NVIDIA H200", self.figure("tflops_f32"))
+        self.assertIn("RTX 4090", beside.read_text())
+        text = self.page.read_text()
+        self.assertIn("Measured on one NVIDIA H200,", text)
+        self.assertIn("| NVIDIA H200 | 2 | v2: 15.0 TFLOPS, 30.0 % of cuBLAS | ", text)
+        self.assertIn("| NVIDIA GeForce RTX 4090 | 1 |", text)
+        self.assertIn("(plots/results/rtx-4090/)", text)
+
+        self.measure(ENTRIES[:-3])
+        self.measure(gpu="rtx-4090", context=other)
+        self.assertIn("plots/tflops_f32.svg: stale", self.script("plot.py", "--check", status=1))
+        self.script("embed.py")
+        self.assertIn("Measured on one NVIDIA GeForce RTX 4090,", self.page.read_text())
+
+    def test_gpu_asked_for(self) -> None:
+        self.measure()
+        other = {**CONTEXT, "gpu": "NVIDIA GeForce RTX 4090"}
+        self.measure(ENTRIES[:-3], gpu="rtx-4090", context=other)
+        self.script("plot.py", "--gpu", "rtx-4090")
+        self.assertIn("RTX 4090", self.figure("tflops_f32"))
+        self.script("embed.py", "--gpu", "rtx-4090")
+        self.assertIn("Measured on one NVIDIA GeForce RTX 4090,", self.page.read_text())
+        for script in ("plot.py", "embed.py"):
+            told = self.script(script, "--gpu", "a100", status=2)
+            self.assertEqual(told, "--gpu a100: plots/results has h200, rtx-4090\n")
 
     def test_without_results_there_are_no_figures(self) -> None:
         self.assertEqual(self.script("plot.py"), "")
