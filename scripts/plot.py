@@ -15,6 +15,8 @@ measurement for breaks its line and is marked below the axis. What bounds the ru
   plots/timeline_*.svg     pipelines, computed from sizes and latencies
   plots/wave_quantisation.svg  TFLOPS in small steps of M
 
+  plots/compare_runs.svg   two committed runs overlaid (overlay.py)
+
 And from what the simulator saw, which scripts/simulate.py writes (pictures.py and layouts.py):
 
   plots/banks_*.svg    where a warp's lanes meet in the banks of shared memory
@@ -30,15 +32,12 @@ The same results give the same bytes. --check writes nothing and fails when a fi
 from __future__ import annotations
 
 import argparse
-import io
 import math
 import sys
 from pathlib import Path
 from typing import Optional
 
 import matplotlib
-
-matplotlib.use("svg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -47,26 +46,17 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 import ladder
 import layouts
 import limits
+import overlay
 import pictures
+import runs
+from figure_style import GREY, STYLE, svg
 from ladder import REFERENCE_SHAPE, ROOT, BadInput, Point, Results, Rung, Shape, fail
 
-STYLE = {
-    "svg.hashsalt": "gemm ladder",
-    "svg.fonttype": "none",
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "figure.facecolor": "white",  # a white card: legible on a dark page too
-    "legend.frameon": False,
-}
 # The columns of a figure: f32's shows the rungs that multiply floats in TF32 too, labelled.
 FIGURE_DTYPES = {"f32": ("f32", "tf32"), "f16": ("f16",)}
 TITLES = {"f32": "FP32", "f16": "FP16 (float accumulation)", "tf32": "TF32"}
 MARKERS = "osD^vP*Xph<>"
-GREY, TF32 = "#555555", "#d95f02"
+TF32 = "#d95f02"
 
 Series = tuple[Rung, str]  # a rung and one of its dtypes
 
@@ -340,13 +330,6 @@ def draw_ladder(results: Results, rungs: list[Rung], figure: str) -> Optional[Fi
 # --------------------------------------------------------------------------------------------------
 
 
-def svg(fig: Figure) -> bytes:
-    buffer = io.BytesIO()
-    fig.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    plt.close(fig)
-    return buffer.getvalue()
-
-
 def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
     """What every figure should hold; None for one that has no results to show."""
     rungs, wanted = ladder.load_rungs(root), {}
@@ -369,7 +352,19 @@ def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
         limits.figures(root, rungs, reference),
     ):
         wanted |= {path: svg(figure) if figure else None for path, figure in drawn.items()}
+    wanted[root / "plots" / "compare_runs.svg"] = draw_compared(root, reference)
     return wanted
+
+
+def draw_compared(root: Path, gpu: str) -> Optional[bytes]:
+    """Two committed runs overlaid, as scripts/compare.py does with any two."""
+    paths = [ladder.folder_of(gpu, root) / name for name in ("rungs_sweep.json", ladder.LADDER)]
+    if not all(path.exists() for path in paths):
+        return None
+    both = [runs.load(path) for path in paths]
+    runs.name_runs(both)
+    comparison = runs.compare(*both)
+    return overlay.render(*overlay.draw(both, [comparison], None)) if comparison.changes else None
 
 
 def main() -> None:
