@@ -321,6 +321,7 @@ def main() -> int:
         if not shown[0].timed():
             return 0  # nothing was timed: nothing to show
         committed = committed_beside(shown[0])
+        args.quiet |= not committed
         runs.name_runs(shown)
         if committed:
             runs.name_runs([committed])
@@ -339,7 +340,9 @@ def main() -> int:
             a, b = comparison.a.path, comparison.b.path
             raise BadInput(f"{a} and {b} have no timed entry in common that can be compared")
     comparisons = [c for c in comparisons if c.changes]
-    if not args.quiet:
+    if args.beside_committed and not comparisons:
+        print("no committed run has these rungs at these shapes")
+    if not args.quiet and (comparisons or not args.beside_committed):
         if not comparisons:
             print(heading("A", shown[-1]))
             print_table(rows_of_run(shown[-1]))

@@ -58,10 +58,15 @@ class Line:
         """Where the line ends and its name begins."""
         return max(connected(list(self.points)) or self.points)
 
-    def gaps(self, sizes: list[float]) -> list[float]:
-        """Sizes that it lacks between its own: what another run has beside them is no gap."""
-        inside = [s for s in sizes if min(self.points) < s < max(self.points)]
-        return sorted(self.skipped | {s for s in inside if s not in self.points})
+    def sizes(self, all_sizes: list[float]) -> list[float]:
+        """Where it is drawn, or has a gap. A run of mostly the same sizes as the others lacks those
+        that it has not; one of fewer sizes was asked for fewer."""
+        inside = [s for s in all_sizes if min(self.points) <= s <= max(self.points)]
+        own = [s for s in all_sizes if s in self.points or s in self.skipped]
+        return sorted({*inside, *own}) if 2 * len(own) > len(inside) else own
+
+    def gaps(self, all_sizes: list[float]) -> list[float]:
+        return [s for s in self.sizes(all_sizes) if s not in self.points]
 
 
 def connected(sizes: list[float]) -> list[float]:
@@ -276,7 +281,7 @@ def draw_lines(ax: Axes, lines: list[Line], sizes: list[float]) -> dict[str, str
     several = len({line.run.label for line in lines}) > 1
     for i, line in enumerate(lines):
         dash = "--" if line.first and several else "-"
-        through = connected(sizes)
+        through = connected(line.sizes(sizes))
         low, high = line.values(through, 0.1), line.values(through, 0.9)
         ax.fill_between(through, low, high, color=line.color, alpha=0.16, linewidth=0)
         ax.plot(through, line.values(through, 0.5), dash, color=line.color, linewidth=1.7)

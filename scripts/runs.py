@@ -15,9 +15,8 @@ spreads and r that from run to run. z is the normal quantile for ONE false alarm
 with its own r. The spread of the median alone would be useless here: with hundreds of samples it is
 tiny beside what changes from run to run (the card, its heat, where buffers lie).
 
-r was chosen on 45 pairs of committed runs of the ladder whose kernels were the same, on several
-days and cards. scripts/compare.py --false-alarms measures the rule's rate again, there or on runs
-that it is given.
+r was chosen on pairs of committed runs whose kernels were the same, on several days and cards.
+scripts/compare.py --false-alarms measures the rule's rate again, there or on runs that it is given.
 """
 
 from __future__ import annotations
