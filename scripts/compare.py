@@ -54,7 +54,9 @@ def cell(entry: Entry, measure: str) -> str:
     if not value:
         return ""
     if measure == "time":
-        unit, scale = next((u, s) for u, s in reversed(runs.UNITS.items()) if value.median >= s or u == "ns")
+        unit, scale = next(
+            (u, s) for u, s in reversed(runs.UNITS.items()) if value.median >= s or u == "ns"
+        )
         return f"{value.median / scale:.4g} {unit}"
     return f"{value.median:.3f}" if measure == "ratio" else significant(value.median)
 
@@ -134,7 +136,9 @@ def told_apart(a: Run, b: Run) -> list[str]:
 def summary(comparison: Comparison) -> list[str]:
     """What the table says, in a few sentences."""
     lines, entries = [], comparison.entries()
-    count = {v: sum(c.verdict == v for c in entries) for v in ("slower", "faster", "same", "one sample")}
+    count = {
+        v: sum(c.verdict == v for c in entries) for v in ("slower", "faster", "same", "one sample")
+    }
     of = runs.plural(len(entries), "entry", "entries")
     if count["one sample"] == len(entries):
         lines.append(f"{of} of one sample each: how much is noise is not known; repeat them.")
@@ -151,7 +155,11 @@ def summary(comparison: Comparison) -> list[str]:
         )
     wholes = [c for c in comparison.different() if not c.a]
     if wholes:
-        lines.append("Over all shapes: " + "; ".join(f"{runs.title(c.key)} {c.verdict} {c.factor:.3f}" for c in wholes) + ".")
+        lines.append(
+            "Over all shapes: "
+            + "; ".join(f"{runs.title(c.key)} {c.verdict} {c.factor:.3f}" for c in wholes)
+            + "."
+        )
     edited = [c for c in entries if c.a and c.b and not (c.a.fits and c.b.fits)]
     if edited:
         names = ", ".join(c.b.name for c in edited[:3] if c.b)
@@ -212,7 +220,9 @@ def committed_beside(run: Run, root: Path = ROOT) -> Optional[Run]:
             except ValueError:
                 return 0.0
 
-        capability = abs(number(context, "compute_capability") - number(run.context, "compute_capability"))
+        capability = abs(
+            number(context, "compute_capability") - number(run.context, "compute_capability")
+        )
         peaks = [number(c, "peak_ffma_tflops") for c in (context, run.context)]
         return capability, abs(math.log(peaks[0] / peaks[1])) if all(peaks) else 99.0
 
@@ -327,7 +337,9 @@ def main() -> int:
             runs.name_runs([committed])
             committed.label = f"committed, {committed.label}"
             if committed.gpu != shown[0].gpu:
-                print(f"no committed run of {shown[0].gpu or 'this machine'}: beside {committed.gpu}'s")
+                print(
+                    f"no committed run of {shown[0].gpu or 'this machine'}: beside {committed.gpu}'s"
+                )
             shown[0].label = f"this run, {shown[0].label}"
             shown.insert(0, committed)
     runs.name_runs(shown)

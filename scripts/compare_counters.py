@@ -50,9 +50,15 @@ def columns(simulated: dict, measured: dict) -> list[tuple[str, float, float]]:
             mine = simulated[f"{place}_{kind}s"]
             requests = "requests" if place == "global" else "instructions"
             result.append(
-                (f"{place} {kind} requests", mine["requests"], measured[f"{place}_{kind}_{requests}"])
+                (
+                    f"{place} {kind} requests",
+                    mine["requests"],
+                    measured[f"{place}_{kind}_{requests}"],
+                )
             )
-            result.append((f"{place} {kind} {unit}", mine[unit], measured[f"{place}_{kind}_{unit}"]))
+            result.append(
+                (f"{place} {kind} {unit}", mine[unit], measured[f"{place}_{kind}_{unit}"])
+            )
     return result
 
 
@@ -88,7 +94,9 @@ def disagreements(gpu: str, root: Path = ladder.ROOT) -> list[str]:
     found = []
     for rung, dtype, simulated, measured in load(root, gpu):
         for name, mine, theirs in columns(simulated, measured):
-            must = name.startswith("global") or (rung in EXPLICIT and name.startswith("shared load"))
+            must = name.startswith("global") or (
+                rung in EXPLICIT and name.startswith("shared load")
+            )
             if must and not agree(mine, theirs):
                 found.append(f"{rung} {dtype}, {name}: {mine:.0f} simulated, {theirs:.0f} measured")
     return found

@@ -237,7 +237,10 @@ class Embedder:
         for r in results:
             wgmma = f"{r['blocks_of_64']} of m64n{r['wgmma_n']}" if r["wgmma_n"] else "none"
             loads = f"{r['bytes_a_slice']} bytes from {r['from']}" if r["bytes_a_slice"] else "none"
-            speeds = [tflops(r["tflops"]) if r["tflops"] else "", f"{r['tbs']:.2f}" if r["tbs"] else ""]
+            speeds = [
+                tflops(r["tflops"]) if r["tflops"] else "",
+                f"{r['tbs']:.2f}" if r["tbs"] else "",
+            ]
             rest = [f"{r[key]:.0f}" for key in ("sm_clock_mhz", "power_w", "nj_a_slice")]
             lines.append(f"| {' | '.join([wgmma, loads, *speeds, *rest])} |")
 
@@ -250,7 +253,11 @@ class Embedder:
 
         bare, _ = joules("")
         bytes_of = {source: joules(source) for source in ("L2", "memory")}
-        told = [f"{(nj - bare) / n * 1e3:.0f} pJ a byte from {s}" for s, (nj, n) in bytes_of.items() if n]
+        told = [
+            f"{(nj - bare) / n * 1e3:.0f} pJ a byte from {s}"
+            for s, (nj, n) in bytes_of.items()
+            if n
+        ]
         return "\n".join([*lines, "", f"The difference to wgmma without loads: {', '.join(told)}."])
 
     def index(self, page: Path) -> str:
@@ -272,7 +279,10 @@ class Embedder:
 
     def gpus(self, page: Path) -> str:
         """A line a folder of plots/results, the one that tables and figures are of first."""
-        lines = ["| GPU | rungs at 4096 | fastest f32 | fastest f16 | figures |", "|---|---:|---|---|---|"]
+        lines = [
+            "| GPU | rungs at 4096 | fastest f32 | fastest f16 | figures |",
+            "|---|---:|---|---|---|",
+        ]
         others = [gpu for gpu in ladder.measured_gpus(self.root) if gpu != self.gpu]
         for gpu in [self.gpu, *others] if self.gpu else others:
             results = ladder.results_of(gpu, self.root)
@@ -350,8 +360,7 @@ class Embedder:
             if not opening:
                 raise BadInput(f"{file.relative_to(self.root)}: does not open as exercises do")
             name, title, after, what = (" ".join(part.split()) for part in opening.groups())
-            here = lambda m: f"]({link((file.parent / m[1]).resolve(), page)})"  # noqa: E731
-            after = re.sub(r"\]\(([^)]+)\)", here, after)
+            after = relinked(after, file, page)
             lines.append(f"| [{name}]({link(file, page)}): {title} | {after} | {what} |")
         return "\n".join(lines)
 
@@ -373,6 +382,12 @@ def times(gain: float) -> str:
 
 def link(target: Path, page: Path) -> str:
     return Path(os.path.relpath(target, page.parent)).as_posix()
+
+
+def relinked(text: str, file: Path, page: Path) -> str:
+    """A text of one page with its links as another page needs them."""
+    target = r"\]\(([^)]+)\)"
+    return re.sub(target, lambda m: f"]({link((file.parent / m[1]).resolve(), page)})", text)
 
 
 def fill(page: Path, embedder: Embedder) -> tuple[str, list[str]]:

@@ -12,7 +12,7 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Optional
+from typing import Optional
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -21,8 +21,8 @@ from matplotlib.patches import Patch
 
 import compare_counters
 import ladder
+from ladder import Results, Rung
 from layouts import constants
-from ladder import BadInput, Results, Rung
 from pictures import BLUE, GREY, ORANGE, PALE, RULE, bare, fill, heading, title_of
 
 GREEN, RED = "#1b9e77", "#b2182b"
@@ -84,7 +84,7 @@ def draw_roof(
             rotation=38,
             rotation_mode="anchor",
         )
-    for rung, dtype, x, y in points:
+    for _, dtype, x, y in points:
         tone = ORANGE if dtype == "f16" else GREEN if dtype == "tf32" else "black"
         ax.plot([x], [y], "o", color=tone, markersize=4.5)
     # Labels to the left of f32, to the right of others, below each other where rungs stand close.
@@ -97,16 +97,22 @@ def draw_roof(
             while any(abs(math.log(x / px)) < 0.5 and at > 0.82 * py for px, py in placed):
                 at *= 0.97
             placed.append((x, at))
-            how = {"ha": "right" if sign < 0 else "left", "va": "center", "fontsize": 7.5}
-            ax.text(x * math.exp(0.12 * sign), at, rung.id, color=tone, **how)
+            where = "right" if sign < 0 else "left"
+            ax.text(
+                x * math.exp(0.12 * sign),
+                at,
+                rung.id,
+                color=tone,
+                ha=where,
+                va="center",
+                fontsize=7.5,
+            )
     ax.set_xlim(left, right)
     ax.set_ylim(bottom, top * 1.8)
     ax.set_xlabel(label)
 
 
-def draw_roofline(
-    root: Path, gpu: str, results: Results, rungs: list[Rung]
-) -> Optional[Figure]:
+def draw_roofline(root: Path, gpu: str, results: Results, rungs: list[Rung]) -> Optional[Figure]:
     counted = ladder.folder_of(gpu, root) / compare_counters.MEASURED
     if not counted.exists():
         return None
@@ -178,7 +184,7 @@ def draw_waterfall(results: Results, rungs: list[Rung], dtype: str) -> Optional[
     steps = chain(results, rungs, dtype)
     if len(steps) < 2:
         return None
-    speeds = [results.at(r, dtype) for r in steps]
+    speeds = [p for r in steps if (p := results.at(r, dtype))]  # chain() chose those that have one
     fig = plt.figure(figsize=(10, 1.75 + 0.33 * len(steps)))
     height = fig.get_figheight()
     ax = fig.add_axes((0.215, 0.45 / height, 0.755, (height - 1.25) / height))
@@ -190,7 +196,7 @@ def draw_waterfall(results: Results, rungs: list[Rung], dtype: str) -> Optional[
     baseline = sorted(p.baseline for p in speeds)[len(speeds) // 2]
     end = 1.04 * max(baseline, *(p.tflops for p in speeds))
     before = 0.0
-    for row, (rung, point) in enumerate(zip(steps, speeds)):
+    for row, point in enumerate(speeds):
         gained = point.tflops - before
         ax.barh(row, gained, 0.68, left=before, color=BLUE if gained >= 0 else RED)
         if row + 1 < len(steps):

@@ -91,7 +91,9 @@ def axis_of(shapes: set[tuple[int, ...]]) -> tuple[dict[tuple[int, ...], float],
         fixed = ", ".join(f"{'MNK'[j]} = {one[j]}" for j in range(3) if j != i)
         return {s: float(s[i]) for s in problems}, f"{'MNK'[i]}, with {fixed}"
     if problems:
-        return {s: round((s[0] * s[1] * s[2]) ** (1 / 3), 3) for s in problems}, "cube root of M x N x K"
+        return {
+            s: round((s[0] * s[1] * s[2]) ** (1 / 3), 3) for s in problems
+        }, "cube root of M x N x K"
     return {s: float(s[-1]) if s else 0.0 for s in shapes}, "the benchmark's argument"
 
 
@@ -106,10 +108,16 @@ def measure_for(shown: list[Run], wanted: Optional[str]) -> str:
 def importance(key: Key, comparisons: list[Comparison], shown: list[Run], measure: str) -> float:
     """Which rungs are shown where there are too many: those that changed most; of one run, the
     fastest."""
-    moved = [abs(c.change) for comparison in comparisons for c in comparison.changes if c.key == key]
+    moved = [
+        abs(c.change) for comparison in comparisons for c in comparison.changes if c.key == key
+    ]
     if moved:
         return max(moved)
-    speeds = [e.values[measure].median for e in shown[0].timed().values() if e.key == key and measure in e.values]
+    speeds = [
+        e.values[measure].median
+        for e in shown[0].timed().values()
+        if e.key == key and measure in e.values
+    ]
     return (-1 if measure == "time" else 1) * sum(map(math.log, speeds)) / max(1, len(speeds))
 
 
@@ -119,7 +127,9 @@ def lines_of(
     """The lines, the x axis's title, and how many rungs were left out."""
     keys = list(dict.fromkeys(e.key for run in shown for e in run.timed().values()))
     if len(shown) > 1:  # what only one has is no comparison
-        keys = [k for k in keys if all(any(e.key == k for e in r.timed().values()) for r in shown)] or keys
+        keys = [
+            k for k in keys if all(any(e.key == k for e in r.timed().values()) for r in shown)
+        ] or keys
     room = max(1, MOST_LINES // len(shown))
     kept = sorted(keys, key=lambda k: -importance(k, comparisons, shown, measure))[:room]
     kept = [key for key in keys if key in kept]
@@ -132,16 +142,19 @@ def lines_of(
             mine = [e for e in run.entries.values() if e.key == key and e.shape in place]
             points = {place[e.shape]: (e, e.values[measure]) for e in mine if measure in e.values}
             if measure == "time":
-                points = {x: (e, Value(1e3 * v.median, v.deviation)) for x, (e, v) in points.items()}
+                points = {
+                    x: (e, Value(1e3 * v.median, v.deviation)) for x, (e, v) in points.items()
+                }
             skipped = {place[e.shape] for e in mine if measure not in e.values}
             moves = {place[c.shape]: c for c in changed if c.key == key and c.shape in place}
             if points:
                 lines.append(Line(key, run, points, skipped, moves, first=run is shown[0]))
     several_keys = len({line.key for line in lines}) > 1
     several_runs = len({line.run.label for line in lines}) > 1
+    one_kind = len({key[1:] for key in kept}) == 1
     for i, line in enumerate(lines):
-        key = runs.title(line.key) if len({k[1:] for k in kept}) > 1 else runs.rung_id(line.key[0])
-        parts = [key] if several_keys or not several_runs else []
+        name = runs.rung_id(line.key[0]) if one_kind else runs.title(line.key)
+        parts = [name] if several_keys or not several_runs else []
         line.name = ": ".join([*parts, *([line.run.label] if several_runs else [])])
         line.color = COLORS[kept.index(line.key) if several_keys else i]
     return lines, axis, len(keys) - len(kept)
@@ -178,7 +191,10 @@ def finding(lines: list[Line], comparisons: list[Comparison], measure: str) -> s
         sign = -1 if measure == "time" else 1
         sizes = {s for line in lines for s in line.points}
         best = Counter(
-            max((line for line in lines if s in line.points), key=lambda l: sign * l.points[s][1].median).name
+            max(
+                (line for line in lines if s in line.points),
+                key=lambda l: sign * l.points[s][1].median,
+            ).name
             for s in sizes
         ).most_common(1)[0]
         return f"{best[0]} is the fastest at {best[1]} of {runs.plural(len(sizes), 'size')}"
@@ -213,7 +229,9 @@ def spread_apart(wanted: list[float], gap: float, low: float, high: float) -> li
     return result
 
 
-def draw_baseline(ax: Axes, lines: list[Line], sizes: list[float], measure: str) -> Optional[list[float]]:
+def draw_baseline(
+    ax: Axes, lines: list[Line], sizes: list[float], measure: str
+) -> Optional[list[float]]:
     """cuBLAS: 1, or its TFLOPS as timed beside the lines. Its height at the right end for a label."""
     if measure == "ratio":
         ax.axhline(1, color="black", linewidth=1.4)
@@ -251,7 +269,9 @@ def scales(ax: Axes, lines: list[Line], sizes: list[float], measure: str) -> Non
     if sizes[0] > 0 and sizes[-1] > 6 * sizes[0]:
         ax.set_xscale("log", base=2)
         powers = [s for s in sizes if math.log2(s).is_integer()]
-        ax.xaxis.set_major_locator(FixedLocator(powers if len(powers) > 2 else sizes[:: 1 + len(sizes) // 8]))
+        ax.xaxis.set_major_locator(
+            FixedLocator(powers if len(powers) > 2 else sizes[:: 1 + len(sizes) // 8])
+        )
         ax.xaxis.set_minor_locator(FixedLocator(sizes))
     elif len(sizes) <= 10:
         ax.xaxis.set_major_locator(FixedLocator(sizes))
@@ -339,7 +359,9 @@ def draw(
     sizes = sorted({s for line in lines for s in (*line.points, *line.skipped)})
     fig = plt.figure(figsize=(10, 5.6))
     ax = fig.add_axes((0.07, 0.125, 0.67, 0.715))
-    fig.text(0.012, 0.975, finding(lines, comparisons, measure), fontsize=13, fontweight="bold", va="top")
+    fig.text(
+        0.012, 0.975, finding(lines, comparisons, measure), fontsize=13, fontweight="bold", va="top"
+    )
     below = [f"{'dashed' if line.first else 'solid'}: {line.run.label}" for line in lines]
     told = list(dict.fromkeys(below)) if len(shown) > 1 else [shown[0].label]
     if left_out:
@@ -413,7 +435,9 @@ def table_html(rows: list[list[str]]) -> str:
     def row(cells: list[str], tag: str) -> str:
         verdict = cells[-1] if cells[-1] in ("slower", "faster") else ""
         return (
-            f'<tr class="{verdict}">' + "".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in cells) + "</tr>"
+            f'<tr class="{verdict}">'
+            + "".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in cells)
+            + "</tr>"
         )
 
     body = [row(rows[0], "th"), *(row(r, "td") for r in rows[1:])]

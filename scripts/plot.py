@@ -251,7 +251,9 @@ def draw_panel(
 
 def draw_sweep(results: Results, rungs: list[Rung], figure: str) -> Optional[Figure]:
     """Rungs on tensor cores that stand among f32's get a panel of their own."""
-    series = [s for s in series_of(results, rungs, figure) if cubes(results.points[s[0].name, s[1]])]
+    series = [
+        s for s in series_of(results, rungs, figure) if cubes(results.points[s[0].name, s[1]])
+    ]
     panels = [[s for s in series if bool(ladder.label(*s)) == apart] for apart in (False, True)]
     if not series:
         return None
@@ -261,7 +263,9 @@ def draw_sweep(results: Results, rungs: list[Rung], figure: str) -> Optional[Fig
     height = fig.get_figheight()
     titles(fig, results, f"{TITLES[figure]} GEMM, square matrices in small steps")
     for i, panel in enumerate(shown):
-        ax = fig.add_axes((0.075, (0.55 + 4.2 * (len(shown) - 1 - i)) / height, 0.655, 3.5 / height))
+        ax = fig.add_axes(
+            (0.075, (0.55 + 4.2 * (len(shown) - 1 - i)) / height, 0.655, 3.5 / height)
+        )
         draw_panel(ax, results, rungs, panel, sizes)
         if not ladder.label(*panel[0]):
             draw_limit(ax, results, figure)
@@ -346,12 +350,12 @@ def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
                 wanted[folder / f"{name}_{figure}.svg"] = svg(drawn) if drawn else None
     results = ladder.results_of(reference, root)
     sms = int(results.context.get("sm_count", 0)) if results else 0
-    for drawn in (
+    for others in (
         pictures.figures(root, rungs),
         layouts.figures(root, rungs, sms),
         limits.figures(root, rungs, reference),
     ):
-        wanted |= {path: svg(figure) if figure else None for path, figure in drawn.items()}
+        wanted |= {path: svg(figure) if figure else None for path, figure in others.items()}
     wanted[root / "plots" / "compare_runs.svg"] = draw_compared(root, reference)
     return wanted
 
@@ -361,10 +365,12 @@ def draw_compared(root: Path, gpu: str) -> Optional[bytes]:
     paths = [ladder.folder_of(gpu, root) / name for name in ("rungs_sweep.json", ladder.LADDER)]
     if not all(path.exists() for path in paths):
         return None
-    both = [runs.load(path) for path in paths]
-    runs.name_runs(both)
-    comparison = runs.compare(*both)
-    return overlay.render(*overlay.draw(both, [comparison], None)) if comparison.changes else None
+    before, after = (runs.load(path) for path in paths)
+    runs.name_runs([before, after])
+    comparison = runs.compare(before, after)
+    if not comparison.changes:
+        return None
+    return overlay.render(*overlay.draw([before, after], [comparison], None))
 
 
 def main() -> None:
@@ -390,7 +396,9 @@ def main() -> None:
                 + (
                     "no results to draw it from"
                     if wanted is None
-                    else "stale" if have else "missing"
+                    else "stale"
+                    if have
+                    else "missing"
                 )
             )
         elif wanted is None:

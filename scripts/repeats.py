@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from functools import lru_cache
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Iterator, Optional
@@ -17,13 +17,13 @@ from ladder import BadInput
 from runs import Run
 
 
-@lru_cache(maxsize=None)
+@cache
 def git(root: Path, *args: str) -> Optional[str]:
     done = subprocess.run(["git", "-C", str(root), *args], capture_output=True, text=True)
     return done.stdout if done.returncode == 0 else None
 
 
-@lru_cache(maxsize=None)
+@cache
 def code_of(root: Path, revision: str, rung: str) -> Optional[dict[str, str]]:
     """What a rung is compiled from at that revision: its file and the device headers that it
     includes, without comments and spaces."""
@@ -64,19 +64,24 @@ def equal_runs(root: Path) -> Iterator[tuple[Run, Run]]:
     """Pairs of runs on one type of GPU, with only the entries that ran the same code."""
     history = committed(root)
     if len(history) < 2:
-        raise BadInput("--false-alarms: git has no two versions of a ladder.json (a shallow clone?)")
+        raise BadInput(
+            "--false-alarms: git has no two versions of a ladder.json (a shallow clone?)"
+        )
     for a, b in combinations(history, 2):
         revisions = [str(run.context.get("git_revision", "")) for run in (a, b)]
         if a.gpu != b.gpu or any("dirty" in r for r in revisions):
             continue
 
-        def same(name: str) -> bool:
-            code = [code_of(root, revision, name.split("/")[0]) for revision in revisions]
-            return code[0] is not None and code[0] == code[1]
+        same = {
+            name
+            for name in a.timed().keys() & b.timed().keys()
+            if (code := code_of(root, revisions[0], name.split("/")[0])) is not None
+            and code == code_of(root, revisions[1], name.split("/")[0])
+        }
+        if same:
+            yield only(a, same), only(b, same)
 
-        names = [name for name in a.timed().keys() & b.timed().keys() if same(name)]
-        if names:
-            yield tuple(
-                Run(run.path, run.context, {n: run.entries[n] for n in run.entries if n in names}, run.label)
-                for run in (a, b)
-            )  # type: ignore[misc]
+
+def only(run: Run, names: set[str]) -> Run:
+    kept = {name: entry for name, entry in run.entries.items() if name in names}
+    return Run(run.path, run.context, kept, run.label)
