@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -614,6 +615,39 @@ class Pictures(Fixture):
         ):
             self.assertEqual(json.loads(simulate.written(data)), data)
         self.assertIn('    {"a": [1, null]},', simulate.written({"x": [{"a": [1, None]}, {}]}))
+
+
+class Lint(unittest.TestCase):
+    def test_each_tool_finds_its_own(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            (root / ".venv").symlink_to(Path(sys.prefix))
+            for name in ("scripts", "tests"):
+                (root / name).mkdir()
+            for name in (".clang-format", ".shellcheckrc", "pyproject.toml"):
+                shutil.copy(ROOT / name, root / name)
+            for name in ("lint.py", "ladder.py"):
+                shutil.copy(SCRIPTS / name, root / "scripts" / name)
+            subprocess.run(["git", "init", "--quiet", root], check=True)
+
+            def lint(*args: str) -> tuple[int, list[str]]:
+                run = subprocess.run(
+                    [sys.executable, root / "scripts/lint.py", *args],
+                    capture_output=True,
+                    text=True,
+                )
+                return run.returncode, re.findall(
+                    r"^([a-z -]+): (?!clean)", run.stdout, re.MULTILINE
+                )
+
+            self.assertEqual(lint(), (0, []))
+            (root / "a.cu").write_text("int  f( );\n")
+            (root / "run").write_text("#!/usr/bin/env bash\necho $1\n")
+            (root / "tests/a.py").write_text("import os\nx: int = ''\n")
+            everything = ["clang-format", "ruff check", "ruff format", "mypy", "shellcheck"]
+            self.assertEqual(lint(), (1, everything))
+            self.assertEqual(lint("--fix"), (1, ["mypy", "shellcheck"]))
+            self.assertEqual((root / "a.cu").read_text(), "int f();\n")
 
 
 class Grade(unittest.TestCase):

@@ -100,6 +100,20 @@ class EveryRung(unittest.TestCase):
                     self.assertRegex(text, rf"(?m)^<!-- embed:{marker} -->$")
 
 
+class Version(unittest.TestCase):
+    """VERSION is the one place: the program, and the newest entry of the changelog, say the same."""
+
+    def test_program_and_changelog(self) -> None:
+        version = (ROOT / "VERSION").read_text().strip()
+        self.assertRegex(version, r"^\d+\.\d+\.\d+$")
+        program = [os.environ["GEMM_BENCH"], "--version"]
+        told = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+        self.assertEqual(told, f"gemm_bench {version}\n")
+        changes = (ROOT / "CHANGELOG.md").read_text()
+        heading = r"^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$"
+        self.assertEqual(re.findall(heading, changes, re.MULTILINE)[0], version)
+
+
 class EveryExercise(unittest.TestCase):
     FOLDERS = sorted((ROOT / "exercises").glob("ex*/"))
     FILES = ("README.md", "hint.md", "solution.cu", "start.cu", "test.cpp")
