@@ -630,6 +630,9 @@ class Lint(unittest.TestCase):
                 shutil.copy(SCRIPTS / name, root / "scripts" / name)
             subprocess.run(["git", "init", "--quiet", root], check=True)
 
+            everything = ["clang-format", "ruff check", "ruff format", "mypy", "shellcheck"]
+            names = "|".join(everything)
+
             def lint(*args: str) -> tuple[int, list[str]]:
                 run = subprocess.run(
                     [sys.executable, root / "scripts/lint.py", *args],
@@ -637,14 +640,15 @@ class Lint(unittest.TestCase):
                     text=True,
                 )
                 return run.returncode, re.findall(
-                    r"^([a-z -]+): (?!clean)", run.stdout, re.MULTILINE
+                    rf"^({names}): (?!clean)", run.stdout, re.MULTILINE
                 )
 
+            (root / "run").write_text('#!/usr/bin/env bash\necho "$1"\n')
+            (root / "tests/a.py").write_text("x: int = 1\n")
             self.assertEqual(lint(), (0, []))
             (root / "a.cu").write_text("int  f( );\n")
             (root / "run").write_text("#!/usr/bin/env bash\necho $1\n")
             (root / "tests/a.py").write_text("import os\nx: int = ''\n")
-            everything = ["clang-format", "ruff check", "ruff format", "mypy", "shellcheck"]
             self.assertEqual(lint(), (1, everything))
             self.assertEqual(lint("--fix"), (1, ["mypy", "shellcheck"]))
             self.assertEqual((root / "a.cu").read_text(), "int f();\n")
