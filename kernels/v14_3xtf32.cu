@@ -18,9 +18,9 @@ namespace {
 using namespace gemm;
 
 constexpr int BM = 64, BN = 128, BK = 32, STAGES = 3;  // block tile, K slices in the ring
-constexpr int WM = 64, WN = 32;                         // warp tile
-constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 8;         // one mma.sync
-constexpr int THREADS = (BM / WM) * (BN / WN) * 32;     // 4 warps in a row
+constexpr int WM = 64, WN = 32;                        // warp tile
+constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 8;        // one mma.sync
+constexpr int THREADS = (BM / WM) * (BN / WN) * 32;    // 4 warps in a row
 constexpr int SA = BK + 4, SB = BN + 8;  // row strides: g * SA + t, t * SB + g: 32 banks
 
 struct Slice {

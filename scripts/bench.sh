@@ -2,14 +2,33 @@
 # Sets up, builds and climbs the ladder. With a GPU: measures every rung at every size of
 # bench/shapes/ladder.txt, keeps the JSON under plots/results/<gpu>/, draws the plots and fills the
 # tables. Without: verifies the ladder in the simulator. Options, when given, go to ./gemm_bench
-# instead: scripts/bench.sh --kernel v8 --size 4096
+# instead: scripts/bench.sh --kernel v8 --size 4096. What that times is drawn beside the committed
+# run of the same GPU, or of the nearest one.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 scripts/setup.sh
 build
 
+# ./gemm_bench with these options, then the picture. Nothing is drawn where nothing was timed.
+run_and_draw() {
+  local argument previous='' json=build/run.json status=0
+  for argument; do
+    case $argument in
+      --tune | --inspect | --explain | --list | --verify-only | -h | --help) exec ./gemm_bench "$@" ;;
+      --json=*) json=${argument#--json=} ;;
+    esac
+    [[ $previous != --json ]] || json=$argument
+    previous=$argument
+  done
+  [[ $json != build/run.json ]] || { rm -f "$json" && set -- "$@" --json "$json"; }
+  ./gemm_bench "$@" || status=$?
+  if [[ $status -ne 2 && -s $json ]]; then
+    "$python" scripts/compare.py --beside-committed "$json" --plot build/run.png || true
+  fi
+  exit "$status"
+}
 if (($#)); then
-  exec ./gemm_bench "$@"
+  run_and_draw "$@"
 fi
 
 # The program itself says whether this build and this machine can use a GPU: exit 2 when not.

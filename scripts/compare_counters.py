@@ -20,13 +20,13 @@ from pathlib import Path
 import ladder
 
 SIMULATED = Path("plots/results/simulator/inspect_1024.json")
-MEASURED = Path("plots/results", ladder.REFERENCE_GPU, "counters.json")
+MEASURED = "counters.json"  # in the folder of a GPU
 TOLERANCE = 0.01
 # Kernels that read shared memory by 128-bit vectors, or by words that ptxas has no way to merge.
 EXPLICIT = {"v7", "v8", "v10"}
 
 
-def load(root: Path) -> list[tuple[str, str, dict, dict]]:
+def load(root: Path, gpu: str) -> list[tuple[str, str, dict, dict]]:
     """(rung, dtype, simulated, measured) for every kernel that both have."""
     known = ladder.load_rungs(root)
     simulated = {}
@@ -34,7 +34,7 @@ def load(root: Path) -> list[tuple[str, str, dict, dict]]:
         name, dtype = entry["name"].split("/")[:2]
         simulated[ladder.find_rung(known, name).id, dtype] = entry
     pairs = []
-    for kernel in json.loads((root / MEASURED).read_text())["rungs"]:
+    for kernel in json.loads((ladder.folder_of(gpu, root) / MEASURED).read_text())["rungs"]:
         rung, dtype = ladder.find_rung(known, kernel["rung"]).id, kernel["dtype"]
         entry = simulated.get((rung, dtype)) or simulated.get((rung, "tf32"))
         if entry is not None and "global_loads" in entry:
@@ -50,9 +50,15 @@ def columns(simulated: dict, measured: dict) -> list[tuple[str, float, float]]:
             mine = simulated[f"{place}_{kind}s"]
             requests = "requests" if place == "global" else "instructions"
             result.append(
-                (f"{place} {kind} requests", mine["requests"], measured[f"{place}_{kind}_{requests}"])
+                (
+                    f"{place} {kind} requests",
+                    mine["requests"],
+                    measured[f"{place}_{kind}_{requests}"],
+                )
             )
-            result.append((f"{place} {kind} {unit}", mine[unit], measured[f"{place}_{kind}_{unit}"]))
+            result.append(
+                (f"{place} {kind} {unit}", mine[unit], measured[f"{place}_{kind}_{unit}"])
+            )
     return result
 
 
@@ -64,15 +70,15 @@ def millions(value: float) -> str:
     return "-" if value == 0 else f"{value / 1e6:.3f}"
 
 
-def table(root: Path = ladder.ROOT) -> str:
-    context = json.loads((root / MEASURED).read_text())["context"]
+def table(gpu: str, root: Path = ladder.ROOT) -> str:
+    context = json.loads((ladder.folder_of(gpu, root) / MEASURED).read_text())["context"]
     lines = [
         f"Millions at M = N = K = {context['size']}: the simulator's count and, in brackets where it "
         f"differs by more than 1 %, what Nsight Compute counted on one {context['gpu']}.",
         "",
     ]
     rows = []
-    for rung, dtype, simulated, measured in load(root):
+    for rung, dtype, simulated, measured in load(root, gpu):
         cells = [
             millions(mine) + ("" if agree(mine, theirs) else f" [{millions(theirs)}]")
             for _, mine, theirs in columns(simulated, measured)
@@ -84,11 +90,13 @@ def table(root: Path = ladder.ROOT) -> str:
     return "\n".join(lines + rows)
 
 
-def disagreements(root: Path = ladder.ROOT) -> list[str]:
+def disagreements(gpu: str, root: Path = ladder.ROOT) -> list[str]:
     found = []
-    for rung, dtype, simulated, measured in load(root):
+    for rung, dtype, simulated, measured in load(root, gpu):
         for name, mine, theirs in columns(simulated, measured):
-            must = name.startswith("global") or (rung in EXPLICIT and name.startswith("shared load"))
+            must = name.startswith("global") or (
+                rung in EXPLICIT and name.startswith("shared load")
+            )
             if must and not agree(mine, theirs):
                 found.append(f"{rung} {dtype}, {name}: {mine:.0f} simulated, {theirs:.0f} measured")
     return found
@@ -97,13 +105,19 @@ def disagreements(root: Path = ladder.ROOT) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="exit 1 where the two disagree")
-    if not parser.parse_args().check:
-        print(table())
+    parser.add_argument("--gpu", help="default: the one with the most complete ladder")
+    args = parser.parse_args()
+    gpu = ladder.choose_gpu(args.gpu)
+    if not args.check:
+        print(table(gpu))
         return
-    found = disagreements()
+    found = disagreements(gpu)
     print("\n".join(found) or "simulator and GPU agree")
     sys.exit(bool(found))
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ladder.BadInput as error:
+        ladder.fail(error)

@@ -12,11 +12,13 @@
   <!-- embed:energy -->                              joules of wgmma and of bytes
   <!-- embed:index -->                               the same, as the index of kernels/
   <!-- embed:conditions -->                          GPU, driver, clocks ... of the results
+  <!-- embed:gpus -->                                every GPU that plots/results has a folder of
   <!-- embed:counters -->                            the simulator's counters beside a GPU's
   <!-- embed:limits -->                              what the reference GPU can do
   <!-- embed:figure plots/waves.svg What it shows --> a figure, as soon as there is one
   <!-- embed:exercises -->                           the exercises, from their own pages
-each followed, on a line of its own, by <!-- /embed -->; what stands between the two is replaced.
+Results are of the GPU with the most complete ladder in plots/results, or of that of --gpu.
+Each is followed, on a line of its own, by <!-- /embed -->; what stands between is replaced.
 Nothing measured yet reads "not measured". --check writes nothing and fails when a file is stale.
 """
 
@@ -42,10 +44,10 @@ NOT_MEASURED = "not measured"
 class Embedder:
     """Everything that markers can be filled with."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, gpu: str) -> None:
+        self.root, self.gpu = root, gpu
         self.rungs = ladder.load_rungs(root)
-        self.results = ladder.results_of(root=root)
+        self.results = ladder.results_of(gpu, root)
 
     def content(self, kind: str, args: list[str], page: Path) -> str:
         """What belongs between the marker <!-- embed:kind args --> of `page` and its end."""
@@ -61,6 +63,7 @@ class Embedder:
             "energy": (self.energy, 0),
             "index": (lambda: self.index(page), 0),
             "conditions": (self.conditions, 0),
+            "gpus": (lambda: self.gpus(page), 0),
             "counters": (self.counters, 0),
             "limits": (self.limits, 0),
             "figure": (self.figure, 2),
@@ -167,7 +170,7 @@ class Embedder:
             raise BadInput(f"no sweep of '{dtype}'; known: {', '.join(ladder.SWEEPS)}")
         rung = ladder.find_rung(self.rungs, wanted)
         ops = ("nn", "nt")
-        sweeps = [ladder.sweep_of(dtype, root=self.root, op=op) for op in ops]
+        sweeps = [ladder.sweep_of(dtype, self.gpu, self.root, op) for op in ops]
         shapes = [s for sweep in sweeps if sweep for s in sweep.points.get((rung.name, dtype), {})]
         if not shapes:
             return NOT_MEASURED
@@ -198,7 +201,7 @@ class Embedder:
         return self.ratios(file, dtype, wanted, cell)
 
     def ratios(self, file: str, dtype: str, wanted: str, cell: Callable[[Point], str]) -> str:
-        path = self.root / "plots" / "results" / ladder.REFERENCE_GPU / file
+        path = ladder.folder_of(self.gpu, self.root) / file
         if not path.exists():
             return NOT_MEASURED
         runs = {op: ladder.load_results(path, op, variants=True) for op in ("nn", "nt", "tn", "tt")}
@@ -224,7 +227,7 @@ class Embedder:
 
     def energy(self) -> str:
         """What energy_limits measured on the reference GPU."""
-        results = ladder.limits("energy", self.root).get("results")
+        results = ladder.limits("energy", self.gpu, self.root).get("results")
         if not results:
             return NOT_MEASURED
         lines = [
@@ -234,7 +237,10 @@ class Embedder:
         for r in results:
             wgmma = f"{r['blocks_of_64']} of m64n{r['wgmma_n']}" if r["wgmma_n"] else "none"
             loads = f"{r['bytes_a_slice']} bytes from {r['from']}" if r["bytes_a_slice"] else "none"
-            speeds = [tflops(r["tflops"]) if r["tflops"] else "", f"{r['tbs']:.2f}" if r["tbs"] else ""]
+            speeds = [
+                tflops(r["tflops"]) if r["tflops"] else "",
+                f"{r['tbs']:.2f}" if r["tbs"] else "",
+            ]
             rest = [f"{r[key]:.0f}" for key in ("sm_clock_mhz", "power_w", "nj_a_slice")]
             lines.append(f"| {' | '.join([wgmma, loads, *speeds, *rest])} |")
 
@@ -247,7 +253,11 @@ class Embedder:
 
         bare, _ = joules("")
         bytes_of = {source: joules(source) for source in ("L2", "memory")}
-        told = [f"{(nj - bare) / n * 1e3:.0f} pJ a byte from {s}" for s, (nj, n) in bytes_of.items() if n]
+        told = [
+            f"{(nj - bare) / n * 1e3:.0f} pJ a byte from {s}"
+            for s, (nj, n) in bytes_of.items()
+            if n
+        ]
         return "\n".join([*lines, "", f"The difference to wgmma without loads: {', '.join(told)}."])
 
     def index(self, page: Path) -> str:
@@ -264,20 +274,47 @@ class Embedder:
 
     def conditions(self) -> str:
         if not self.results:
-            return f"Nothing measured yet on the reference GPU ({ladder.REFERENCE_GPU})."
+            return "Nothing measured yet on a GPU."
         return f"Measured on one {self.results.conditions()}."
 
+    def gpus(self, page: Path) -> str:
+        """A line a folder of plots/results, the one that tables and figures are of first."""
+        lines = [
+            "| GPU | rungs at 4096 | fastest f32 | fastest f16 | figures |",
+            "|---|---:|---|---|---|",
+        ]
+        others = [gpu for gpu in ladder.measured_gpus(self.root) if gpu != self.gpu]
+        for gpu in [self.gpu, *others] if self.gpu else others:
+            results = ladder.results_of(gpu, self.root)
+            here = (self.root / "plots") if gpu == self.gpu else ladder.folder_of(gpu, self.root)
+            measured, cells = set(), []
+            for dtype in ("f32", "f16"):
+                found = [(p, r) for r in self.rungs if results and (p := results.at(r, dtype))]
+                measured |= {rung.id for _, rung in found}
+                best = max(found, key=lambda one: one[0].tflops, default=None)
+                cells.append(
+                    f"{best[1].id}{ladder.label(best[1], dtype)}: {tflops(best[0].tflops)} TFLOPS, "
+                    f"{self.of_baseline(best[0], dtype)} of cuBLAS"
+                    if best
+                    else NOT_MEASURED
+                )
+            name = results.context.get("gpu", gpu) if results else gpu
+            cells += [f"[{link(here, page)}/]({link(here, page)}/)"]
+            lines.append(f"| {name} | {len(measured)} | {' | '.join(cells)} |")
+        return "\n".join(lines) if len(lines) > 2 else NOT_MEASURED
+
     def counters(self) -> str:
-        files = (self.root / compare_counters.SIMULATED, self.root / compare_counters.MEASURED)
+        measured = ladder.folder_of(self.gpu, self.root) / compare_counters.MEASURED
+        files = (self.root / compare_counters.SIMULATED, measured)
         if not all(file.is_file() for file in files):
             return NOT_MEASURED
-        return compare_counters.table(self.root)
+        return compare_counters.table(self.gpu, self.root)
 
     def limits(self) -> str:
         """Arithmetic and memory levels of the reference GPU, as measured."""
         if not self.results:
             return NOT_MEASURED
-        context, memory = self.results.context, ladder.limits("memory", self.root)
+        context, memory = self.results.context, ladder.limits("memory", self.gpu, self.root)
         peak = float(context.get("peak_ffma_tflops") or 0)
 
         def level(name: str, tbs: float, latency: Optional[float]) -> str:
@@ -323,8 +360,7 @@ class Embedder:
             if not opening:
                 raise BadInput(f"{file.relative_to(self.root)}: does not open as exercises do")
             name, title, after, what = (" ".join(part.split()) for part in opening.groups())
-            here = lambda m: f"]({link((file.parent / m[1]).resolve(), page)})"  # noqa: E731
-            after = re.sub(r"\]\(([^)]+)\)", here, after)
+            after = relinked(after, file, page)
             lines.append(f"| [{name}]({link(file, page)}): {title} | {after} | {what} |")
         return "\n".join(lines)
 
@@ -346,6 +382,12 @@ def times(gain: float) -> str:
 
 def link(target: Path, page: Path) -> str:
     return Path(os.path.relpath(target, page.parent)).as_posix()
+
+
+def relinked(text: str, file: Path, page: Path) -> str:
+    """A text of one page with its links as another page needs them."""
+    target = r"\]\(([^)]+)\)"
+    return re.sub(target, lambda m: f"]({link((file.parent / m[1]).resolve(), page)})", text)
 
 
 def fill(page: Path, embedder: Embedder) -> tuple[str, list[str]]:
@@ -390,11 +432,12 @@ def main() -> None:
     )
     parser.add_argument("files", nargs="*", type=Path, help="default: every .md file")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when stale")
+    parser.add_argument("--gpu", help="whose results; default: the most complete ladder's")
     parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
     args = parser.parse_args()
 
     root = args.root.resolve()
-    embedder, stale = Embedder(root), False
+    embedder, stale = Embedder(root, ladder.choose_gpu(args.gpu, root)), False
     for page in [f.resolve() for f in args.files] or pages(root):
         if not page.is_file():
             raise BadInput(f"no such file: {page}")

@@ -43,7 +43,7 @@ fi
 
 # An existing build is used; on a fresh clone one is made, as scripts/test.sh would.
 build=build
-[[ -f build/build.ninja || ! -f build-simulator/build.ninja ]] || build=build-simulator
+[[ -f build/build.ninja || ! -f build-simulator/build.ninja ]] || build="build-simulator"
 if [[ ! -f $build/build.ninja ]]; then
   scripts/setup.sh
   say "configuring, and building the simulator: a minute, this once"

@@ -56,15 +56,24 @@ def profile(*command: str) -> list[dict]:
 
 def rungs(bench: str) -> list[dict]:
     """Every kernel of the ladder once; verification launches each twice with the same counts."""
-    found = {}
+    found: dict[tuple[str, str], dict] = {}
     for launch in profile(
-        "--kernel-name", "regex:gemm_v", bench, "--verify-only", "--backend", "gpu", "--size", str(SIZE)
+        "--kernel-name",
+        "regex:gemm_v",
+        bench,
+        "--verify-only",
+        "--backend",
+        "gpu",
+        "--size",
+        str(SIZE),
     ):
         match = re.search(r"gemm_(v\w+?)<(\w+)", launch["kernel"])
         if match:
             kernel, element = match.groups()
             dtype = {"float": "f32", "__half": "f16"}[element]
-            found.setdefault((kernel, dtype), {"rung": kernel, "dtype": dtype, "size": SIZE} | launch)
+            found.setdefault(
+                (kernel, dtype), {"rung": kernel, "dtype": dtype, "size": SIZE} | launch
+            )
     return list(found.values())
 
 
@@ -100,13 +109,20 @@ def main() -> None:
         sys.exit("ncu (Nsight Compute) is not on the PATH")
     query = subprocess.run(
         ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
-        capture_output=True, text=True, check=True,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.splitlines()[0]
     gpu, driver = (part.strip() for part in query.split(","))
     version = subprocess.run(["ncu", "--version"], capture_output=True, text=True).stdout
     ncu = re.search(r"Version (\S+)", version)
     result = {
-        "context": {"gpu": gpu, "driver": driver, "ncu": ncu[1] if ncu else "unknown", "size": SIZE},
+        "context": {
+            "gpu": gpu,
+            "driver": driver,
+            "ncu": ncu[1] if ncu else "unknown",
+            "size": SIZE,
+        },
         "rungs": rungs(args.bench),
         "patterns": patterns(args.patterns),
     }

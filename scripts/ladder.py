@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NoReturn, Optional
 
 ROOT = Path(__file__).resolve().parent.parent
-REFERENCE_GPU = "h200"  # the README's and the chapters' figures come from this one
 # The committed runs: the ladder, from which tables are made, with what bf16.json has beside it; and
 # the fine sweeps, which have figures of their own.
 LADDER, BF16 = "ladder.json", "bf16.json"
@@ -231,15 +230,46 @@ def load_results(path: Path, op: str = "nn", variants: bool = False) -> Results:
     return Results(path, context, points)
 
 
-def limits(of: str, root: Path = ROOT) -> dict[str, Any]:
-    """What memory_limits or energy_limits measured on the reference GPU; empty when it was not run."""
-    path = root / "plots" / "results" / REFERENCE_GPU / f"{of}_limits.json"
+def measured_gpus(root: Path = ROOT) -> list[str]:
+    """Folders of plots/results that hold a GPU's JSON: a new one is found by itself."""
+    found = {path.parent.name for path in (root / "plots" / "results").glob("*/*.json")}
+    return sorted(found - {"simulator"})
+
+
+def reference_gpu(root: Path = ROOT) -> str:
+    """The GPU of the README's and the chapters' figures: the one with the most complete ladder.
+    Most rungs at 4096 count first, then most measurements; "" when there is none."""
+
+    def complete(gpu: str) -> tuple[int, int]:
+        path = folder_of(gpu, root) / LADDER
+        found = load_results(path).points.values() if path.exists() else ()
+        measured = [[s for s, p in points.items() if not p.reason] for points in found]
+        return sum(REFERENCE_SHAPE in shapes for shapes in measured), sum(map(len, measured))
+
+    return max(measured_gpus(root), key=complete, default="")
+
+
+def choose_gpu(wanted: Optional[str], root: Path = ROOT) -> str:
+    """What --gpu asked for, or the reference GPU."""
+    known = measured_gpus(root)
+    if wanted and wanted not in known:
+        raise BadInput(f"--gpu {wanted}: plots/results has {', '.join(known) or 'no GPU'}")
+    return wanted or reference_gpu(root)
+
+
+def folder_of(gpu: str, root: Path = ROOT) -> Path:
+    return root / "plots" / "results" / (gpu or "none")
+
+
+def limits(of: str, gpu: str, root: Path = ROOT) -> dict[str, Any]:
+    """What memory_limits or energy_limits measured on that GPU; empty when it was not run."""
+    path = folder_of(gpu, root) / f"{of}_limits.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def results_of(gpu: str = REFERENCE_GPU, root: Path = ROOT) -> Optional[Results]:
+def results_of(gpu: str, root: Path = ROOT) -> Optional[Results]:
     """The committed run of the whole ladder on that GPU; None when there is none yet."""
-    folder = root / "plots" / "results" / gpu
+    folder = folder_of(gpu, root)
     if not (folder / LADDER).exists():
         return None
     results = load_results(folder / LADDER)
@@ -256,11 +286,9 @@ def results_of(gpu: str = REFERENCE_GPU, root: Path = ROOT) -> Optional[Results]
     return results
 
 
-def sweep_of(
-    dtype: str, gpu: str = REFERENCE_GPU, root: Path = ROOT, op: str = "nn"
-) -> Optional[Results]:
+def sweep_of(dtype: str, gpu: str, root: Path = ROOT, op: str = "nn") -> Optional[Results]:
     """The committed sweep over sizes in small steps; None when there is none yet."""
-    path = root / "plots" / "results" / gpu / SWEEPS[dtype]
+    path = folder_of(gpu, root) / SWEEPS[dtype]
     return load_results(path, op) if path.exists() else None
 
 

@@ -25,7 +25,6 @@ from pictures import (
     GREY,
     ORANGE,
     PALE,
-    RULE,
     SHADES,
     above,
     bare,
@@ -192,7 +191,7 @@ def draw_fragment(ax: Axes, name: str, letter: str, elements: list[list[list[int
     bare(ax, cols, rows)
     ax.set_aspect("equal")
     for i, row in enumerate(elements):
-        for j, (lane, register, half) in enumerate(row):
+        for j, (lane, register, _half) in enumerate(row):
             fill(ax, j, i, 1, 1, SHADES[register], "white")
             dark = register < 2
             text = {"ha": "center", "va": "center", "color": "white" if dark else "black"}

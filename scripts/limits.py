@@ -12,7 +12,7 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Optional
+from typing import Optional
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -21,15 +21,15 @@ from matplotlib.patches import Patch
 
 import compare_counters
 import ladder
+from ladder import Results, Rung
 from layouts import constants
-from ladder import BadInput, Results, Rung
 from pictures import BLUE, GREY, ORANGE, PALE, RULE, bare, fill, heading, title_of
 
 GREEN, RED = "#1b9e77", "#b2182b"
 SECTOR, WAVEFRONT = 32, 128  # bytes
 F16_FLOP_PER_CYCLE = 4096  # of an SM's tensor cores, dense, sm_90
 FFMA_PER_CYCLE = 4  # warp instructions of an SM
-WAVES = Path("plots/results", ladder.REFERENCE_GPU, "wave_quantisation.json")
+WAVES = "wave_quantisation.json"  # in the folder of a GPU
 
 
 def number(results: Results, key: str) -> float:
@@ -84,7 +84,7 @@ def draw_roof(
             rotation=38,
             rotation_mode="anchor",
         )
-    for rung, dtype, x, y in points:
+    for _, dtype, x, y in points:
         tone = ORANGE if dtype == "f16" else GREEN if dtype == "tf32" else "black"
         ax.plot([x], [y], "o", color=tone, markersize=4.5)
     # Labels to the left of f32, to the right of others, below each other where rungs stand close.
@@ -97,18 +97,26 @@ def draw_roof(
             while any(abs(math.log(x / px)) < 0.5 and at > 0.82 * py for px, py in placed):
                 at *= 0.97
             placed.append((x, at))
-            how = {"ha": "right" if sign < 0 else "left", "va": "center", "fontsize": 7.5}
-            ax.text(x * math.exp(0.12 * sign), at, rung.id, color=tone, **how)
+            where = "right" if sign < 0 else "left"
+            ax.text(
+                x * math.exp(0.12 * sign),
+                at,
+                rung.id,
+                color=tone,
+                ha=where,
+                va="center",
+                fontsize=7.5,
+            )
     ax.set_xlim(left, right)
     ax.set_ylim(bottom, top * 1.8)
     ax.set_xlabel(label)
 
 
-def draw_roofline(root: Path, results: Results, rungs: list[Rung]) -> Optional[Figure]:
-    counted = root / compare_counters.MEASURED
+def draw_roofline(root: Path, gpu: str, results: Results, rungs: list[Rung]) -> Optional[Figure]:
+    counted = ladder.folder_of(gpu, root) / compare_counters.MEASURED
     if not counted.exists():
         return None
-    limits = ladder.limits("memory", root)
+    limits = ladder.limits("memory", gpu, root)
     size = ladder.REFERENCE_SHAPE
     global_points, shared_points = [], []
     for kernel in json.loads(counted.read_text(encoding="utf-8"))["rungs"]:
@@ -176,7 +184,7 @@ def draw_waterfall(results: Results, rungs: list[Rung], dtype: str) -> Optional[
     steps = chain(results, rungs, dtype)
     if len(steps) < 2:
         return None
-    speeds = [results.at(r, dtype) for r in steps]
+    speeds = [p for r in steps if (p := results.at(r, dtype))]  # chain() chose those that have one
     fig = plt.figure(figsize=(10, 1.75 + 0.33 * len(steps)))
     height = fig.get_figheight()
     ax = fig.add_axes((0.215, 0.45 / height, 0.755, (height - 1.25) / height))
@@ -188,7 +196,7 @@ def draw_waterfall(results: Results, rungs: list[Rung], dtype: str) -> Optional[
     baseline = sorted(p.baseline for p in speeds)[len(speeds) // 2]
     end = 1.04 * max(baseline, *(p.tflops for p in speeds))
     before = 0.0
-    for row, (rung, point) in enumerate(zip(steps, speeds)):
+    for row, point in enumerate(speeds):
         gained = point.tflops - before
         ax.barh(row, gained, 0.68, left=before, color=BLUE if gained >= 0 else RED)
         if row + 1 < len(steps):
@@ -226,11 +234,11 @@ def blocks_an_sm(rung: Rung) -> int:
     return int(found[1]) if found else 1
 
 
-def draw_waves(root: Path, rungs: list[Rung]) -> Optional[Figure]:
+def draw_waves(folder: Path, rungs: list[Rung]) -> Optional[Figure]:
     """TFLOPS in small steps of M, beside what whole waves of tiles would allow."""
-    if not (root / WAVES).exists():
+    if not (folder / WAVES).exists():
         return None
-    results = ladder.load_results(root / WAVES)
+    results = ladder.load_results(folder / WAVES)
     series = [
         (ladder.find_rung(rungs, name), dtype, measured)
         for (name, dtype), points in results.points.items()
@@ -373,18 +381,18 @@ def time_axis(ax: Axes, end: float) -> None:
     ax.set_xlabel("cycles", fontsize=9)
 
 
-def latency_of(root: Path) -> tuple[float, str]:
-    measured = ladder.limits("memory", root).get("hbm_latency_cycles")
+def latency_of(root: Path, gpu: str) -> tuple[float, str]:
+    measured = ladder.limits("memory", gpu, root).get("hbm_latency_cycles")
     return (measured, "measured") if measured else (800.0, "assumed")
 
 
-def draw_double_buffer(root: Path, before: Rung, rung: Rung) -> Figure:
+def draw_double_buffer(root: Path, gpu: str, before: Rung, rung: Rung) -> Figure:
     sizes = constants(rung, "f32")
     warps = sizes["BM"] // sizes["TM"] * (sizes["BN"] // sizes["TN"]) // 32
     work = warps * sizes["TM"] * sizes["TN"] * sizes["BK"] / FFMA_PER_CYCLE
     stored = (sizes["BM"] + sizes["BN"]) * sizes["BK"] * 4 / WAVEFRONT
     commit = 2 * stored  # in and, latest, out of the way of others; small beside the rest
-    latency, how = latency_of(root)
+    latency, how = latency_of(root, gpu)
     slices, end = 4, 2.35 * (latency + work) + 2 * commit
     fig = plt.figure(figsize=(10, 4.5))
     heading(
@@ -438,12 +446,12 @@ def ring(stages: int, slices: int, latency: float, issue: float, work: float) ->
     return spans
 
 
-def draw_ring(root: Path, rung: Rung) -> Figure:
+def draw_ring(root: Path, gpu: str, rung: Rung) -> Figure:
     """The timeline of a warp-specialised rung: what happens in each buffer of the ring."""
     sizes = constants(rung, "f16")
     stages, bm, bn, bk = (sizes[name] for name in ("STAGES", "BM", "BN", "BK"))
     work = 2 * bm * bn * bk / F16_FLOP_PER_CYCLE
-    latency, how = latency_of(root)
+    latency, how = latency_of(root, gpu)
     bytes_ = (bm + bn) * bk * 2
     issue = bytes_ / 64  # bytes a cycle that L2 gives an SM
     slices = 4 * stages
@@ -477,12 +485,13 @@ def rung_with(rungs: list[Rung], word: str) -> Optional[Rung]:
     return next((r for r in rungs if word in r.name), None)
 
 
-def figures(root: Path, rungs: list[Rung]) -> dict[Path, Optional[Figure]]:
-    """Every figure; None for one whose data are not there."""
-    plots, results = root / "plots", ladder.results_of(root=root)
+def figures(root: Path, rungs: list[Rung], gpu: str) -> dict[Path, Optional[Figure]]:
+    """Every figure of that GPU; None for one whose data are not there."""
+    plots, folder = root / "plots", ladder.folder_of(gpu, root)
+    results = ladder.results_of(gpu, root)
     wanted: dict[Path, Optional[Figure]] = {
-        plots / "roofline.svg": draw_roofline(root, results, rungs) if results else None,
-        plots / "wave_quantisation.svg": draw_waves(root, rungs),
+        plots / "roofline.svg": draw_roofline(root, gpu, results, rungs) if results else None,
+        plots / "wave_quantisation.svg": draw_waves(folder, rungs),
     }
     for dtype in ("f32", "f16"):
         drawn = draw_waterfall(results, rungs, dtype) if results else None
@@ -490,8 +499,9 @@ def figures(root: Path, rungs: list[Rung]) -> dict[Path, Optional[Figure]]:
     double = rung_with(rungs, "double_buffer")
     if double and {"BK", "TM"} <= set(constants(double, "f32")):
         before = ladder.find_rung(rungs, double.prev)
-        wanted[plots / f"timeline_{double.tag}.svg"] = draw_double_buffer(root, before, double)
+        drawn = draw_double_buffer(root, gpu, before, double)
+        wanted[plots / f"timeline_{double.tag}.svg"] = drawn
     ring_rung = rung_with(rungs, "warp_specialized")
     if ring_rung and {"STAGES", "BM", "BN", "BK"} <= set(constants(ring_rung, "f16")):
-        wanted[plots / f"timeline_{ring_rung.tag}.svg"] = draw_ring(root, ring_rung)
+        wanted[plots / f"timeline_{ring_rung.tag}.svg"] = draw_ring(root, gpu, ring_rung)
     return wanted

@@ -92,7 +92,7 @@ def create(root: Path, name: str, prev_id: str) -> Rung:
     rung.path.write_text(kernel_source(prev, rung, title), encoding="utf-8")
     text = CHAPTER.format(id=rung.id, tag=rung.tag, name=name, title=title)
     rung.chapter.write_text(text, encoding="utf-8")
-    text, _ = fill(rung.chapter, Embedder(root))
+    text, _ = fill(rung.chapter, Embedder(root, ladder.reference_gpu(root)))
     rung.chapter.write_text(text, encoding="utf-8")
     return rung
 

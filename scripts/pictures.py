@@ -112,7 +112,7 @@ def bare(ax: Axes, columns: float, rows: float) -> None:
     ax.set_yticks([])
 
 
-def fill(ax: Axes, x: float, y: float, wide: int, high: int, color: Color, edge: Color) -> None:
+def fill(ax: Axes, x: float, y: float, wide: float, high: float, color: Color, edge: Color) -> None:
     look = {"facecolor": color, "edgecolor": edge, "linewidth": 0.4, "clip_on": False}
     ax.add_patch(Rectangle((x, y), wide, high, **look))
 
@@ -149,7 +149,7 @@ def draw_banks_of(ax: Axes, request: Request) -> None:
     bare(ax, BANKS, LANES)
     ruled(ax, BANKS, LANES)
     for lane, (offset, wavefront) in enumerate(zip(request.offsets, request.wavefront)):
-        if offset is not None:
+        if offset is not None and wavefront is not None:
             shade = SHADES[wavefront % len(SHADES)]
             fill(ax, offset // WORD % BANKS, lane, request.words, 1, shade, "white")
     ticks = [*range(0, 32, 8), 31]
@@ -161,7 +161,11 @@ def draw_banks_of(ax: Axes, request: Request) -> None:
 
 
 def draw_banks(requests: Requests, rungs: list[Rung]) -> Figure:
-    shown = (("load", "sA", "loads of A"), ("load", "sB", "loads of B"), ("store", "sA", "stores of A"))
+    shown = (
+        ("load", "sA", "loads of A"),
+        ("load", "sB", "loads of B"),
+        ("store", "sA", "stores of A"),
+    )
     fig, axes = plt.subplots(len(rungs), len(shown), figsize=(10, 2.05 + 3.3 * len(rungs)))
     height = fig.get_figheight()
     bottom, top = 0.5 / height, 1 - 2.0 / height
@@ -221,7 +225,7 @@ def draw_sectors_of(ax: Axes, request: Request) -> None:
         x = left[before] + 1 + (apart if sector > before + 1 else 0) if left else 0
         left[sector] = x
         fill(ax, x, 0, 1, words, PALE, RULE)
-    used = set()
+    used: set[int] = set()
     for lane, offset in enumerate(request.offsets):
         if offset is not None:
             color = lane_color(lane) if request.offsets.count(offset) == 1 else ORANGE

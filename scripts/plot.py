@@ -6,13 +6,16 @@
 
   plots/sweep_f32.svg   plots/sweep_f16.svg    TFLOPS against size in small steps, with the limit
 
-for the reference GPU; those of any other GPU lie beside its results. A size that a rung has no
+for the GPU with the most complete ladder in plots/results, or for that of --gpu; those of any
+other GPU lie beside its results. A size that a rung has no
 measurement for breaks its line and is marked below the axis. What bounds the rungs (limits.py):
 
   plots/roofline.svg       what memory and arithmetic allow, and what was reached
   plots/waterfall_*.svg    what each step adds
   plots/timeline_*.svg     pipelines, computed from sizes and latencies
   plots/wave_quantisation.svg  TFLOPS in small steps of M
+
+  plots/compare_runs.svg   two committed runs overlaid (overlay.py)
 
 And from what the simulator saw, which scripts/simulate.py writes (pictures.py and layouts.py):
 
@@ -29,15 +32,12 @@ The same results give the same bytes. --check writes nothing and fails when a fi
 from __future__ import annotations
 
 import argparse
-import io
 import math
 import sys
 from pathlib import Path
 from typing import Optional
 
 import matplotlib
-
-matplotlib.use("svg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -46,26 +46,17 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 import ladder
 import layouts
 import limits
+import overlay
 import pictures
+import runs
+from figure_style import GREY, STYLE, svg
 from ladder import REFERENCE_SHAPE, ROOT, BadInput, Point, Results, Rung, Shape, fail
 
-STYLE = {
-    "svg.hashsalt": "gemm ladder",
-    "svg.fonttype": "none",
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "figure.facecolor": "white",  # a white card: legible on a dark page too
-    "legend.frameon": False,
-}
 # The columns of a figure: f32's shows the rungs that multiply floats in TF32 too, labelled.
 FIGURE_DTYPES = {"f32": ("f32", "tf32"), "f16": ("f16",)}
 TITLES = {"f32": "FP32", "f16": "FP16 (float accumulation)", "tf32": "TF32"}
 MARKERS = "osD^vP*Xph<>"
-GREY, TF32 = "#555555", "#d95f02"
+TF32 = "#d95f02"
 
 Series = tuple[Rung, str]  # a rung and one of its dtypes
 
@@ -260,7 +251,9 @@ def draw_panel(
 
 def draw_sweep(results: Results, rungs: list[Rung], figure: str) -> Optional[Figure]:
     """Rungs on tensor cores that stand among f32's get a panel of their own."""
-    series = [s for s in series_of(results, rungs, figure) if cubes(results.points[s[0].name, s[1]])]
+    series = [
+        s for s in series_of(results, rungs, figure) if cubes(results.points[s[0].name, s[1]])
+    ]
     panels = [[s for s in series if bool(ladder.label(*s)) == apart] for apart in (False, True)]
     if not series:
         return None
@@ -270,7 +263,9 @@ def draw_sweep(results: Results, rungs: list[Rung], figure: str) -> Optional[Fig
     height = fig.get_figheight()
     titles(fig, results, f"{TITLES[figure]} GEMM, square matrices in small steps")
     for i, panel in enumerate(shown):
-        ax = fig.add_axes((0.075, (0.55 + 4.2 * (len(shown) - 1 - i)) / height, 0.655, 3.5 / height))
+        ax = fig.add_axes(
+            (0.075, (0.55 + 4.2 * (len(shown) - 1 - i)) / height, 0.655, 3.5 / height)
+        )
         draw_panel(ax, results, rungs, panel, sizes)
         if not ladder.label(*panel[0]):
             draw_limit(ax, results, figure)
@@ -339,38 +334,43 @@ def draw_ladder(results: Results, rungs: list[Rung], figure: str) -> Optional[Fi
 # --------------------------------------------------------------------------------------------------
 
 
-def svg(fig: Figure) -> bytes:
-    buffer = io.BytesIO()
-    fig.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    plt.close(fig)
-    return buffer.getvalue()
-
-
-def figures(root: Path) -> dict[Path, Optional[bytes]]:
+def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
     """What every figure should hold; None for one that has no results to show."""
     rungs, wanted = ladder.load_rungs(root), {}
-    files = (ladder.LADDER, *ladder.SWEEPS.values())
-    folders = {p.parent.name for f in files for p in (root / "plots" / "results").glob(f"*/{f}")}
-    for gpu in sorted(folders | {ladder.REFERENCE_GPU}):
+    for gpu in sorted({*ladder.measured_gpus(root), reference}):
         results = ladder.results_of(gpu, root)
         folder = root / "plots"
-        if gpu != ladder.REFERENCE_GPU:
-            folder = folder / "results" / gpu
+        if gpu != reference:
+            folder = ladder.folder_of(gpu, root)
         draws = (("tflops", draw_tflops), ("ladder", draw_ladder), ("sweep", draw_sweep))
         for name, draw in draws:
             for figure in FIGURE_DTYPES:
                 source = ladder.sweep_of(figure, gpu, root) if draw is draw_sweep else results
                 drawn = draw(source, rungs, figure) if source else None
                 wanted[folder / f"{name}_{figure}.svg"] = svg(drawn) if drawn else None
-    reference = ladder.results_of(root=root)
-    sms = int(reference.context.get("sm_count", 0)) if reference else 0
-    for drawn in (
+    results = ladder.results_of(reference, root)
+    sms = int(results.context.get("sm_count", 0)) if results else 0
+    for others in (
         pictures.figures(root, rungs),
         layouts.figures(root, rungs, sms),
-        limits.figures(root, rungs),
+        limits.figures(root, rungs, reference),
     ):
-        wanted |= {path: svg(figure) if figure else None for path, figure in drawn.items()}
+        wanted |= {path: svg(figure) if figure else None for path, figure in others.items()}
+    wanted[root / "plots" / "compare_runs.svg"] = draw_compared(root, reference)
     return wanted
+
+
+def draw_compared(root: Path, gpu: str) -> Optional[bytes]:
+    """Two committed runs overlaid, as scripts/compare.py does with any two."""
+    paths = [ladder.folder_of(gpu, root) / name for name in ("rungs_sweep.json", ladder.LADDER)]
+    if not all(path.exists() for path in paths):
+        return None
+    before, after = (runs.load(path) for path in paths)
+    runs.name_runs([before, after])
+    comparison = runs.compare(before, after)
+    if not comparison.changes:
+        return None
+    return overlay.render(*overlay.draw([before, after], [comparison], None))
 
 
 def main() -> None:
@@ -378,13 +378,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when stale")
+    parser.add_argument("--gpu", help="whose figures lie in plots/; default: the fullest ladder's")
     parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
     args = parser.parse_args()
 
     root, stale = args.root.resolve(), False
     # All figures are drawn before the first is written: no warning that there are many.
     matplotlib.rcParams.update({**STYLE, "figure.max_open_warning": 0})
-    for path, wanted in figures(root).items():
+    for path, wanted in figures(root, ladder.choose_gpu(args.gpu, root)).items():
         name, have = path.relative_to(root), path.read_bytes() if path.exists() else None
         if have == wanted:
             continue
@@ -395,7 +396,9 @@ def main() -> None:
                 + (
                     "no results to draw it from"
                     if wanted is None
-                    else "stale" if have else "missing"
+                    else "stale"
+                    if have
+                    else "missing"
                 )
             )
         elif wanted is None:

@@ -64,16 +64,14 @@ def late_divisions(kernel: list[str]) -> list[int]:
 def moves(kernel: list[str]) -> int:
     """Values moved to uniform registers between two wgmma of a slice."""
     wgmma = [i for i, opcode in enumerate(kernel) if opcode == "HGMMA"]
-    return sum(
-        kernel[i:j].count("R2UR") for i, j in itertools.pairwise(wgmma) if j - i - 1 <= NEAR
-    )
+    return sum(kernel[i:j].count("R2UR") for i, j in itertools.pairwise(wgmma) if j - i - 1 <= NEAR)
 
 
 @functools.cache
 def kernels(rung: str) -> dict[str, list[str]]:
     [path] = [o for o in objects if o.name.startswith(rung + ".")]
     sass = subprocess.run(
-        [cuobjdump(), "-sass", path], check=True, capture_output=True, text=True
+        [str(cuobjdump()), "-sass", path], check=True, capture_output=True, text=True
     ).stdout
     return {k: v for k, v in opcodes(sass).items() if "repack" not in k}
 

@@ -32,12 +32,13 @@ class EveryRung(unittest.TestCase):
     def test_opens_with_its_header(self) -> None:
         for rung in RUNGS:
             with self.subTest(rung=rung.name):
-                header = re.match(r"(?://[^\n]*\n)+", rung.source)
-                self.assertIsNotNone(header, "opens with a // comment")
+                found = re.match(r"(?://[^\n]*\n)+", rung.source)
+                header = found[0] if found else ""
+                self.assertTrue(header, "opens with a // comment")
                 self.assertTrue(
-                    header[0].startswith(f"// {rung.id} "), f"the first line names {rung.id}"
+                    header.startswith(f"// {rung.id} "), f"the first line names {rung.id}"
                 )
-                labels = re.findall(r"^// (before|idea|watch|needs):\s+\S", header[0], re.MULTILINE)
+                labels = re.findall(r"^// (before|idea|watch|needs):\s+\S", header, re.MULTILINE)
                 self.assertEqual(labels, ["before", "idea", "watch", "needs"])
 
     def test_includes_only_what_a_rung_may(self) -> None:
@@ -99,12 +100,26 @@ class EveryRung(unittest.TestCase):
                     self.assertRegex(text, rf"(?m)^<!-- embed:{marker} -->$")
 
 
+class Version(unittest.TestCase):
+    """VERSION is the one place: the program, and the newest entry of the changelog, say the same."""
+
+    def test_program_and_changelog(self) -> None:
+        version = (ROOT / "VERSION").read_text().strip()
+        self.assertRegex(version, r"^\d+\.\d+\.\d+$")
+        program = [os.environ["GEMM_BENCH"], "--version"]
+        told = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+        self.assertEqual(told, f"gemm_bench {version}\n")
+        changes = (ROOT / "CHANGELOG.md").read_text()
+        heading = r"^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$"
+        self.assertEqual(re.findall(heading, changes, re.MULTILINE)[0], version)
+
+
 class EveryExercise(unittest.TestCase):
     FOLDERS = sorted((ROOT / "exercises").glob("ex*/"))
     FILES = ("README.md", "hint.md", "solution.cu", "start.cu", "test.cpp")
 
     def test_ids_count_up(self) -> None:
-        ids = [re.fullmatch(r"ex(\d\d)_[a-z0-9_]+", f.name)[1] for f in self.FOLDERS]
+        ids = [re.sub(r"^ex(\d\d)_[a-z0-9_]+$", r"\1", f.name) for f in self.FOLDERS]
         self.assertGreaterEqual(len(ids), 12)
         self.assertEqual(list(map(int, ids)), list(range(1, len(ids) + 1)))
 

@@ -10,6 +10,8 @@
 #include <set>
 #include <sstream>
 
+#include "version.h"
+
 namespace gemm {
 namespace {
 
@@ -118,6 +120,7 @@ Options parse_command_line(int argc, const char* const* argv) {
   CLI::App app(
       "Verifies and benchmarks the GEMM ladder: C = alpha * op(A) * op(B) + beta * C, row-major.");
   app.set_help_flag("-h,--help", "Print this help and exit");
+  app.set_version_flag("--version", "gemm_bench " GEMM_VERSION);
   std::string dtypes, ops = "nn", backend, l2 = "cold", blocks, warp;
   std::vector<std::string> sizes, shapes, files;
   app.add_option("--kernel", o.kernels,
@@ -182,6 +185,10 @@ Options parse_command_line(int argc, const char* const* argv) {
   } catch (const CLI::CallForHelp&) {
     o.help = true;
     o.help_text = app.help();
+    return o;
+  } catch (const CLI::CallForVersion& version) {
+    o.help = true;
+    o.help_text = version.what() + std::string("\n");
     return o;
   } catch (const CLI::ExtrasError&) {
     const std::vector<std::string> extras = app.remaining();

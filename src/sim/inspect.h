@@ -123,7 +123,7 @@ struct Trace {
   int64_t barriers = 0;       // __syncthreads by one block; the largest over all blocks
   std::vector<LineTraffic> lines;  // in order of lines
   std::vector<Finding> findings;
-  std::vector<Written> written;        // by matrix
+  std::vector<Written> written;  // by matrix
   // By matrix that is written once, and element, row by row: which thread wrote it; -1: none.
   std::vector<std::vector<int>> owners;
   std::vector<FirstRequest> requests;  // of the watched warp, in order of lines
