@@ -15,6 +15,8 @@
   <!-- embed:gpus -->                                every GPU that plots/results has a folder of
   <!-- embed:counters -->                            the simulator's counters beside a GPU's
   <!-- embed:limits -->                              what the reference GPU can do
+  <!-- embed:refusals -->                            kernels of the wrong precision, and what refuses them
+  <!-- embed:false_alarms -->                        right results that were verified, and refused
   <!-- embed:figure plots/waves.svg What it shows --> a figure, as soon as there is one
   <!-- embed:exercises -->                           the exercises, from their own pages
 Results are of the GPU with the most complete ladder in plots/results, or of that of --gpu.
@@ -25,6 +27,7 @@ Nothing measured yet reads "not measured". --check writes nothing and fails when
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import sys
@@ -66,6 +69,8 @@ class Embedder:
             "gpus": (lambda: self.gpus(page), 0),
             "counters": (self.counters, 0),
             "limits": (self.limits, 0),
+            "refusals": (self.refusals, 0),
+            "false_alarms": (self.false_alarms, 0),
             "figure": (self.figure, 2),
             "exercises": (lambda: self.exercises(page), 0),
         }
@@ -347,6 +352,44 @@ class Embedder:
         return f"![{alt}]({link(self.root / file, page)})" if there else NOT_MEASURED
 
     # Exercises
+
+    # Verification, by verification_study
+
+    def study(self) -> dict:
+        path = ladder.folder_of(self.gpu, self.root) / "verification.json"
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+    def refusals(self) -> str:
+        mutants = self.study().get("mutants")
+        if not mutants:
+            return NOT_MEASURED
+        lengths = list(mutants[0]["refused_by"])
+        lines = [
+            f"| claims to be | but | {' | '.join(f'K = {k}' for k in lengths)} |",
+            "|---|---|" + "---|" * len(lengths),
+        ]
+        for m in mutants:
+            cells = [f"`{by}`" if by else "-" for by in m["refused_by"].values()]
+            lines.append(f"| {m['claims']} | {m['does']} | {' | '.join(cells)} |")
+        context = self.study()["context"]
+        size = context["size"]
+        lines += ["", f"C of {size} x {size}, on one {context['gpu']}."]
+        return "\n".join(lines)
+
+    def false_alarms(self) -> str:
+        right = self.study().get("right")
+        if not right:
+            return NOT_MEASURED
+        lines = [
+            "| right results | verified | refused | largest error on uniform inputs, of the bound |",
+            "|---|---:|---:|---:|",
+        ]
+        rows = [*right["by_class"].items(), ("**all**", right)]
+        for name, r in rows:
+            lines.append(
+                f"| {name} | {r['results']} | {r['refused']} | {100 * r['largest']:.0f} % |"
+            )
+        return "\n".join(lines)
 
     def exercises(self, page: Path) -> str:
         """From the pages' first lines: `# ex01: title`, `*After [v1](file). What to do.*`"""
