@@ -1,8 +1,9 @@
-// Floats as sums of two halves: what tensor cores of twice TF32's rate multiply.
+// Floats as sums of two halves (v14w) or of three bf16 (v14x): what tensor cores multiply fastest.
 #pragma once
 
 #include <cmath>
 
+#include "device/repack.cuh"
 #include "device/workspace.h"
 #include "rung.h"
 
@@ -94,6 +95,71 @@ class SplitOperand {
   half* hi() const { return parts_.as<half>(); }
   half* lo() const { return hi() + elements_; }
   const int* exponents() const { return exponents_.as<int>(); }
+};
+
+// A float is the sum of its parts, part i over 2^(i BF16_SHIFT), exactly if it is finite. The shift
+// keeps parts 1 and 2 within bf16's range, which ends where float's does: they are no larger than
+// the number, and a subnormal number's last bit, 2^-149, becomes 2^-133.
+constexpr int BF16_PARTS = 3, BF16_SHIFT = 8;
+
+// To nearest, where that is finite: the largest floats would become infinities.
+GEMM_DEVICE bf16 nearest_finite_bf16(float x) {
+  const bf16 nearest = bf16(x);
+  if (!std::isinf(float(nearest))) return nearest;
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  const uint16_t upper = static_cast<uint16_t>(bits >> 16);
+  bf16 cut;
+  memcpy(&cut, &upper, sizeof cut);
+  return cut;
+}
+
+// Splits a row-major matrix into three, `elements` apart, their rows `to_ld` elements long: zeros
+// past the last column. A CTA takes UNROLL * THREADS columns of a row.
+template <int THREADS, int UNROLL>
+__global__ void __launch_bounds__(THREADS)
+    split_bf16_kernel(MatrixView<float> from, bf16* to, int64_t to_ld, int64_t elements) {
+  const int chunks = cdiv(from.cols, UNROLL * THREADS);
+  const int m = blockIdx.x / chunks, n0 = blockIdx.x % chunks * UNROLL * THREADS + threadIdx.x;
+  float x[UNROLL];  // all loads at once
+#pragma unroll
+  for (int i = 0; i < UNROLL; ++i) {
+    const int n = n0 + i * THREADS;
+    x[i] = n < from.cols ? from.data[m * from.ld + n] : 0;
+  }
+#pragma unroll
+  for (int i = 0; i < UNROLL; ++i) {
+    const int n = n0 + i * THREADS;
+    if (n >= to_ld) break;
+#pragma unroll
+    for (int part = 0; part < BF16_PARTS; ++part) {
+      const bf16 nearest = nearest_finite_bf16(x[i]);
+      to[part * elements + m * to_ld + n] = nearest;
+      x[i] = (x[i] - float(nearest)) * (1 << BF16_SHIFT);  // exact
+    }
+  }
+}
+
+// A matrix as three of bf16, in rows that TMA can address. Must live until the kernels that read
+// them have been launched. Throws as Workspace.
+class Bf16Parts {
+  static constexpr int GROUP = 8;                  // bf16 in 16 bytes
+  static constexpr int THREADS = 256, UNROLL = 8;  // of the kernel that splits
+  const int64_t elements_;                         // of one part
+  const Workspace parts_;
+
+ public:
+  const int64_t ld;
+
+  Bf16Parts(const MatrixView<float>& from, Stream stream)
+      : elements_(int64_t{from.rows} * cdiv(from.cols, GROUP) * GROUP),
+        parts_(BF16_PARTS * sizeof(bf16) * elements_, stream),
+        ld(int64_t{cdiv(from.cols, GROUP)} * GROUP) {
+    gemm::launch(split_bf16_kernel<THREADS, UNROLL>,
+                 int64_t{from.rows} * cdiv(from.cols, UNROLL * THREADS), dim3(THREADS), {}, stream,
+                 from, part(0), ld, elements_);
+  }
+  bf16* part(int i) const { return parts_.as<bf16>() + i * elements_; }
 };
 
 GEMM_BUILD_NAMESPACE_END
