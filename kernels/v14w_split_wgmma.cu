@@ -96,7 +96,8 @@ __global__ void __launch_bounds__(THREADS, 1)
     hold_registers(rest);
     if (tid % 128 == 0) mbarrier_arrive(&empty[slot.stage]);
 #pragma unroll
-    for (int i = 0; i < BN / 2; ++i) acc[i] += sum[i] + rest[i] / (1 << LO_SHIFT);  // in FP32
+    for (int i = 0; i < BN / 2; ++i)
+      acc[i] += sum[i] + rest[i] / (1 << TwoHalves::LO_SHIFT);  // in FP32
     // [/region idea]
   }
 
@@ -113,8 +114,8 @@ __global__ void __launch_bounds__(THREADS, 1)
 void launch(const GemmArgs<float>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
   if (grid == 0) return;
-  const SplitOperand A(p.A, p.M, p.K, p.lda, p.op_a == Op::N, stream);
-  const SplitOperand B(p.B, p.N, p.K, p.ldb, p.op_b == Op::T, stream);
+  const SplitOperand<TwoHalves> A(p.A, p.M, p.K, p.lda, p.op_a == Op::N, stream);
+  const SplitOperand<TwoHalves> B(p.B, p.N, p.K, p.ldb, p.op_b == Op::T, stream);
   with_majors(p, [&](auto a, auto b) {
     const auto map_a = [&](half* part) {
       return OperandTile<half, BM, a()>::map(part, p.M, p.K, A.ld);
@@ -122,7 +123,7 @@ void launch(const GemmArgs<float>& p, Stream stream) {
     const auto map_b = [&](half* part) {
       return OperandTile<half, BN, b()>::map(part, p.N, p.K, B.ld);
     };
-    const Maps maps{map_a(A.hi()), map_a(A.lo()), map_b(B.hi()), map_b(B.lo())};
+    const Maps maps{map_a(A.part(0)), map_a(A.part(1)), map_b(B.part(0)), map_b(B.part(1))};
     gemm::launch(gemm_v14w<a(), b()>, grid, dim3(THREADS), {.smem = STAGES * sizeof(Slice)}, stream,
                  p, has_wide_rows(p), maps, A.exponents(), B.exponents());
   });
