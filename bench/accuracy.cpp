@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -145,6 +146,11 @@ class Grades {
   std::map<std::string, std::map<std::string, Cell>> cells_;
 };
 
+// Four significant digits: more would be noise, and the file is committed. Infinity becomes null.
+Json rounded(double x) {
+  return std::isfinite(x) ? Json(std::stod(fmt::format("{:.4g}", x))) : Json();
+}
+
 Json entry(const Rung& rung, const std::string& input_class, const GradedInputs& in,
            const ExactProduct& exact, const Errors& e) {
   return {{"name", fmt::format("{}/{}/{}/{}x{}x{}", rung.name, to_string(rung.dtype), input_class,
@@ -153,17 +159,19 @@ Json entry(const Rung& rung, const std::string& input_class, const GradedInputs&
           {"m", in.M},
           {"n", in.N},
           {"k", in.K},
-          {"condition", exact.condition},
-          {"reference_error", exact.reference_error},
-          {"error_max", e.max},
-          {"error_rms", e.rms},
-          {"sum_error_max", e.sum_max},
-          {"error_normwise", e.normwise},
-          {"error_of_result", e.of_result},
+          {"condition", rounded(exact.condition)},
+          {"reference_error", rounded(exact.reference_error)},
+          {"error_max", rounded(e.max)},
+          {"error_rms", rounded(e.rms)},
+          {"sum_error_max", rounded(e.sum_max)},
+          {"error_normwise", rounded(e.normwise)},
+          {"error_of_result", rounded(e.of_result)},
+          {"drift", rounded(e.drift)},
+          {"shrink", rounded(e.shrink)},
           {"non_finite", e.non_finite},
-          {"share_of_A", e.A},
-          {"share_of_B", e.B},
-          {"share_of_C", e.C},
+          {"share_of_A", rounded(e.A)},
+          {"share_of_B", rounded(e.B)},
+          {"share_of_C", rounded(e.C)},
           {"grade", std::string(1, e.grade())}};
 }
 
@@ -182,9 +190,19 @@ Json context(Device& device, const Arguments& o, const std::string& command_line
         "products are a GPU's, errors of sums are not.";
   c["error_max"] = "largest |error| / (|A||B|), in roundings of the result's type";
   c["sum_error_max"] = "the same beyond the result's own rounding, in 2^-24";
+  c["drift"] = "mean of error / (|A||B|), as error_max: below 0 where results are too low";
+  c["shrink"] = "mean of (|result| - |A B|) / (|A||B|), likewise: below 0 where too near to zero";
   c["share_of_A"] = "largest error as a share of grade A's bound, which 1 keeps";
   for (const InputClass& i : input_classes()) c["inputs"][i.name] = i.what;
   return c;
+}
+
+// One line an entry.
+std::string text(const Json& json) {
+  std::string all = "{\n\"context\": " + json["context"].dump(1) + ",\n\"entries\": [";
+  for (const Json& e : json["entries"])
+    all += (&e == &json["entries"].front() ? "\n" : ",\n") + e.dump();
+  return all + "\n]}\n";
 }
 
 // Replaces a regular file only when all of it has been written. Throws std::runtime_error.
@@ -192,7 +210,7 @@ void write(const std::string& path, const Json& json) {
   const bool in_place = std::filesystem::exists(path) && !std::filesystem::is_regular_file(path);
   const std::string written = in_place ? path : path + ".partial";
   std::ofstream out(written);
-  out << json.dump(1) << "\n";
+  out << text(json);
   out.close();
   if (!out) throw std::runtime_error("cannot write '" + written + "'");
   if (!in_place) std::filesystem::rename(written, path);
@@ -258,7 +276,7 @@ int run(int argc, const char* const* argv) {
     grade(*device, o, rungs, json["entries"], grades);
   } catch (const std::exception& e) {
     const std::string kept = o.json.empty() ? "" : o.json + ".partial";
-    if (!kept.empty()) std::ofstream(kept) << json.dump(1) << "\n";
+    if (!kept.empty()) std::ofstream(kept) << text(json);
     throw std::runtime_error(
         kept.empty() ? e.what() : fmt::format("{}; results until then: {}", e.what(), kept));
   }

@@ -14,6 +14,8 @@ measurement for breaks its line and is marked below the axis. What bounds the ru
   plots/timeline_*.svg     pipelines, computed from sizes and latencies
   plots/wave_quantisation.svg  TFLOPS in small steps of M
 
+  plots/accuracy.svg       errors against K, by class of inputs (accuracy.py)
+
 And from what the simulator saw, which scripts/simulate.py writes (pictures.py and layouts.py):
 
   plots/banks_*.svg    where a warp's lanes meet in the banks of shared memory
@@ -43,6 +45,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+import accuracy
 import ladder
 import layouts
 import limits
@@ -368,6 +371,7 @@ def figures(root: Path) -> dict[Path, Optional[bytes]]:
         pictures.figures(root, rungs),
         layouts.figures(root, rungs, sms),
         limits.figures(root, rungs),
+        accuracy.figures(root),
     ):
         wanted |= {path: svg(figure) if figure else None for path, figure in drawn.items()}
     return wanted

@@ -241,6 +241,7 @@ Errors errors_of(const std::vector<double>& got, const GradedInputs& in,
   // Half of the least subnormal number, of the result; the same of float for every product.
   const double underflow =
       std::ldexp(1, range.least - range.digits) + (narrow ? 0 : in.K * 0x1p-150);
+  const double elements = static_cast<double>(exact.want.size());
   Errors e;
   double squares = 0, share_squares = 0, allowed_squares = 0, want_squares = 0;
   for (int64_t i = 0; i < int64_t{in.M} * in.N; ++i) {
@@ -257,11 +258,14 @@ Errors errors_of(const std::vector<double>& got, const GradedInputs& in,
     e.sum_max = std::max(e.sum_max, std::max(0.0, error - rounding) / magnitude / U);
     e.A = std::max(e.A, error / (u_sums * magnitude + free));
     e.B = std::max(e.B, error / (u_sums * norms + free));
+    if (magnitude > 0) {
+      e.drift += (got[i] - want) / magnitude / elements / u_out;
+      e.shrink += (std::abs(got[i]) - std::abs(want)) / magnitude / elements / u_out;
+    }
     share_squares += share * share, squares += error * error;
     allowed_squares += free * free, want_squares += want * want;
   }
-  const double elements = static_cast<double>(exact.want.size()),
-               norms = exact.a_norm * exact.b_norm;
+  const double norms = exact.a_norm * exact.b_norm;
   e.rms = std::sqrt(share_squares / elements) / u_out;
   e.normwise = std::sqrt(squares) / norms / u_out;
   e.of_result = std::sqrt(squares / want_squares) / u_out;

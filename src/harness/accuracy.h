@@ -57,10 +57,13 @@ double unit_roundoff(DType dtype);
 // each plus the rounding of the result to 16 bits, where it has 16, and what the type loses to
 // underflow. All sums are FP32, whatever the type, so 2^-24 is right for all. B implies C.
 struct Errors {
-  double max = 0, rms = 0;     // |error| / (|A||B|), in unit_roundoff(dtype)
-  double sum_max = 0;          // the same beyond the rounding of the result, in 2^-24
-  double normwise = 0;         // ||error|| / (||A|| ||B||), in unit_roundoff(dtype), Frobenius
-  double of_result = 0;        // ||error|| / ||A B||, likewise
+  double max = 0, rms = 0;  // |error| / (|A||B|), in unit_roundoff(dtype)
+  double sum_max = 0;       // the same beyond the rounding of the result, in 2^-24
+  double normwise = 0;      // ||error|| / (||A|| ||B||), in unit_roundoff(dtype), Frobenius
+  double of_result = 0;     // ||error|| / ||A B||, likewise
+  // Where errors point, as a mean share of |A||B| in unit_roundoff(dtype): below 0 where results are
+  // too low (drift) or too near to zero (shrink). What is rounded to nearest has neither.
+  double drift = 0, shrink = 0;
   int64_t non_finite = 0;      // elements that are infinite or NaN where the right one is finite
   double A = 0, B = 0, C = 0;  // at most 1: the bound is kept. Infinite with non_finite elements
   char grade() const { return A <= 1 ? 'A' : B <= 1 ? 'B' : C <= 1 ? 'C' : '-'; }
