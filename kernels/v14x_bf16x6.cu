@@ -3,9 +3,9 @@
 // before: v14w's halves keep 22 bits of a float's 24, and fewer of a number that is 2^28 below its
 //         row's largest; its three products leave out 2^-22 of a product
 // idea:   a bf16 has float's range and 8 bits: three of them hold all 24. Of the nine products of
-//         parts six are multiplied; the other three together are at most 2^-24 of a product, what
-//         rounding a float product may cost. A power of two for each row of A and column of B, as in
-//         v14w, keeps the smallest parts above the end of the range
+//         parts six are multiplied; the other three are at most 2^-24 of a product, what rounding
+//         a float product may cost. A power of two for each row of A and column of B, as in v14w,
+//         keeps the smallest parts above the end of the range
 // watch:  error against double precision, by class of inputs (build/accuracy); six wgmma a product,
 //         where v14w has three; 96 KiB a k-tile
 // needs:  sm_90a; not counted as FP32 multiply-adds; an infinity makes its row or column NaN; a
