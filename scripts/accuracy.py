@@ -88,7 +88,7 @@ def load(path: Path) -> Accuracy:
             rung, dtype, inputs, _ = entry["name"].split("/")
             results.append(Result(rung, dtype, inputs, int(entry["k"]), entry))
         return Accuracy(file["context"], results)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{path}: not a file of build/accuracy ({error})") from None
 
 

@@ -30,8 +30,9 @@ TEST(Accuracy, RightResultsAreGradedAInEveryClass) {
         const Errors e = errors_of(stored(dtype, exact.want), in, exact);
         EXPECT_EQ(e.grade(), 'A') << c.name << " " << to_string(dtype) << " K " << k;
         EXPECT_EQ(e.non_finite, 0) << c.name << " " << to_string(dtype) << " K " << k;
-        if (dtype != DType::f16)  // whose results may be subnormal
+        if (dtype != DType::f16) {  // whose results may be subnormal
           EXPECT_LE(e.max, 1 + 1e-6) << c.name << " " << to_string(dtype) << " K " << k;
+        }
         EXPECT_LE(exact.reference_error, 0x1p-10) << c.name;
       }
 }
