@@ -93,8 +93,8 @@ class Matrix {
 };
 
 // The rung's product of these inputs. C holds NaN before, which an element that is not written keeps.
-std::vector<double> multiply(Device& device, const Rung& rung, const GradedInputs& in) {
-  const Matrix a(device, to_storage(in.dtype, in.a)), b(device, to_storage(in.dtype, in.b));
+std::vector<double> multiply(Device& device, const Rung& rung, const GradedInputs& in,
+                             const Matrix& a, const Matrix& b) {
   const std::vector<float> nan(int64_t{in.M} * in.N, std::numeric_limits<float>::quiet_NaN());
   const Matrix c(device, to_storage(in.dtype, nan));
   GemmCall call;
@@ -243,11 +243,12 @@ void grade(Device& device, const Arguments& o, const std::vector<const Rung*>& r
         if (c.starts_with("cancelling") && k == 1) continue;  // there is no pair
         const GradedInputs in = make_inputs(c, stored, o.size, o.size, k, o.seed);
         const ExactProduct exact = exact_product(in);
+        const Matrix a(device, to_storage(stored, in.a)), b(device, to_storage(stored, in.b));
         for (const Rung* r : of_type) {
           Problem p;
           p.dtype = r->dtype, p.M = in.M, p.N = in.N, p.K = k;
           if (!unmet_need(*r, p, device).empty()) continue;
-          const Errors e = errors_of(multiply(device, *r, in), in, exact);
+          const Errors e = errors_of(multiply(device, *r, in, a, b), in, exact);
           grades.add(*r, c, e);
           entries.push_back(entry(*r, c, in, exact, e));
         }
