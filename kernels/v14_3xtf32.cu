@@ -1,11 +1,11 @@
-// v14 3xTF32: single precision from tensor cores, by three products of halves of the numbers.
+// v14 3xTF32: 22 bits of FP32's 24 from tensor cores, by three products of parts of the numbers.
 //
 // before: v10 multiplies floats on tensor cores after rounding them to TF32's 11 significant bits;
-//         the exact kernels multiply on CUDA cores, at a fifth of the tensor cores' rate
+//         FP32 kernels multiply on CUDA cores, at a fifth of the tensor cores' rate
 // idea:   a = big + small, both TF32: 22 bits together. a * b = big * big + big * small + small *
-//         big, the fourth product is below single precision. Tensor cores cut off what does not fit
-//         when they accumulate, always downwards: so a slice's sum starts from zero, and is added
-//         to the result by ordinary additions, which round to nearest
+//         big; the fourth product, below 2^-20 of a * b, is left out. Tensor cores cut off, towards
+//         zero, what does not fit when they accumulate: so a slice's sum starts from zero, and is
+//         added to the result by ordinary additions, which round to nearest
 // watch:  error against double precision beside cuBLAS's; three mma a product: at best a third of
 //         TF32's rate; 24 splits of two instructions for 48 mma
 // needs:  sm_80; not counted as FP32 multiply-adds; a narrow kernel for unaligned rows
@@ -45,7 +45,7 @@ struct Split {
   }
 };
 
-// d += a * b to single precision, the smallest products first.
+// d += a * b but for 2^-19 of it, the smallest products first.
 GEMM_DEVICE void mma_3xtf32(float (&d)[4], const Split<4>& a, const Split<2>& b) {
   mma<float>(d, a.small, b.big);
   mma<float>(d, a.big, b.small);
@@ -130,7 +130,7 @@ void launch(const GemmArgs<float>& p, Stream stream) {
 }
 
 const Registration rung({.prev = "v10",
-                         .idea = "3xTF32: single precision from tensor cores",
+                         .idea = "3xTF32: nearly FP32 from tensor cores, three products",
                          .needs = {.sm = 80},
                          .product_error = 0x1p-19},
                         {f32(launch)});

@@ -10,6 +10,7 @@
   <!-- embed:compare flat.json f16 v24,v25 -->      rungs at every shape of another run
   <!-- embed:alone alone.json f16 v24,v27 -->        the same beside each by itself (--alone)
   <!-- embed:energy -->                              joules of wgmma and of bytes
+  <!-- embed:accuracy f32 -->                        grades of the rungs' errors (accuracy.py)
   <!-- embed:index -->                               the same, as the index of kernels/
   <!-- embed:conditions -->                          GPU, driver, clocks ... of the results
   <!-- embed:gpus -->                                every GPU that plots/results has a folder of
@@ -33,6 +34,8 @@ import re
 import sys
 from pathlib import Path
 from typing import Callable, Optional
+
+import accuracy
 
 import compare_counters
 import ladder
@@ -64,6 +67,7 @@ class Embedder:
             "compare": (self.compare, 3),
             "alone": (self.alone, 3),
             "energy": (self.energy, 0),
+            "accuracy": (self.accuracy, 1),
             "index": (lambda: self.index(page), 0),
             "conditions": (self.conditions, 0),
             "gpus": (lambda: self.gpus(page), 0),
@@ -264,6 +268,11 @@ class Embedder:
             if n
         ]
         return "\n".join([*lines, "", f"The difference to wgmma without loads: {', '.join(told)}."])
+
+    def accuracy(self, dtype: str) -> str:
+        """The simulator's, with what that means, until there is a GPU's."""
+        found = accuracy.measured(self.gpu, self.root, simulated=True)
+        return accuracy.table(found, dtype) if found else NOT_MEASURED
 
     def index(self, page: Path) -> str:
         lines = ["| rung | idea | TFLOPS | of cuBLAS | chapter |", "|---|---|---|---|---|"]

@@ -15,7 +15,11 @@ measurement for breaks its line and is marked below the axis. What bounds the ru
   plots/timeline_*.svg     pipelines, computed from sizes and latencies
   plots/wave_quantisation.svg  TFLOPS in small steps of M
 
+<<<<<<< HEAD
   plots/compare_runs.svg   two committed runs overlaid (overlay.py)
+=======
+  plots/accuracy.svg       errors against K, by class of inputs (accuracy.py)
+>>>>>>> 80666744dc54abc340d7651f38d57fcfb563e63f
 
 And from what the simulator saw, which scripts/simulate.py writes (pictures.py and layouts.py):
 
@@ -37,6 +41,7 @@ import sys
 from pathlib import Path
 from typing import Optional
 
+import accuracy
 import matplotlib
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -354,6 +359,7 @@ def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
         pictures.figures(root, rungs),
         layouts.figures(root, rungs, sms),
         limits.figures(root, rungs, reference),
+        accuracy.figures(root, reference),
     ):
         wanted |= {path: svg(figure) if figure else None for path, figure in others.items()}
     wanted[root / "plots" / "compare_runs.svg"] = draw_compared(root, reference)

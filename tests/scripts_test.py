@@ -17,6 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
+import accuracy  # noqa: E402
+
 import ladder  # noqa: E402
 import ladder_diff  # noqa: E402
 import simulate  # noqa: E402
@@ -730,6 +732,69 @@ class Limits(Fixture):
         self.assertIn("plots/wave_quantisation.svg: drawn", self.script("plot.py"))
         drawn = (self.root / "plots/wave_quantisation.svg").read_text()
         self.assertIn("tiles of 64 x 128, 2 at a time", drawn)
+
+
+class AccuracyOfRungs(Fixture):
+    """accuracy.py: the table is of the worst K, the simulator's where no GPU's is; the figure a GPU's."""
+
+    def write(
+        self, folder: str, backend: str, grades: dict[int, tuple[str, Optional[float]]]
+    ) -> None:
+        entries = [
+            {
+                "name": f"{rung}/f32/{inputs}/8x8x{k}",
+                **{
+                    "m": 8,
+                    "n": 8,
+                    "k": k,
+                    "error_max": 0.5 * k,
+                    "grade": grade,
+                    "share_of_A": share,
+                },
+            }
+            for rung in ("v14_3xtf32", "v09_cublas")
+            for inputs in accuracy.PANELS
+            for k, (grade, share) in grades.items()
+        ]
+        context = (
+            {"backend": backend, "gpu": "NVIDIA H200"} if backend == "gpu" else {"backend": backend}
+        )
+        path = self.root / "plots/results" / folder / "accuracy.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({"context": context, "entries": entries}))
+
+    def table(self) -> str:
+        found = accuracy.measured("h200", self.root, simulated=True)
+        assert found
+        return accuracy.table(found, "f32")
+
+    def test_table_and_figure(self) -> None:
+        figure = self.root / "plots/accuracy.svg"
+        self.assertIsNone(accuracy.measured("h200", self.root, simulated=True))
+        self.write("simulator", "simulator", {1: ("C", 4.25), 64: ("A", 0.25)})
+        text = self.table()
+        self.assertIn("| inputs | v14 | v9 |", text)
+        self.assertIn("| uniform | C (4.2) |", text)
+        self.assertIn("In the simulator, 8 x 8 x K, K from 1 to 64", text)
+        self.assertEqual(accuracy.figures(self.root, "h200"), {figure: None})
+        self.write("h200", "gpu", {1: ("A", 0.5), 64: ("-", None)})
+        text = self.table()
+        self.assertIn("| uniform | - (not finite) |", text)
+        self.assertIn("One NVIDIA H200", text)
+        self.assertIsNotNone(accuracy.figures(self.root, "h200")[figure])
+
+    def test_labels_keep_their_distance_and_order(self) -> None:
+        heights = [3.0, 1.0, 1.1, 1.05]
+        placed = accuracy.spread(heights, 0.5)
+        self.assertEqual(sorted(range(4), key=placed.__getitem__), [1, 3, 2, 0])
+        ordered = sorted(placed)
+        self.assertTrue(all(b - a > 0.49 for a, b in zip(ordered, ordered[1:])))
+
+    def test_another_file_is_bad_input(self) -> None:
+        path = self.root / "x.json"
+        path.write_text("[]")
+        with self.assertRaises(ladder.BadInput):
+            accuracy.load(path)
 
 
 class NewRung(Fixture):

@@ -1,4 +1,4 @@
-// Floats as sums of two halves: what tensor cores of twice TF32's rate multiply.
+// Floats as sums of two halves (v14w) or of three bf16 (v14x): what tensor cores multiply fastest.
 #pragma once
 
 #include <cmath>
@@ -8,31 +8,52 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// x * 2^exponent as hi + lo / 2^LO_SHIFT: 22 bits of x's 24 while it is at least 2^-14 after
-// scaling; below, the error stays under 2^-36. Of an infinity, lo is NaN.
-struct Halves {
-  half hi, lo;
+// Formats: x, once a power of two has brought its row's (of A) or column's (of B) largest number to
+// between 2^TOP and 2^(TOP + 1), as a sum of PARTS numbers of type T. Of an infinity, all parts but
+// the first are NaN.
+
+// hi + lo / 2^LO_SHIFT: 22 bits of x's 24 while x is at least 2^-14; below, the error stays under
+// 2^-36. Halves end at 65504.
+struct TwoHalves {
+  using T = half;
+  static constexpr int PARTS = 2, TOP = 14;
+  static constexpr int LO_SHIFT = 11;  // what lo is smaller than hi: unshifted it would underflow
+  static GEMM_DEVICE void split(float x, T (&part)[PARTS]) {
+    part[0] = half(x);
+    part[1] = half((x - float(part[0])) * (1 << LO_SHIFT));  // exact but for the last rounding
+  }
 };
-constexpr int LO_SHIFT = 11;  // what lo is smaller than hi: unshifted it would run out of range
-GEMM_DEVICE Halves split(float x, int exponent) {
-  const float scaled = scalbnf(x, exponent);
-  const half hi = half(scaled);
-  return {hi, half((scaled - float(hi)) * (1 << LO_SHIFT))};  // exact but for the last rounding
+
+// hi + mid + lo: all 24 bits while x is at least 2^-110; below, the error stays under 2^-134. Sums of
+// 2^31 products of 2^(TOP + 1) are finite.
+struct ThreeBf16 {
+  using T = bf16;
+  static constexpr int PARTS = 3, TOP = 46;
+  static GEMM_DEVICE void split(float x, T (&part)[PARTS]) {
+#pragma unroll
+    for (T& p : part) {
+      p = bf16(x);
+      x -= float(p);  // exact
+    }
+  }
+};
+
+// The exponent that does so, from the bits of the largest magnitude. Subnormal numbers come as near
+// as it brings them.
+template <class Format>
+GEMM_DEVICE int split_exponent(uint32_t largest_bits) {
+  return Format::TOP + 127 - int(largest_bits >> 23);
 }
 
-// The exponent that brings the largest of some numbers between 2^14 and 2^15, whose magnitude has
-// these bits: halves end at 65504. Subnormal numbers come as near as 2^141 brings them.
-GEMM_DEVICE int split_exponent(uint32_t largest_bits) { return 141 - int(largest_bits >> 23); }
-
 // Splits vectors of `length` floats, each by an exponent of its own, which it writes: rows of A, or
-// columns of B. A block takes VECTORS neighbours. Element k of vector v lies at v * from_v + k *
-// from_k, and its parts at v * to_v + k * to_k. Reads everything twice, the second time from L2
-// where that holds it.
-template <int THREADS, int VECTORS>
+// columns of B. A CTA takes VECTORS neighbours. Element k of vector v lies at v * from_v + k *
+// from_k; part i of it at v * to_v + k * to_k + i * elements. Reads everything twice, the second
+// time from L2 where that holds it.
+template <class Format, int THREADS, int VECTORS>
 __global__ void __launch_bounds__(THREADS)
     split_kernel(const float* __restrict__ from, int64_t from_v, int64_t from_k, int vectors,
-                 int length, half* __restrict__ hi, half* __restrict__ lo, int64_t to_v,
-                 int64_t to_k, int* exponents) {
+                 int length, typename Format::T* __restrict__ to, int64_t to_v, int64_t to_k,
+                 int64_t elements, int* exponents) {
   constexpr int STEP = THREADS / VECTORS;  // threads a vector
   __shared__ uint32_t largest[THREADS];
   const int tid = threadIdx.x, v = blockIdx.x * VECTORS + tid % VECTORS;
@@ -55,21 +76,24 @@ __global__ void __launch_bounds__(THREADS)
     }
     __syncthreads();
   }
-  const int exponent = split_exponent(largest[tid % VECTORS]);
+  const int exponent = split_exponent<Format>(largest[tid % VECTORS]);
   if (tid < VECTORS && v < vectors) exponents[v] = exponent;
 #pragma unroll 8
   for (int k = tid / VECTORS; k < length; k += STEP) {
-    const Halves halves = split(from[v * from_v + k * from_k], exponent);
-    hi[v * to_v + k * to_k] = halves.hi;
-    lo[v * to_v + k * to_k] = halves.lo;
+    typename Format::T part[Format::PARTS];
+    Format::split(scalbnf(from[v * from_v + k * from_k], exponent), part);
+#pragma unroll
+    for (int i = 0; i < Format::PARTS; ++i) to[v * to_v + k * to_k + i * elements] = part[i];
   }
 }
 
-// An operand of `vectors` rows (of A) or columns (of B), each of `length` numbers, in two parts: two
-// matrices of halves, laid out as the operand is, in rows that TMA can address, and an exponent a
-// vector. Must live until the kernels that read it have been launched. Throws as Workspace.
+// An operand of `vectors` rows (of A) or columns (of B), each of `length` numbers, in parts: PARTS
+// matrices, laid out as the operand is, in rows that TMA can address, and an exponent a vector. Must
+// live until the kernels that read it have been launched. Throws as Workspace.
+template <class Format>
 class SplitOperand {
-  static constexpr int GROUP = 8;  // halves in 16 bytes
+  using T = typename Format::T;
+  static constexpr int GROUP = 16 / sizeof(T);  // elements in 16 bytes
   static int64_t padded(int cols) { return int64_t{cdiv(cols, GROUP)} * GROUP; }
   const int64_t elements_;  // of one part
   const Workspace parts_, exponents_;
@@ -81,18 +105,17 @@ class SplitOperand {
   SplitOperand(const float* from, int vectors, int length, int64_t from_ld, bool k_major,
                Stream stream)
       : elements_(k_major ? vectors * padded(length) : length * padded(vectors)),
-        parts_(2 * sizeof(half) * elements_, stream),
+        parts_(Format::PARTS * sizeof(T) * elements_, stream),
         exponents_(sizeof(int) * vectors, stream),
         ld(padded(k_major ? length : vectors)) {
     if (k_major)
-      gemm::launch(split_kernel<256, 1>, vectors, dim3(256), {}, stream, from, from_ld, 1, vectors,
-                   length, hi(), lo(), ld, 1, exponents_.as<int>());
+      gemm::launch(split_kernel<Format, 256, 1>, vectors, dim3(256), {}, stream, from, from_ld, 1,
+                   vectors, length, part(0), ld, 1, elements_, exponents_.as<int>());
     else
-      gemm::launch(split_kernel<1024, 32>, cdiv(vectors, 32), dim3(1024), {}, stream, from, 1,
-                   from_ld, vectors, length, hi(), lo(), 1, ld, exponents_.as<int>());
+      gemm::launch(split_kernel<Format, 1024, 32>, cdiv(vectors, 32), dim3(1024), {}, stream, from,
+                   1, from_ld, vectors, length, part(0), 1, ld, elements_, exponents_.as<int>());
   }
-  half* hi() const { return parts_.as<half>(); }
-  half* lo() const { return hi() + elements_; }
+  T* part(int i) const { return parts_.as<T>() + i * elements_; }
   const int* exponents() const { return exponents_.as<int>(); }
 };
 

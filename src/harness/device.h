@@ -47,6 +47,7 @@ class Device {
   virtual void* allocate(size_t bytes) = 0;
   virtual void release(void* p) = 0;
   virtual void download(void* host, const void* device, size_t bytes) = 0;
+  virtual void upload(void* device, const void* host, size_t bytes) = 0;
   // Fills a whole guarded allocation: A and B with `kind` and NaN around; C with NaN when beta ==
   // 0, else with `kind`, and CANARY around.
   virtual void fill(void* allocation, const Problem& p, Operand operand, Inputs kind,

@@ -26,6 +26,9 @@ class SimDevice final : public Device {
   void download(void* host, const void* device, size_t bytes) override {
     std::memcpy(host, device, bytes);
   }
+  void upload(void* device, const void* host, size_t bytes) override {
+    std::memcpy(device, host, bytes);
+  }
 
   void fill(void* allocation, const Problem& p, Operand operand, Inputs kind,
             uint64_t seed) override {

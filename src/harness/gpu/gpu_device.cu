@@ -242,6 +242,11 @@ void GpuDevice::download(void* host, const void* device, size_t bytes) {
   synchronize();
 }
 
+void GpuDevice::upload(void* device, const void* host, size_t bytes) {
+  GEMM_CUDA(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_));
+  synchronize();
+}
+
 void GpuDevice::synchronize() { GEMM_CUDA(cudaStreamSynchronize(stream_)); }
 
 void GpuDevice::fill(void* allocation, const Problem& p, Operand operand, Inputs kind,

@@ -28,6 +28,7 @@ class GpuDevice final : public Device {
   void* allocate(size_t bytes) override;
   void release(void* p) override;
   void download(void* host, const void* device, size_t bytes) override;
+  void upload(void* device, const void* host, size_t bytes) override;
   void fill(void* allocation, const Problem& p, Operand operand, Inputs kind,
             uint64_t seed) override;  // returns before it is done, as later work waits for it
   void run(const Rung& rung, const GemmCall& call) override;
