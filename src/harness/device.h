@@ -14,9 +14,18 @@
 
 namespace gemm {
 
-// A kernel could not be launched, or failed while running (with the simulator: its diagnosis).
-// what() is one line.
+// A kernel could not be launched, or (simulator) its diagnosis. The device can go on. what() is one
+// line.
 struct LaunchError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+// A kernel or a library broke the device's context: nothing can run on it in this process any more.
+struct DeviceFault : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+// The baseline (cuBLAS, cuBLASLt) could not compute this problem. The rung is verified and not
+// timed.
+struct BaselineError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
@@ -51,7 +60,8 @@ class Device {
   // 0, else with `kind`, and CANARY around.
   virtual void fill(void* allocation, const Problem& p, Operand operand, Inputs kind,
                     uint64_t seed) = 0;
-  // Launches and waits. Throws LaunchError; std::bad_alloc when its workspace does not fit.
+  // Launches and waits. Throws LaunchError or DeviceFault; std::bad_alloc when its workspace does
+  // not fit.
   virtual void run(const Rung& rung, const GemmCall& call) = 0;
   // Of `uniform` inputs.
   virtual std::unique_ptr<Reference> reference(const Problem& p, uint64_t seed) = 0;

@@ -8,6 +8,9 @@
 #include "harness/gpu/blas.h"
 #include "harness/gpu/cuda_check.h"
 
+// A baseline's call: what it throws says that the rung itself is not to blame.
+#define GEMM_BASELINE(call) ::gemm::check_cublas<::gemm::BaselineError>((call), #call)
+
 namespace gemm {
 namespace {
 
@@ -36,7 +39,7 @@ uint32_t alignment(const Problem& p, Operand operand) {
 cublasLtMatrixLayout_t create_layout(const Problem& p, Operand operand) {
   const MatrixLayout l = layout(p, operand);
   cublasLtMatrixLayout_t created = nullptr;
-  GEMM_CUBLAS(cublasLtMatrixLayoutCreate(&created, data_type(p.dtype), l.cols, l.rows, l.ld));
+  GEMM_BASELINE(cublasLtMatrixLayoutCreate(&created, data_type(p.dtype), l.cols, l.rows, l.ld));
   return created;
 }
 
@@ -78,10 +81,11 @@ void blas_check(cublasStatus_t status) { check_cublas(status, "cuBLAS"); }
 
 void cublas_gemm(const Blas& blas, DType dtype, const GemmCall& c) {
   const cudaDataType_t type = data_type(dtype);
-  GEMM_CUBLAS(cublasGemmEx(blas.handle(), operation(c.op_b), operation(c.op_a), c.N, c.M, c.K,
-                           &c.alpha, c.B, type, static_cast<int>(c.ldb), c.A, type,
-                           static_cast<int>(c.lda), &c.beta, c.C, type, static_cast<int>(c.ldc),
-                           compute_type(dtype), CUBLAS_GEMM_DEFAULT));
+  check_cublas<BaselineError>(
+      cublasGemmEx_64(blas.handle(), operation(c.op_b), operation(c.op_a), c.N, c.M, c.K, &c.alpha,
+                      c.B, type, c.ldb, c.A, type, c.lda, &c.beta, c.C, type, c.ldc,
+                      compute_type(dtype), CUBLAS_GEMM_DEFAULT),
+      "cublasGemmEx_64");
 }
 
 LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
@@ -90,19 +94,20 @@ LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
       b_(create_layout(p, Operand::A)),
       c_(create_layout(p, Operand::C)) {
   cublasLtMatmulDesc_t desc = nullptr;
-  GEMM_CUBLAS(cublasLtMatmulDescCreate(&desc, compute_type(p.dtype), CUDA_R_32F));
+  GEMM_BASELINE(cublasLtMatmulDescCreate(&desc, compute_type(p.dtype), CUDA_R_32F));
   operation_.reset(desc);
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, cublasOperation_t value) {
-    GEMM_CUBLAS(cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof value));
+    GEMM_BASELINE(cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof value));
   };
   set(CUBLASLT_MATMUL_DESC_TRANSA, operation(p.op_b));
   set(CUBLASLT_MATMUL_DESC_TRANSB, operation(p.op_a));
 
   cublasLtMatmulPreference_t preference = nullptr;
-  GEMM_CUBLAS(cublasLtMatmulPreferenceCreate(&preference));
+  GEMM_BASELINE(cublasLtMatmulPreferenceCreate(&preference));
   const Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> owner(preference);
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
-    GEMM_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value));
+    GEMM_BASELINE(
+        cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value));
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{blas.workspace_bytes()});
   // The default assumes 256 bytes; a candidate chosen on that would fault on less.
@@ -120,15 +125,17 @@ LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
   if (status == CUBLAS_STATUS_NOT_SUPPORTED)
     count_ = 0;
   else
-    check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
+    check_cublas<BaselineError>(status, "cublasLtMatmulAlgoGetHeuristic");
 }
 
-cublasStatus_t LtGemm::run(int candidate, const GemmCall& c) const {
+void LtGemm::run(int candidate, const GemmCall& c) const {
   const cublasLtMatmulHeuristicResult_t& choice = found_[candidate];
-  if (choice.state != CUBLAS_STATUS_SUCCESS) return choice.state;
-  return cublasLtMatmul(blas_.lt(), operation_.get(), &c.alpha, c.B, a_.get(), c.A, b_.get(),
-                        &c.beta, c.C, c_.get(), c.C, c_.get(), &choice.algo, blas_.workspace(),
-                        blas_.workspace_bytes(), blas_.stream());
+  check_cublas<BaselineError>(choice.state, "cublasLtMatmulAlgoGetHeuristic");
+  check_cublas<BaselineError>(
+      cublasLtMatmul(blas_.lt(), operation_.get(), &c.alpha, c.B, a_.get(), c.A, b_.get(), &c.beta,
+                     c.C, c_.get(), c.C, c_.get(), &choice.algo, blas_.workspace(),
+                     blas_.workspace_bytes(), blas_.stream()),
+      "cublasLtMatmul");
 }
 
 }  // namespace gemm

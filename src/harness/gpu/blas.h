@@ -45,17 +45,19 @@ class Blas {
   cudaStream_t stream_ = nullptr;
 };
 
-// Queues the call with cuBLAS's own choice of kernel (cublasGemmEx).
+// Queues the call with cuBLAS's own choice of kernel (cublasGemmEx_64). Throws BaselineError when
+// cuBLAS refuses it.
 void cublas_gemm(const Blas& blas, DType dtype, const GemmCall& call);
 
 // A problem as cuBLASLt sees it, with the candidates that its heuristic proposes, best first.
+// Throws BaselineError when the library refuses.
 class LtGemm {
  public:
   LtGemm(const Blas& blas, const Problem& p, int max_candidates);
 
   int candidates() const { return count_; }
   // Queues the call; not every candidate accepts every call.
-  cublasStatus_t run(int candidate, const GemmCall& call) const;
+  void run(int candidate, const GemmCall& call) const;
 
  private:
   using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;

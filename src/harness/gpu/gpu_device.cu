@@ -265,7 +265,7 @@ void GpuDevice::enqueue(const Rung& rung, const GemmCall& call) {
   on_stream.stream = stream_;
   cudaGetLastError();  // what a library left behind is not this rung's
   const auto fail = [&](const std::string& reason) {
-    throw LaunchError(rung.name + " " + to_string(rung.dtype) + ", launch: " + reason);
+    throw_cuda<LaunchError>(rung.name + " " + to_string(rung.dtype) + ", launch: " + reason);
   };
   try {
     rung.launch(on_stream);
@@ -279,11 +279,9 @@ void GpuDevice::enqueue(const Rung& rung, const GemmCall& call) {
 
 void GpuDevice::run(const Rung& rung, const GemmCall& call) {
   enqueue(rung, call);
-  if (const cudaError_t error = cudaStreamSynchronize(stream_); error != cudaSuccess) {
-    cudaGetLastError();
-    throw LaunchError(rung.name + " " + to_string(rung.dtype) +
-                      ", while running: " + describe(error));
-  }
+  if (const cudaError_t error = cudaStreamSynchronize(stream_); error != cudaSuccess)
+    throw_cuda<LaunchError>(rung.name + " " + to_string(rung.dtype) +
+                            ", while running: " + describe(error));
 }
 
 GpuReference::GpuReference(Device& device, const Problem& p)

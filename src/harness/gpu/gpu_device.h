@@ -13,7 +13,8 @@
 namespace gemm {
 
 // Everything runs in order on one stream. Failing CUDA calls throw std::runtime_error with one line
-// that names the call; when memory runs out, std::bad_alloc.
+// that names the call, or DeviceFault when nothing can run any more; when memory runs out,
+// std::bad_alloc.
 class GpuDevice final : public Device {
  public:
   explicit GpuDevice(int ordinal);
@@ -35,8 +36,8 @@ class GpuDevice final : public Device {
   CheckResult check(const void* c, const Problem& p, Inputs kind, uint64_t seed,
                     const Reference* reference) override;
 
-  // Launches without waiting. Throws LaunchError when the launch is refused, std::bad_alloc when
-  // there is no memory for its workspace.
+  // Launches without waiting. Throws LaunchError when the launch is refused, DeviceFault when an
+  // earlier kernel broke the context, std::bad_alloc when there is no memory for its workspace.
   void enqueue(const Rung& rung, const GemmCall& call);
   void synchronize();
 
