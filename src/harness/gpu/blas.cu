@@ -3,6 +3,9 @@
 // A and B swapped, M and N swapped, the transposition flags unchanged.
 #include <algorithm>
 #include <bit>
+#include <map>
+#include <mutex>
+#include <vector>
 
 #include "device/blas.h"
 #include "harness/gpu/blas.h"
@@ -43,36 +46,86 @@ cublasLtMatrixLayout_t create_layout(const Problem& p, Operand operand) {
   return created;
 }
 
+using Handle = Owned<cublasHandle_t, cublasDestroy>;
+
+// On the current GPU.
+template <class Error>
+Handle create_handle() {
+  // What cuBLAS allocates is no work of a stream: allowed while this thread captures one.
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  cublasHandle_t created = nullptr;
+  const cublasStatus_t status = cublasCreate(&created);
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  check_cublas<Error>(status, "cublasCreate");
+  Handle handle(created);
+  // No TF32 unless asked for, and no partial sums in half, as in every rung of the ladder.
+  check_cublas<Error>(
+      cublasSetMathMode(
+          created, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
+                                             CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
+      "cublasSetMathMode");
+  return handle;
+}
+
+template <class Error>
+void set_stream(cublasHandle_t handle, cudaStream_t stream, void* workspace, size_t bytes) {
+  check_cublas<Error>(cublasSetStream(handle, stream), "cublasSetStream");
+  // After cublasSetStream, which puts the handle back on cuBLAS's own workspace.
+  check_cublas<Error>(cublasSetWorkspace(handle, workspace, bytes), "cublasSetWorkspace");
+}
+
 }  // namespace
 
-Blas::Blas(cudaStream_t stream, size_t workspace_bytes) : workspace_bytes_(workspace_bytes) {
+Blas::Blas(cudaStream_t stream, size_t workspace_bytes)
+    : handle_(create_handle<BaselineError>()), workspace_bytes_(workspace_bytes), stream_(stream) {
   void* workspace = nullptr;
   GEMM_CUDA(cudaMalloc(&workspace, workspace_bytes));
   workspace_.reset(workspace);
-  cublasHandle_t handle = nullptr;
-  GEMM_CUBLAS(cublasCreate(&handle));
-  handle_.reset(handle);
-  // No TF32 unless asked for, and no partial sums in half, as in every rung of the ladder.
-  GEMM_CUBLAS(cublasSetMathMode(
-      handle, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
-                                        CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
-  set_stream(stream);
-}
-
-void Blas::set_stream(cudaStream_t stream) {
-  GEMM_CUBLAS(cublasSetStream(handle(), stream));
-  // After cublasSetStream, which puts the handle back on cuBLAS's own pool.
-  GEMM_CUBLAS(cublasSetWorkspace(handle(), workspace(), workspace_bytes_));
-  stream_ = stream;
+  set_stream<BaselineError>(handle(), stream, workspace, workspace_bytes);
 }
 
 inline namespace gpu {
+namespace {
 
-cublasHandle_t blas_handle(Stream stream) {
+// Handles that no call uses now, by GPU.
+struct HandlePool {
+  std::mutex mutex;
+  std::map<int, std::vector<Handle>> idle;
+
   // Never destroyed: at exit CUDA may be gone before any static object.
-  static Blas* const blas = new Blas(stream, HANDLE_WORKSPACE);
-  if (blas->stream() != stream) blas->set_stream(stream);
-  return blas->handle();
+  static HandlePool& get() {
+    static HandlePool* const pool = new HandlePool;
+    return *pool;
+  }
+
+  Handle take(int device) {
+    {
+      const std::lock_guard lock(mutex);
+      std::vector<Handle>& handles = idle[device];
+      if (!handles.empty()) {
+        Handle handle = std::move(handles.back());
+        handles.pop_back();
+        return handle;
+      }
+    }
+    return create_handle<std::runtime_error>();
+  }
+};
+
+}  // namespace
+
+BlasHandle::BlasHandle(Stream stream)
+    : device_(device_of(stream)), workspace_(HANDLE_WORKSPACE, stream) {
+  Handle handle = HandlePool::get().take(device_);
+  set_stream<std::runtime_error>(handle.get(), stream, workspace_.as<void>(), workspace_.bytes());
+  handle_ = handle.release();
+}
+
+BlasHandle::~BlasHandle() {
+  HandlePool& pool = HandlePool::get();
+  const std::lock_guard lock(pool.mutex);
+  pool.idle[device_].emplace_back(handle_);
 }
 
 void blas_check(cublasStatus_t status) { check_cublas(status, "cuBLAS"); }

@@ -24,13 +24,12 @@ struct Destroyer {
 template <class Handle, auto Destroy>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroyer<Destroy>>;
 
-// A cuBLAS handle with a workspace of its own, on one stream at a time.
+// The baselines' cuBLAS handle, with a workspace of its own, on one stream.
 class Blas {
  public:
-  // Throws std::bad_alloc or std::runtime_error, as all below.
+  // Throws BaselineError, as all below, std::bad_alloc or DeviceFault.
   Blas(cudaStream_t stream, size_t workspace_bytes);
 
-  void set_stream(cudaStream_t stream);
   cudaStream_t stream() const { return stream_; }
   cublasHandle_t handle() const { return handle_.get(); }
   // "Any valid cublasHandle_t can be used in place of cublasLtHandle_t with a simple cast."

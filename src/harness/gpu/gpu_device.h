@@ -12,11 +12,13 @@
 
 namespace gemm {
 
-// Everything runs in order on one stream. Failing CUDA calls throw std::runtime_error with one line
+// One GPU. Everything runs in order on one stream, from any thread, but from one at a time; each
+// call makes this GPU the thread's current one while it runs. Failing CUDA calls throw std::runtime_error with one line
 // that names the call, or DeviceFault when nothing can run any more; when memory runs out,
 // std::bad_alloc.
 class GpuDevice final : public Device {
  public:
+  // Leaves `ordinal` the calling thread's current GPU, so that no other one is started.
   explicit GpuDevice(int ordinal);
   ~GpuDevice() override;
   GpuDevice(const GpuDevice&) = delete;
@@ -41,6 +43,7 @@ class GpuDevice final : public Device {
   void enqueue(const Rung& rung, const GemmCall& call);
   void synchronize();
 
+  int ordinal() const { return ordinal_; }
   cudaStream_t stream() const { return stream_; }
   const cudaDeviceProp& properties() const { return properties_; }
   const Nvml& nvml() const { return nvml_; }

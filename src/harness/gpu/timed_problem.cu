@@ -4,6 +4,7 @@
 #include <functional>
 #include <nvtx3/nvtx3.hpp>
 
+#include "device/current_device.h"
 #include "harness/gpu/blas.h"
 #include "harness/gpu/cuda_check.h"
 #include "harness/gpu/gpu_device.h"
@@ -109,6 +110,7 @@ class GpuTimedProblem final : public TimedProblem {
   const Baseline& baseline() const override { return baseline_; }
 
   Timing time(const Rung& rung) override {
+    const DeviceScope scope(device_.ordinal());
     try {
       return timed(rung);
     } catch (const LaunchError&) {
@@ -133,6 +135,7 @@ class GpuTimedProblem final : public TimedProblem {
       double seconds() const { return quantile(samples, 0.5); }
     };
     const nvtx3::scoped_range range("compare");
+    const DeviceScope scope(device_.ordinal());
     std::vector<Entrant> entrants;
     for (size_t i = 0; i < rungs.size(); ++i)
       entrants.push_back({i, [this, &rung = rungs[i]] { device_.enqueue(rung, next_call(RUNG)); }});
@@ -435,7 +438,9 @@ class GpuTimedProblem final : public TimedProblem {
 std::unique_ptr<TimedProblem> make_timed_problem(Device& device, const Problem& p,
                                                  const TimingOptions& options,
                                                  std::shared_ptr<const Reference> reference) {
-  return std::make_unique<GpuTimedProblem>(as_gpu(device), p, options, std::move(reference));
+  GpuDevice& gpu = as_gpu(device);
+  const DeviceScope scope(gpu.ordinal());
+  return std::make_unique<GpuTimedProblem>(gpu, p, options, std::move(reference));
 }
 
 }  // namespace gemm
