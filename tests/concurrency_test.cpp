@@ -109,7 +109,7 @@ TEST(ConcurrentSim, FourThreadsWithADeviceEach) {
   at_once(4, [](int i) {
     const std::unique_ptr<Device> device = make_sim_device();
     Trials all = trials(*device, 65 + 8 * i, 72, 136, i);
-    ASSERT_EQ(all.size(), 15u);
+    ASSERT_EQ(all.size(), 11u);
     run_rounds(*device, all, 2);
   });
 }
@@ -201,7 +201,7 @@ void run_threads(const std::vector<int>& ordinals) {
   at_once(static_cast<int>(ordinals.size()), [&](int i) {
     const std::unique_ptr<Device> device = open_gpu(ordinals[i]);
     Trials all = trials(*device, 520 + 8 * i, 648, 392, i);
-    EXPECT_GE(all.size(), 8u);
+    EXPECT_GE(all.size(), 5u);  // those that any GPU has
     run_rounds(*device, all, 10);
     for (int n = 0; n < 5; ++n) queue_rounds(*device, all, 20);
   });
@@ -339,6 +339,26 @@ TEST_F(GpuConcurrent, AFaultIsToldFromARefusedLaunch) {
   for (const char* name : {"illegal_address", "misaligned", "trap"})
     EXPECT_EXIT(fault(name), testing::ExitedWithCode(7),
                 "fault: " + std::string(name) + " f32, while running: ");
+}
+
+// Of every GPU: what runs there must not be described by another one's clock.
+TEST_F(GpuConcurrent, NvmlKnowsEachGpu) {
+  for (int ordinal = 0; ordinal < gpu_count(); ++ordinal) {
+    const std::unique_ptr<Device> device = open_gpu(ordinal);
+    const Nvml& nvml = as_gpu(*device).nvml();
+    if (nvml.driver_version().empty()) GTEST_SKIP() << "no NVML, or built without nvml.h";
+    EXPECT_GT(nvml.sm_clock_mhz().value_or(0), 100);
+    EXPECT_GE(nvml.max_sm_clock_mhz().value_or(0), nvml.sm_clock_mhz().value_or(0));
+    EXPECT_GT(nvml.power_w().value_or(0), 1);
+    EXPECT_LT(nvml.power_w().value_or(1e9), 2 * nvml.power_limit_w().value_or(0));
+    EXPECT_GT(nvml.temperature_c().value_or(0), 1);
+    EXPECT_TRUE(nvml.throttle_reasons().has_value());
+    const Nvml::Counters begin = nvml.counters(), end = nvml.counters();
+    if (const auto percent = nvml.memory_percent(begin, end)) {
+      EXPECT_GE(*percent, 0);
+      EXPECT_LE(*percent, 100);
+    }
+  }
 }
 
 TEST_F(GpuConcurrent, AGpuThatThereIsNot) {
