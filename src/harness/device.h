@@ -72,8 +72,8 @@ class Device {
 };
 
 std::unique_ptr<Device> make_sim_device();
-// The GPU with this number, as CUDA counts those that CUDA_VISIBLE_DEVICES leaves. Null when there is
-// no usable GPU (or no CUDA in this build); `why` then says so in a few words. Throws
+// The GPU with this number, as CUDA counts those that CUDA_VISIBLE_DEVICES leaves. Null when there
+// is no usable GPU (or no CUDA in this build); `why` then says so in a few words. Throws
 // std::out_of_range when there are GPUs but not this one; what() names those that there are.
 std::unique_ptr<Device> make_gpu_device(std::string& why, int ordinal = 0);
 

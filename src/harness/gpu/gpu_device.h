@@ -13,9 +13,9 @@
 namespace gemm {
 
 // One GPU. Everything runs in order on one stream, from any thread, but from one at a time; each
-// call makes this GPU the thread's current one while it runs. Failing CUDA calls throw std::runtime_error with one line
-// that names the call, or DeviceFault when nothing can run any more; when memory runs out,
-// std::bad_alloc.
+// call makes this GPU the thread's current one while it runs. Failing CUDA calls throw
+// std::runtime_error with one line that names the call, or DeviceFault when nothing can run any
+// more; when memory runs out, std::bad_alloc.
 class GpuDevice final : public Device {
  public:
   // Leaves `ordinal` the calling thread's current GPU, so that no other one is started.
