@@ -421,8 +421,15 @@ int tune(const Options& o, Device& device, const std::string& file) {
 std::unique_ptr<Device> choose_device(const Options& o, std::string& chosen_because) {
   std::string why_not;
   if (o.backend != Backend::sim) {
-    std::unique_ptr<Device> gpu = make_gpu_device(why_not);
-    if (gpu != nullptr) return gpu;
+    try {
+      std::unique_ptr<Device> gpu = make_gpu_device(why_not, o.device);
+      if (gpu != nullptr) return gpu;
+    } catch (const std::out_of_range& e) {
+      throw UsageError(fmt::format("--device {}: {}", o.device, e.what()));
+    }
+    if (o.device > 0)
+      throw UsageError(fmt::format("--device {}: no GPU ({}); the simulator is one device, 0",
+                                   o.device, why_not));
     if (o.backend == Backend::gpu)
       throw UsageError("no GPU: " + why_not + "; --backend sim runs without one");
     chosen_because = fmt::format(

@@ -1,7 +1,10 @@
 #include "registry.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <deque>
+#include <new>
 #include <tuple>
 
 namespace gemm {
@@ -30,6 +33,14 @@ void detail::add(Rung rung) {
   const std::string number = rung.name.substr(1, rung.name.find('_') - 1);
   rung.id = "v" + number.substr(std::min(number.find_first_not_of('0'), number.size() - 1));
   all().push_back(std::move(rung));
+}
+
+void throw_refused(const LaunchStatus& status, int64_t grid, int threads, size_t smem) {
+  constexpr int OUT_OF_MEMORY = 2;  // cudaErrorMemoryAllocation: a module is loaded when first used
+  if (status.code == OUT_OF_MEMORY) throw std::bad_alloc();
+  throw LaunchRefused(
+      status, fmt::format("{}: {} ({}), for {} blocks of {} threads with {} bytes of shared memory",
+                          status.call, status.text, status.name, grid, threads, smem));
 }
 
 Rung with_variant(const Rung& rung, int variant) {

@@ -2,7 +2,9 @@
 // the rungs' own registration lines, so adding a file to kernels/ is all that adding a rung takes.
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -31,6 +33,25 @@ struct Choice {
   std::string why;
 };
 
+// How a kernel's launch went: 0, or the error of the CUDA call that refused it.
+struct LaunchStatus {
+  int code = 0;  // cudaError_t
+  const char* name = "cudaSuccess";
+  const char* text = "no error";
+  const char* call = "";  // "cudaLaunchKernelEx"
+  bool ok() const { return code == 0; }
+};
+
+// A kernel's launch was refused: nothing of it runs, and what() says why in one line. Rungs' launch
+// functions throw it until they return the status themselves.
+struct LaunchRefused : std::runtime_error {
+  LaunchRefused(const LaunchStatus& s, const std::string& what)
+      : std::runtime_error(what), status(s) {}
+  LaunchStatus status;
+};
+// Throws std::bad_alloc when memory ran out (cudaErrorMemoryAllocation), else LaunchRefused.
+[[noreturn]] void throw_refused(const LaunchStatus& status, int64_t grid, int threads, size_t smem);
+
 struct Rung {
   std::string id;    // "v5", from the file name
   std::string name;  // "v05_float4", the file name
@@ -42,8 +63,10 @@ struct Rung {
                              // Not FFMA, then: an f32 rung is not held against that limit
   DType dtype;
   Backend backend;
-  std::function<void(const GemmCall&)>
-      launch;  // asynchronous on the GPU, synchronous in the simulator
+  // Asynchronous on the GPU, synchronous in the simulator. Several threads may call it at once,
+  // each with its own stream; the simulator runs one launch after the other. Throws LaunchRefused,
+  // std::bad_alloc (no memory for a workspace), std::runtime_error (a library).
+  std::function<void(const GemmCall&)> launch;
   // Of a rung that has several: `launch` launches the one that `choose` names on this machine.
   std::vector<RungVariant> variants = {};
   std::function<Choice(const GemmCall&, int sm_count)> choose = {};

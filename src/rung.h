@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/current_device.h"
 #include "device/platform.h"
 #include "gemm_types.h"
 #include "registry.h"
@@ -39,41 +40,6 @@ struct GemmArgs {
   Op op_a, op_b;
 };
 
-// Multiprocessors of the GPU in use; in the simulator those of an H200, so that a rung chooses there
-// as it would on one.
-inline int sm_count() {
-#if GEMM_ON_GPU
-  int device = 0, count = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
-  return count;
-#else
-  return 132;
-#endif
-}
-
-// Whether that GPU has clusters, and the shared memory that a block may have there, bytes.
-inline bool has_clusters() {
-#if GEMM_ON_GPU
-  int device = 0, major = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-  return major >= 9;
-#else
-  return true;
-#endif
-}
-inline size_t shared_memory_limit() {
-#if GEMM_ON_GPU
-  int device = 0, bytes = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-  return size_t(bytes);
-#else
-  return 227 * 1024;
-#endif
-}
-
 struct LaunchOptions {
   size_t smem = 0;     // dynamic shared memory, bytes
   int cluster = 1;     // blocks a cluster, along x
@@ -81,15 +47,25 @@ struct LaunchOptions {
 };
 
 // Launches kernel(args...) on `grid` blocks (one-dimensional: y and z stop at 65535 blocks, which a
-// tall matrix exceeds). An empty grid launches nothing. Errors are left for the runner to collect
-// (cudaGetLastError; exceptions in the simulator).
+// tall matrix exceeds), and says how that went. An empty grid launches nothing. The current GPU has
+// to be the stream's, as in an Entry. options.smem is the same at every launch of a kernel: its
+// limit belongs to the kernel, and two threads would overwrite each other's.
+// In the simulator the kernel has run on return; what it did wrong is thrown as a sim::Error.
 template <class... Params, class... Args>
-void launch(void (*kernel)(Params...), int64_t grid, dim3 block, LaunchOptions options,
-            Stream stream, Args... args) {
-  if (grid == 0) return;
+[[nodiscard]] LaunchStatus try_launch(void (*kernel)(Params...), int64_t grid, dim3 block,
+                                      LaunchOptions options, Stream stream, Args... args) {
+  if (grid == 0) return {};
 #if GEMM_ON_GPU
+  const auto failed = [](cudaError_t error, const char* call) -> LaunchStatus {
+    cudaGetLastError();  // so that no later check reports it again
+    return {int(error), cudaGetErrorName(error), cudaGetErrorString(error), call};
+  };
+  if (grid < 0 || grid > INT32_MAX) return failed(cudaErrorInvalidConfiguration, "grid");
   if (options.smem > 48 * 1024)
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(options.smem));
+    if (const cudaError_t error = cudaFuncSetAttribute(
+            kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(options.smem));
+        error != cudaSuccess)
+      return failed(error, "cudaFuncSetAttribute");
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(grid));
   config.blockDim = block;
@@ -107,12 +83,23 @@ void launch(void (*kernel)(Params...), int64_t grid, dim3 block, LaunchOptions o
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
   }
-  cudaLaunchKernelEx(&config, kernel, Params(args)...);
+  const cudaError_t error = cudaLaunchKernelEx(&config, kernel, Params(args)...);
+  return error == cudaSuccess ? LaunchStatus{} : failed(error, "cudaLaunchKernelEx");
 #else
   static_cast<void>(stream);
   sim::launch([&] { kernel(Params(args)...); },
               {grid, block, options.smem, options.cluster, options.early});
+  return {};
 #endif
+}
+
+// The same, throwing what is not a success: std::bad_alloc or LaunchRefused. So no later kernel of
+// the call runs on what this one has not written.
+template <class... Params, class... Args>
+void launch(void (*kernel)(Params...), int64_t grid, dim3 block, LaunchOptions options,
+            Stream stream, Args... args) {
+  const LaunchStatus status = try_launch(kernel, grid, block, options, stream, args...);
+  if (!status.ok()) throw_refused(status, grid, int(block.x * block.y * block.z), options.smem);
 }
 
 // Registration
@@ -158,14 +145,20 @@ GemmArgs<T> typed(const GemmCall& c) {
 
 template <class T>
 Entry entry(DType dtype, LaunchFn<T> fn) {
-  return {dtype, [fn](const GemmCall& c) { fn(typed<T>(c), static_cast<Stream>(c.stream)); }};
+  return {dtype, [fn](const GemmCall& c) {
+            const Stream stream = static_cast<Stream>(c.stream);
+            const DeviceScope on_its_gpu(device_of(stream));
+            fn(typed<T>(c), stream);
+          }};
 }
 // `variants` must live as long as the program.
 template <class T, size_t N>
 Entry entry(DType dtype, const Variant<T> (&variants)[N], ChooseFn<T> choose) {
   Entry e{dtype, [&variants, choose](const GemmCall& c) {
             const GemmArgs<T> p = typed<T>(c);
-            variants[choose(p, sm_count()).variant].launch(p, static_cast<Stream>(c.stream));
+            const Stream stream = static_cast<Stream>(c.stream);
+            const DeviceScope on_its_gpu(device_of(stream));
+            variants[choose(p, sm_count()).variant].launch(p, stream);
           }};
   for (const Variant<T>& v : variants)
     e.variants.push_back(

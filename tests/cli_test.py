@@ -219,6 +219,25 @@ class Refused(unittest.TestCase):
         for ops in ("nx", "nnn", "", "nn,"):
             self.refused(*SMALL, "--op", ops, names="nn, nt, tn, tt")
 
+    def test_devices(self) -> None:
+        for device in ("-1", "99999999999", "two", "0,1", ""):
+            self.refused(*SMALL, f"--device={device}", names="--device")
+        self.refused(*SMALL, "--device", "1", names="--device 1: the simulator is one device, 0")
+        self.refused("--inspect", "--device", "1", names="--device 1: the simulator is one")
+        # On any machine: what there is, or that there is none.
+        known = r"--device 999: (there is no GPU 999.*: choose (from 0 to \d+|0,)|no GPU \(.*, 0$)"
+        self.refused("--device", "999", "--shape", "4x4x4", names=known)
+        run = bench(*SMALL, "--device", "0", "--kernel", "v1", "--verify-only")
+        self.assertEqual(run.returncode, 0, run.stderr)
+
+    def test_hidden_devices_are_named(self) -> None:
+        env = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
+        command = [os.environ["GEMM_BENCH"], "--backend", "gpu", "--kernel", "v1"]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env)
+        self.assertEqual(run.returncode, 2, run.stderr)
+        if "no NVIDIA driver" not in run.stderr and "without a CUDA toolkit" not in run.stderr:
+            self.assertIn("CUDA_VISIBLE_DEVICES=-1", run.stderr)
+
     def test_alone(self) -> None:
         self.refused("--backend", "sim", "--alone", names="--alone.*no time")
         for flag in ("--inspect", "--verify-only", "--tune", "--explain", "--list"):

@@ -147,15 +147,6 @@ GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin,
   put_sums<Tile::THREADS>(to + tid, acc);
 }
 
-// What all threads of a cluster of that many blocks did before comes before what they do after.
-template <int BLOCKS>
-GEMM_DEVICE void sync_cluster() {
-  if constexpr (BLOCKS > 1)
-    cluster_arrive(), cluster_wait();
-  else
-    __syncthreads();
-}
-
 // What stream_k.cuh wants of a rung.
 template <class Tile_, bool WIDE, int COPY, int COMMIT>
 struct FfmaLoop {

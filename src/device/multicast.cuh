@@ -59,20 +59,6 @@ GEMM_DEVICE void produce_shared(uint8_t* sA, uint8_t* sB, uint64_t* full, uint64
   load_slices(full, empty, slot, 0, slices, bytes, load GEMM_CALLER_PASS);
 }
 
-// A barrier of all threads of the cluster, or of the block where it is alone.
-template <int CLUSTER>
-GEMM_DEVICE void sync_cluster(GEMM_ONLY_CALLER_ARG) {
-#if GEMM_ON_GPU
-  if constexpr (CLUSTER == 1) return __syncthreads();
-  cluster_arrive();
-  cluster_wait();
-#else
-  if constexpr (CLUSTER == 1) return __syncthreads(where);
-  cluster_arrive(where);
-  cluster_wait(where);
-#endif
-}
-
 // By a warpgroup: tells the barrier at the same place in every block of the cluster.
 template <int CLUSTER>
 GEMM_DEVICE void arrive_at_all(uint64_t* barrier GEMM_CALLER_ARG) {

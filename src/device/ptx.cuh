@@ -621,6 +621,19 @@ GEMM_DEVICE void cluster_wait(GEMM_ONLY_CALLER_ARG) {
   sim::runtime::cluster_wait(where);
 #endif
 }
+// A barrier of all threads of the cluster, or of the block where it is alone.
+template <int CLUSTER>
+GEMM_DEVICE void sync_cluster(GEMM_ONLY_CALLER_ARG) {
+#if GEMM_ON_GPU
+  if constexpr (CLUSTER == 1) return __syncthreads();
+  cluster_arrive();
+  cluster_wait();
+#else
+  if constexpr (CLUSTER == 1) return __syncthreads(where);
+  cluster_arrive(where);
+  cluster_wait(where);
+#endif
+}
 
 // mapa: the same place in the shared memory of block `rank` of the cluster, for ordinary loads and
 // stores.

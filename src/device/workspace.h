@@ -2,15 +2,57 @@
 // Host code.
 #pragma once
 
+#include <map>
+#include <mutex>
 #include <new>
 #include <stdexcept>
+#include <string>
 
+#include "device/current_device.h"
 #include "device/platform.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
+#if GEMM_ON_GPU
+// Throws std::bad_alloc when memory ran out, std::runtime_error for everything else.
+inline void check_workspace(cudaError_t error, const char* call) {
+  if (error == cudaSuccess) return;
+  cudaGetLastError();  // so that no later check reports it again
+  if (error == cudaErrorMemoryAllocation) throw std::bad_alloc();
+  throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(error));
+}
+
+// The memory pool of one GPU's workspaces, made when first asked for. The default pool is left
+// alone: it belongs to the program that calls. This one keeps what is freed, where a pool usually
+// gives its memory back whenever a stream is waited for, and the next launch pays for it again:
+// hundreds of microseconds. Never destroyed: at exit CUDA may be gone first.
+inline cudaMemPool_t workspace_pool(int device) {
+  static std::mutex mutex;
+  static std::map<int, cudaMemPool_t> pools;
+  const std::lock_guard lock(mutex);
+  cudaMemPool_t& pool = pools[device];
+  if (pool != nullptr) return pool;
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.location.id = device;
+  uint64_t all = UINT64_MAX;
+  // To make a pool is no work of a stream: allowed while this thread captures one.
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  cudaMemPool_t made = nullptr;
+  const cudaError_t error = cudaMemPoolCreate(&made, &properties);
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  check_workspace(error, "cudaMemPoolCreate");
+  check_workspace(cudaMemPoolSetAttribute(made, cudaMemPoolAttrReleaseThreshold, &all),
+                  "cudaMemPoolSetAttribute");
+  return pool = made;
+}
+#endif
+
 // Owned by the launch, ordered like its kernels: on the GPU allocated and freed on the stream, so
-// that neither waits for the other; freed memory stays in the device's pool for the next launch.
+// that neither waits for the other, from a pool of the stream's GPU. While the stream is captured,
+// both become nodes of the graph, which then owns the memory: each launch of the graph has it.
 // Holds no useful values until a kernel has written it (the simulator checks that, and the bounds,
 // under --inspect).
 //
@@ -23,9 +65,8 @@ class Workspace {
   Workspace(size_t bytes, Stream stream) : bytes_(bytes), stream_(stream) {
     if (bytes == 0) return;
 #if GEMM_ON_GPU
-    static const bool kept = keep_freed_memory();
-    static_cast<void>(kept);
-    check(cudaMallocAsync(&p_, bytes, stream), "cudaMallocAsync");
+    check_workspace(cudaMallocFromPoolAsync(&p_, bytes, workspace_pool(device_of(stream)), stream),
+                    "cudaMallocFromPoolAsync");
 #else
     p_ = sim::runtime::workspace_allocate(bytes);
 #endif
@@ -52,34 +93,13 @@ class Workspace {
   void zero() const {
     if (p_ == nullptr) return;
 #if GEMM_ON_GPU
-    check(cudaMemsetAsync(p_, 0, bytes_, stream_), "cudaMemsetAsync");
+    check_workspace(cudaMemsetAsync(p_, 0, bytes_, stream_), "cudaMemsetAsync");
 #else
     sim::runtime::workspace_zero(p_);
 #endif
   }
 
  private:
-#if GEMM_ON_GPU
-  static void check(cudaError_t error, const char* call) {
-    if (error == cudaSuccess) return;
-    cudaGetLastError();  // so that no later check reports it again
-    if (error == cudaErrorMemoryAllocation) throw std::bad_alloc();
-    throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(error));
-  }
-  // By default a pool gives its memory back whenever the stream is waited for, and the next launch
-  // would pay for it again: hundreds of microseconds.
-  static bool keep_freed_memory() {
-    int device = 0;
-    cudaMemPool_t pool = nullptr;
-    uint64_t all = UINT64_MAX;
-    check(cudaGetDevice(&device), "cudaGetDevice");
-    check(cudaDeviceGetDefaultMemPool(&pool, device), "cudaDeviceGetDefaultMemPool");
-    check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all),
-          "cudaMemPoolSetAttribute");
-    return true;
-  }
-#endif
-
   void* p_ = nullptr;
   size_t bytes_;
   Stream stream_;

@@ -141,6 +141,9 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.add_option("--op", ops, "nn | nt | tn | tt or a list: which of A, B is stored transposed")
       ->capture_default_str();
   app.add_option("--backend", backend, "gpu | sim; default: the GPU if there is one");
+  app.add_option("--device", o.device,
+                 "Which GPU, from 0, of those that CUDA_VISIBLE_DEVICES leaves")
+      ->capture_default_str();
   app.add_option("--l2", l2, "cold: rotate over buffers larger than twice the L2 | warm: one set")
       ->capture_default_str();
   app.add_option("--json", o.json, "Write Google Benchmark's JSON to this file");
@@ -225,6 +228,9 @@ Options parse_command_line(int argc, const char* const* argv) {
     throw UsageError(fmt::format("unknown backend '{}': choose from gpu, sim", backend));
   if (o.inspect && backend == "gpu")
     throw UsageError("--inspect runs in the simulator: leave out --backend gpu");
+  if (o.device < 0) throw UsageError(fmt::format("bad --device {}: want 0 or more", o.device));
+  if (o.device > 0 && (o.inspect || backend == "sim"))
+    throw UsageError(fmt::format("--device {}: the simulator is one device, 0", o.device));
   if (o.inspect && !o.benchmark_flags.empty())
     throw UsageError(fmt::format("{} does not go with --inspect, which measures no time",
                                  o.benchmark_flags.front()));

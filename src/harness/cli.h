@@ -31,6 +31,7 @@ struct Options {
   int ld_pad = 0;
   std::vector<std::pair<Op, Op>> ops = {{Op::N, Op::N}};  // of A and of B
   std::optional<Backend> backend;                         // empty: the GPU if there is one
+  int device = 0;                                         // which GPU; the simulator is device 0
   bool list = false, verify_only = false, l2_cold = true;
   bool inspect = false, accuracy = false, alone = false;
   bool tune = false, explain = false, no_tune_cache = false;

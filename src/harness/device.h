@@ -14,9 +14,18 @@
 
 namespace gemm {
 
-// A kernel could not be launched, or failed while running (with the simulator: its diagnosis).
-// what() is one line.
+// A kernel could not be launched, or (simulator) its diagnosis. The device can go on. what() is one
+// line.
 struct LaunchError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+// A kernel or a library broke the device's context: nothing can run on it in this process any more.
+struct DeviceFault : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+// The baseline (cuBLAS, cuBLASLt) could not compute this problem. The rung is verified and not
+// timed.
+struct BaselineError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
@@ -52,7 +61,8 @@ class Device {
   // 0, else with `kind`, and CANARY around.
   virtual void fill(void* allocation, const Problem& p, Operand operand, Inputs kind,
                     uint64_t seed) = 0;
-  // Launches and waits. Throws LaunchError; std::bad_alloc when its workspace does not fit.
+  // Launches and waits. Throws LaunchError or DeviceFault; std::bad_alloc when its workspace does
+  // not fit.
   virtual void run(const Rung& rung, const GemmCall& call) = 0;
   // Of `uniform` inputs.
   virtual std::unique_ptr<Reference> reference(const Problem& p, uint64_t seed) = 0;
@@ -63,7 +73,9 @@ class Device {
 };
 
 std::unique_ptr<Device> make_sim_device();
-// Null when there is no usable GPU (or no CUDA in this build); `why` then says so in a few words.
-std::unique_ptr<Device> make_gpu_device(std::string& why);
+// The GPU with this number, as CUDA counts those that CUDA_VISIBLE_DEVICES leaves. Null when there
+// is no usable GPU (or no CUDA in this build); `why` then says so in a few words. Throws
+// std::out_of_range when there are GPUs but not this one; what() names those that there are.
+std::unique_ptr<Device> make_gpu_device(std::string& why, int ordinal = 0);
 
 }  // namespace gemm

@@ -1,5 +1,9 @@
 // The simulator as its host sees it: which errors a launch throws, how many OS threads it uses, and
 // what it counted. Kernels see sim/cuda.h instead.
+//
+// Host threads may launch at any time: a lock lets one launch run after the other, each on all OS
+// threads. Results and errors belong to the thread that launched. The settings below, the counts
+// and a trace (sim/inspect.h) belong to the process: who uses them launches from one thread alone.
 #pragma once
 
 #include <cstdint>

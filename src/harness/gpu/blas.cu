@@ -3,10 +3,16 @@
 // A and B swapped, M and N swapped, the transposition flags unchanged.
 #include <algorithm>
 #include <bit>
+#include <map>
+#include <mutex>
+#include <vector>
 
 #include "device/blas.h"
 #include "harness/gpu/blas.h"
 #include "harness/gpu/cuda_check.h"
+
+// A baseline's call: what it throws says that the rung itself is not to blame.
+#define GEMM_BASELINE(call) ::gemm::check_cublas<::gemm::BaselineError>((call), #call)
 
 namespace gemm {
 namespace {
@@ -36,40 +42,90 @@ uint32_t alignment(const Problem& p, Operand operand) {
 cublasLtMatrixLayout_t create_layout(const Problem& p, Operand operand) {
   const MatrixLayout l = layout(p, operand);
   cublasLtMatrixLayout_t created = nullptr;
-  GEMM_CUBLAS(cublasLtMatrixLayoutCreate(&created, data_type(p.dtype), l.cols, l.rows, l.ld));
+  GEMM_BASELINE(cublasLtMatrixLayoutCreate(&created, data_type(p.dtype), l.cols, l.rows, l.ld));
   return created;
+}
+
+using Handle = Owned<cublasHandle_t, cublasDestroy>;
+
+// On the current GPU.
+template <class Error>
+Handle create_handle() {
+  // What cuBLAS allocates is no work of a stream: allowed while this thread captures one.
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  cublasHandle_t created = nullptr;
+  const cublasStatus_t status = cublasCreate(&created);
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  check_cublas<Error>(status, "cublasCreate");
+  Handle handle(created);
+  // No TF32 unless asked for, and no partial sums in half, as in every rung of the ladder.
+  check_cublas<Error>(
+      cublasSetMathMode(
+          created, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
+                                             CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
+      "cublasSetMathMode");
+  return handle;
+}
+
+template <class Error>
+void set_stream(cublasHandle_t handle, cudaStream_t stream, void* workspace, size_t bytes) {
+  check_cublas<Error>(cublasSetStream(handle, stream), "cublasSetStream");
+  // After cublasSetStream, which puts the handle back on cuBLAS's own workspace.
+  check_cublas<Error>(cublasSetWorkspace(handle, workspace, bytes), "cublasSetWorkspace");
 }
 
 }  // namespace
 
-Blas::Blas(cudaStream_t stream, size_t workspace_bytes) : workspace_bytes_(workspace_bytes) {
+Blas::Blas(cudaStream_t stream, size_t workspace_bytes)
+    : handle_(create_handle<BaselineError>()), workspace_bytes_(workspace_bytes), stream_(stream) {
   void* workspace = nullptr;
   GEMM_CUDA(cudaMalloc(&workspace, workspace_bytes));
   workspace_.reset(workspace);
-  cublasHandle_t handle = nullptr;
-  GEMM_CUBLAS(cublasCreate(&handle));
-  handle_.reset(handle);
-  // No TF32 unless asked for, and no partial sums in half, as in every rung of the ladder.
-  GEMM_CUBLAS(cublasSetMathMode(
-      handle, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
-                                        CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
-  set_stream(stream);
-}
-
-void Blas::set_stream(cudaStream_t stream) {
-  GEMM_CUBLAS(cublasSetStream(handle(), stream));
-  // After cublasSetStream, which puts the handle back on cuBLAS's own pool.
-  GEMM_CUBLAS(cublasSetWorkspace(handle(), workspace(), workspace_bytes_));
-  stream_ = stream;
+  set_stream<BaselineError>(handle(), stream, workspace, workspace_bytes);
 }
 
 inline namespace gpu {
+namespace {
 
-cublasHandle_t blas_handle(Stream stream) {
+// Handles that no call uses now, by GPU.
+struct HandlePool {
+  std::mutex mutex;
+  std::map<int, std::vector<Handle>> idle;
+
   // Never destroyed: at exit CUDA may be gone before any static object.
-  static Blas* const blas = new Blas(stream, HANDLE_WORKSPACE);
-  if (blas->stream() != stream) blas->set_stream(stream);
-  return blas->handle();
+  static HandlePool& get() {
+    static HandlePool* const pool = new HandlePool;
+    return *pool;
+  }
+
+  Handle take(int device) {
+    {
+      const std::lock_guard lock(mutex);
+      std::vector<Handle>& handles = idle[device];
+      if (!handles.empty()) {
+        Handle handle = std::move(handles.back());
+        handles.pop_back();
+        return handle;
+      }
+    }
+    return create_handle<std::runtime_error>();
+  }
+};
+
+}  // namespace
+
+BlasHandle::BlasHandle(Stream stream)
+    : device_(device_of(stream)), workspace_(HANDLE_WORKSPACE, stream) {
+  Handle handle = HandlePool::get().take(device_);
+  set_stream<std::runtime_error>(handle.get(), stream, workspace_.as<void>(), workspace_.bytes());
+  handle_ = handle.release();
+}
+
+BlasHandle::~BlasHandle() {
+  HandlePool& pool = HandlePool::get();
+  const std::lock_guard lock(pool.mutex);
+  pool.idle[device_].emplace_back(handle_);
 }
 
 void blas_check(cublasStatus_t status) { check_cublas(status, "cuBLAS"); }
@@ -78,10 +134,11 @@ void blas_check(cublasStatus_t status) { check_cublas(status, "cuBLAS"); }
 
 void cublas_gemm(const Blas& blas, DType dtype, const GemmCall& c) {
   const cudaDataType_t type = data_type(dtype);
-  GEMM_CUBLAS(cublasGemmEx(blas.handle(), operation(c.op_b), operation(c.op_a), c.N, c.M, c.K,
-                           &c.alpha, c.B, type, static_cast<int>(c.ldb), c.A, type,
-                           static_cast<int>(c.lda), &c.beta, c.C, type, static_cast<int>(c.ldc),
-                           compute_type(dtype), CUBLAS_GEMM_DEFAULT));
+  check_cublas<BaselineError>(
+      cublasGemmEx_64(blas.handle(), operation(c.op_b), operation(c.op_a), c.N, c.M, c.K, &c.alpha,
+                      c.B, type, c.ldb, c.A, type, c.lda, &c.beta, c.C, type, c.ldc,
+                      compute_type(dtype), CUBLAS_GEMM_DEFAULT),
+      "cublasGemmEx_64");
 }
 
 LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
@@ -90,19 +147,20 @@ LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
       b_(create_layout(p, Operand::A)),
       c_(create_layout(p, Operand::C)) {
   cublasLtMatmulDesc_t desc = nullptr;
-  GEMM_CUBLAS(cublasLtMatmulDescCreate(&desc, compute_type(p.dtype), CUDA_R_32F));
+  GEMM_BASELINE(cublasLtMatmulDescCreate(&desc, compute_type(p.dtype), CUDA_R_32F));
   operation_.reset(desc);
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, cublasOperation_t value) {
-    GEMM_CUBLAS(cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof value));
+    GEMM_BASELINE(cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof value));
   };
   set(CUBLASLT_MATMUL_DESC_TRANSA, operation(p.op_b));
   set(CUBLASLT_MATMUL_DESC_TRANSB, operation(p.op_a));
 
   cublasLtMatmulPreference_t preference = nullptr;
-  GEMM_CUBLAS(cublasLtMatmulPreferenceCreate(&preference));
+  GEMM_BASELINE(cublasLtMatmulPreferenceCreate(&preference));
   const Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> owner(preference);
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
-    GEMM_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value));
+    GEMM_BASELINE(
+        cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value));
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{blas.workspace_bytes()});
   // The default assumes 256 bytes; a candidate chosen on that would fault on less.
@@ -120,15 +178,17 @@ LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
   if (status == CUBLAS_STATUS_NOT_SUPPORTED)
     count_ = 0;
   else
-    check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
+    check_cublas<BaselineError>(status, "cublasLtMatmulAlgoGetHeuristic");
 }
 
-cublasStatus_t LtGemm::run(int candidate, const GemmCall& c) const {
+void LtGemm::run(int candidate, const GemmCall& c) const {
   const cublasLtMatmulHeuristicResult_t& choice = found_[candidate];
-  if (choice.state != CUBLAS_STATUS_SUCCESS) return choice.state;
-  return cublasLtMatmul(blas_.lt(), operation_.get(), &c.alpha, c.B, a_.get(), c.A, b_.get(),
-                        &c.beta, c.C, c_.get(), c.C, c_.get(), &choice.algo, blas_.workspace(),
-                        blas_.workspace_bytes(), blas_.stream());
+  check_cublas<BaselineError>(choice.state, "cublasLtMatmulAlgoGetHeuristic");
+  check_cublas<BaselineError>(
+      cublasLtMatmul(blas_.lt(), operation_.get(), &c.alpha, c.B, a_.get(), c.A, b_.get(), &c.beta,
+                     c.C, c_.get(), c.C, c_.get(), &choice.algo, blas_.workspace(),
+                     blas_.workspace_bytes(), blas_.stream()),
+      "cublasLtMatmul");
 }
 
 }  // namespace gemm

@@ -24,13 +24,12 @@ struct Destroyer {
 template <class Handle, auto Destroy>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroyer<Destroy>>;
 
-// A cuBLAS handle with a workspace of its own, on one stream at a time.
+// The baselines' cuBLAS handle, with a workspace of its own, on one stream.
 class Blas {
  public:
-  // Throws std::bad_alloc or std::runtime_error, as all below.
+  // Throws BaselineError, as all below, std::bad_alloc or DeviceFault.
   Blas(cudaStream_t stream, size_t workspace_bytes);
 
-  void set_stream(cudaStream_t stream);
   cudaStream_t stream() const { return stream_; }
   cublasHandle_t handle() const { return handle_.get(); }
   // "Any valid cublasHandle_t can be used in place of cublasLtHandle_t with a simple cast."
@@ -45,17 +44,19 @@ class Blas {
   cudaStream_t stream_ = nullptr;
 };
 
-// Queues the call with cuBLAS's own choice of kernel (cublasGemmEx).
+// Queues the call with cuBLAS's own choice of kernel (cublasGemmEx_64). Throws BaselineError when
+// cuBLAS refuses it.
 void cublas_gemm(const Blas& blas, DType dtype, const GemmCall& call);
 
 // A problem as cuBLASLt sees it, with the candidates that its heuristic proposes, best first.
+// Throws BaselineError when the library refuses.
 class LtGemm {
  public:
   LtGemm(const Blas& blas, const Problem& p, int max_candidates);
 
   int candidates() const { return count_; }
   // Queues the call; not every candidate accepts every call.
-  cublasStatus_t run(int candidate, const GemmCall& call) const;
+  void run(int candidate, const GemmCall& call) const;
 
  private:
   using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;

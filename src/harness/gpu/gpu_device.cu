@@ -4,8 +4,11 @@
 #include <thrust/transform_reduce.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 
+#include "device/current_device.h"
+#include "device/workspace.h"
 #include "harness/gpu/cuda_check.h"
 #include "harness/gpu/gpu_device.h"
 #include "harness/timing.h"
@@ -168,9 +171,15 @@ std::string version(int v) {  // 13000 -> "13.0"
   return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10);
 }
 
+// What the user has hidden, for a message: " (CUDA_VISIBLE_DEVICES=0,2)", or nothing.
+std::string visible_devices() {
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return visible == nullptr ? "" : " (CUDA_VISIBLE_DEVICES=" + std::string(visible) + ")";
+}
+
 }  // namespace
 
-std::unique_ptr<Device> make_gpu_device(std::string& why) {
+std::unique_ptr<Device> make_gpu_device(std::string& why, int ordinal) {
   int driver = 0, count = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
     cudaGetLastError();
@@ -179,15 +188,19 @@ std::unique_ptr<Device> make_gpu_device(std::string& why) {
   }
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
     cudaGetLastError();
-    why = describe(error);
+    why = describe(error) + visible_devices();
     return nullptr;
   }
   if (count == 0) {
-    why = "no CUDA device";
+    why = "no CUDA device" + visible_devices();
     return nullptr;
   }
+  if (ordinal < 0 || ordinal >= count)
+    throw std::out_of_range(
+        "there is no GPU " + std::to_string(ordinal) + visible_devices() + ": choose " +
+        (count == 1 ? "0, the only one" : "from 0 to " + std::to_string(count - 1)));
   try {
-    auto device = std::make_unique<GpuDevice>(0);
+    auto device = std::make_unique<GpuDevice>(ordinal);
     cudaFuncAttributes attributes;
     const cudaError_t usable = cudaFuncGetAttributes(&attributes, fill_kernel<float>);
     if (usable == cudaSuccess) return device;
@@ -217,13 +230,13 @@ GpuDevice::GpuDevice(int ordinal)
 GpuDevice::~GpuDevice() { cudaStreamDestroy(stream_); }
 
 void* GpuDevice::allocate(size_t bytes) {
+  const DeviceScope scope(ordinal_);
   void* p = nullptr;
   cudaError_t error = cudaMalloc(&p, bytes);
   if (error == cudaErrorMemoryAllocation) {  // what rungs' workspaces have left in the pool
     cudaGetLastError();
     synchronize();
-    cudaMemPool_t pool = nullptr;
-    if (cudaDeviceGetDefaultMemPool(&pool, ordinal_) == cudaSuccess) cudaMemPoolTrimTo(pool, 0);
+    cudaMemPoolTrimTo(workspace_pool(ordinal_), 0);
     cudaGetLastError();
     error = cudaMalloc(&p, bytes);
   }
@@ -238,19 +251,25 @@ void GpuDevice::release(void* p) {
 }
 
 void GpuDevice::download(void* host, const void* device, size_t bytes) {
+  const DeviceScope scope(ordinal_);
   GEMM_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_));
   synchronize();
 }
 
 void GpuDevice::upload(void* device, const void* host, size_t bytes) {
+  const DeviceScope scope(ordinal_);
   GEMM_CUDA(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_));
   synchronize();
 }
 
-void GpuDevice::synchronize() { GEMM_CUDA(cudaStreamSynchronize(stream_)); }
+void GpuDevice::synchronize() {
+  const DeviceScope scope(ordinal_);
+  GEMM_CUDA(cudaStreamSynchronize(stream_));
+}
 
 void GpuDevice::fill(void* allocation, const Problem& p, Operand operand, Inputs kind,
                      uint64_t seed) {
+  const DeviceScope scope(ordinal_);
   const MatrixLayout l = layout(p, operand);
   const bool is_c = operand == Operand::C;
   const uint32_t outside = is_c ? CANARY_BITS : NAN_BITS;
@@ -266,11 +285,12 @@ void GpuDevice::fill(void* allocation, const Problem& p, Operand operand, Inputs
 }
 
 void GpuDevice::enqueue(const Rung& rung, const GemmCall& call) {
+  const DeviceScope scope(ordinal_);
   GemmCall on_stream = call;
   on_stream.stream = stream_;
   cudaGetLastError();  // what a library left behind is not this rung's
   const auto fail = [&](const std::string& reason) {
-    throw LaunchError(rung.name + " " + to_string(rung.dtype) + ", launch: " + reason);
+    throw_cuda<LaunchError>(rung.name + " " + to_string(rung.dtype) + ", launch: " + reason);
   };
   try {
     rung.launch(on_stream);
@@ -283,18 +303,18 @@ void GpuDevice::enqueue(const Rung& rung, const GemmCall& call) {
 }
 
 void GpuDevice::run(const Rung& rung, const GemmCall& call) {
+  const DeviceScope scope(ordinal_);
   enqueue(rung, call);
-  if (const cudaError_t error = cudaStreamSynchronize(stream_); error != cudaSuccess) {
-    cudaGetLastError();
-    throw LaunchError(rung.name + " " + to_string(rung.dtype) +
-                      ", while running: " + describe(error));
-  }
+  if (const cudaError_t error = cudaStreamSynchronize(stream_); error != cudaSuccess)
+    throw_cuda<LaunchError>(rung.name + " " + to_string(rung.dtype) +
+                            ", while running: " + describe(error));
 }
 
 GpuReference::GpuReference(Device& device, const Problem& p)
     : want(device, sizeof(double) * p.M * p.N) {}
 
 std::unique_ptr<Reference> GpuDevice::reference(const Problem& p, uint64_t seed) {
+  const DeviceScope scope(ordinal_);
   if (!small(p)) return gpu_reference(*this, p, seed);
   const HostReference host = cpu_reference(p, Inputs::uniform, seed);
   auto on_gpu = std::make_unique<GpuReference>(*this, p);
@@ -307,6 +327,7 @@ std::unique_ptr<Reference> GpuDevice::reference(const Problem& p, uint64_t seed)
 
 CheckResult GpuDevice::check(const void* c, const Problem& p, Inputs kind, uint64_t seed,
                              const Reference* reference) {
+  const DeviceScope scope(ordinal_);
   const double* want = nullptr;
   if (kind == Inputs::uniform)
     want = dynamic_cast<const GpuReference&>(*reference).want.as<double>();
@@ -330,6 +351,7 @@ std::map<std::string, std::string> describe_gpu(Device& device) {
   const std::string driver = gpu.nvml().driver_version();
   return {
       {"gpu", gpu.name()},
+      {"device", std::to_string(gpu.ordinal())},
       {"compute_capability", version(properties.major * 1000 + properties.minor * 10)},
       {"sm_count", std::to_string(properties.multiProcessorCount)},
       {"l2_bytes", std::to_string(properties.l2CacheSize)},

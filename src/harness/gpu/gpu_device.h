@@ -12,10 +12,13 @@
 
 namespace gemm {
 
-// Everything runs in order on one stream. Failing CUDA calls throw std::runtime_error with one line
-// that names the call; when memory runs out, std::bad_alloc.
+// One GPU. Everything runs in order on one stream, from any thread, but from one at a time; each
+// call makes this GPU the thread's current one while it runs. Failing CUDA calls throw
+// std::runtime_error with one line that names the call, or DeviceFault when nothing can run any
+// more; when memory runs out, std::bad_alloc.
 class GpuDevice final : public Device {
  public:
+  // Leaves `ordinal` the calling thread's current GPU, so that no other one is started.
   explicit GpuDevice(int ordinal);
   ~GpuDevice() override;
   GpuDevice(const GpuDevice&) = delete;
@@ -36,11 +39,12 @@ class GpuDevice final : public Device {
   CheckResult check(const void* c, const Problem& p, Inputs kind, uint64_t seed,
                     const Reference* reference) override;
 
-  // Launches without waiting. Throws LaunchError when the launch is refused, std::bad_alloc when
-  // there is no memory for its workspace.
+  // Launches without waiting. Throws LaunchError when the launch is refused, DeviceFault when an
+  // earlier kernel broke the context, std::bad_alloc when there is no memory for its workspace.
   void enqueue(const Rung& rung, const GemmCall& call);
   void synchronize();
 
+  int ordinal() const { return ordinal_; }
   cudaStream_t stream() const { return stream_; }
   const cudaDeviceProp& properties() const { return properties_; }
   const Nvml& nvml() const { return nvml_; }

@@ -1,70 +1,55 @@
 #include "harness/gpu/nvml.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <chrono>
 
+#if __has_include(<nvml.h>)
+#include <dlfcn.h>
+#include <nvml.h>
+#define GEMM_HAS_NVML 1
+#else
+#define GEMM_HAS_NVML 0
+#endif
+
 namespace gemm {
+
+#if GEMM_HAS_NVML
 namespace {
 
-// The few names of NVML's public interface (docs.nvidia.com/deploy/nvml-api) that are used here.
-constexpr int SUCCESS = 0;
-constexpr int CLOCK_SM = 1;
-constexpr int TEMPERATURE_GPU = 0;
-constexpr unsigned POWER_INSTANT = 186;  // NVML_FI_DEV_POWER_INSTANT, mW
-
-struct FieldValue {  // nvmlFieldValue_t
-  unsigned field_id, scope_id;
-  long long timestamp, latency_us;
-  int value_type, result;
-  union {
-    double d;
-    unsigned ui;
-    unsigned long long ull;
-  } value;
-};
-
-constexpr unsigned MEMORY_BANDWIDTH = 10;  // NVML_GPM_METRIC_DRAM_BW_UTIL, percent
-
-struct GpmMetric {  // nvmlGpmMetric_t
-  unsigned id;
-  int result = SUCCESS;
-  double value = 0;
-  const char *short_name = nullptr, *long_name = nullptr, *unit = nullptr;
-};
-
-struct GpmMetrics {  // nvmlGpmMetricsGet_t, of which NVML reads `count` metrics
-  unsigned version = 1, count = 1;
-  void *begin, *end;
-  GpmMetric metrics[1];
-};
+// nvml.h renames a function to its latest version (nvmlInit is nvmlInit_v2): so does this.
+#define GEMM_NVML_TEXT(name) #name
+#define GEMM_NVML_SYMBOL(name) GEMM_NVML_TEXT(name)
+#define GEMM_NVML_LOAD(function, name) load(library, function, GEMM_NVML_SYMBOL(name))
 
 template <class F>
 void load(void* library, F*& function, const char* name) {
   function = reinterpret_cast<F*>(dlsym(library, name));
 }
 
+// Nvml's handle is opaque to those who include our header without NVIDIA's.
+nvmlDevice_t handle(void* device) { return static_cast<nvmlDevice_t>(device); }
+nvmlGpmSample_t sample_handle(void* sample) { return static_cast<nvmlGpmSample_t>(sample); }
+
 }  // namespace
 
 // A function that this driver lacks is null, and what it would tell is unknown.
 struct Nvml::Api {
-  int (*init)();
-  int (*driver_version)(char*, unsigned);
-  int (*count)(unsigned*);
-  int (*by_index)(unsigned, void**);
-  int (*by_pci_bus_id)(const char*, void**);
-  int (*clock)(void*, int, unsigned*);
-  int (*max_clock)(void*, int, unsigned*);
-  int (*power)(void*, unsigned*);
-  int (*power_limit)(void*, unsigned*);
-  int (*temperature)(void*, int, unsigned*);
-  int (*reasons)(void*, unsigned long long*);
-  int (*fields)(void*, int, FieldValue*);
-  int (*gpm_alloc)(void**);
-  int (*gpm_free)(void*);
-  int (*gpm_sample)(void*, void*);
-  int (*gpm_metrics)(GpmMetrics*);
+  decltype(nvmlInit)* init;
+  decltype(nvmlSystemGetDriverVersion)* driver_version;
+  decltype(nvmlDeviceGetCount)* count;
+  decltype(nvmlDeviceGetHandleByIndex)* by_index;
+  decltype(nvmlDeviceGetHandleByPciBusId)* by_pci_bus_id;
+  decltype(nvmlDeviceGetClockInfo)* clock;
+  decltype(nvmlDeviceGetMaxClockInfo)* max_clock;
+  decltype(nvmlDeviceGetPowerUsage)* power;
+  decltype(nvmlDeviceGetEnforcedPowerLimit)* power_limit;
+  decltype(nvmlDeviceGetTemperature)* temperature;
+  nvmlReturn_t (*reasons)(nvmlDevice_t, unsigned long long*);
+  decltype(nvmlDeviceGetFieldValues)* fields;
+  decltype(nvmlGpmSampleAlloc)* gpm_alloc;
+  decltype(nvmlGpmSampleFree)* gpm_free;
+  decltype(nvmlGpmSampleGet)* gpm_sample;
+  decltype(nvmlGpmMetricsGet)* gpm_metrics;
 
   // Loaded once a process, null when there is no NVML.
   static const Api* get() {
@@ -72,24 +57,25 @@ struct Nvml::Api {
     static const bool loaded = [] {
       void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
       if (library == nullptr) return false;
-      load(library, api.init, "nvmlInit_v2");
-      load(library, api.driver_version, "nvmlSystemGetDriverVersion");
-      load(library, api.count, "nvmlDeviceGetCount_v2");
-      load(library, api.by_index, "nvmlDeviceGetHandleByIndex_v2");
-      load(library, api.by_pci_bus_id, "nvmlDeviceGetHandleByPciBusId_v2");
-      load(library, api.clock, "nvmlDeviceGetClockInfo");
-      load(library, api.max_clock, "nvmlDeviceGetMaxClockInfo");
-      load(library, api.power, "nvmlDeviceGetPowerUsage");
-      load(library, api.power_limit, "nvmlDeviceGetEnforcedPowerLimit");
-      load(library, api.temperature, "nvmlDeviceGetTemperature");
-      // Renamed to ...ClocksEventReasons in newer drivers, which keep this name too.
-      load(library, api.reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
-      load(library, api.fields, "nvmlDeviceGetFieldValues");
-      load(library, api.gpm_alloc, "nvmlGpmSampleAlloc");
-      load(library, api.gpm_free, "nvmlGpmSampleFree");
-      load(library, api.gpm_sample, "nvmlGpmSampleGet");
-      load(library, api.gpm_metrics, "nvmlGpmMetricsGet");
-      return api.init != nullptr && api.init() == SUCCESS;
+      GEMM_NVML_LOAD(api.init, nvmlInit);
+      GEMM_NVML_LOAD(api.driver_version, nvmlSystemGetDriverVersion);
+      GEMM_NVML_LOAD(api.count, nvmlDeviceGetCount);
+      GEMM_NVML_LOAD(api.by_index, nvmlDeviceGetHandleByIndex);
+      GEMM_NVML_LOAD(api.by_pci_bus_id, nvmlDeviceGetHandleByPciBusId);
+      GEMM_NVML_LOAD(api.clock, nvmlDeviceGetClockInfo);
+      GEMM_NVML_LOAD(api.max_clock, nvmlDeviceGetMaxClockInfo);
+      GEMM_NVML_LOAD(api.power, nvmlDeviceGetPowerUsage);
+      GEMM_NVML_LOAD(api.power_limit, nvmlDeviceGetEnforcedPowerLimit);
+      GEMM_NVML_LOAD(api.temperature, nvmlDeviceGetTemperature);
+      // Its name since driver 535, and the one before.
+      GEMM_NVML_LOAD(api.reasons, nvmlDeviceGetCurrentClocksEventReasons);
+      if (!api.reasons) GEMM_NVML_LOAD(api.reasons, nvmlDeviceGetCurrentClocksThrottleReasons);
+      GEMM_NVML_LOAD(api.fields, nvmlDeviceGetFieldValues);
+      GEMM_NVML_LOAD(api.gpm_alloc, nvmlGpmSampleAlloc);
+      GEMM_NVML_LOAD(api.gpm_free, nvmlGpmSampleFree);
+      GEMM_NVML_LOAD(api.gpm_sample, nvmlGpmSampleGet);
+      GEMM_NVML_LOAD(api.gpm_metrics, nvmlGpmMetricsGet);
+      return api.init != nullptr && api.init() == NVML_SUCCESS;
     }();
     return loaded ? &api : nullptr;
   }
@@ -97,49 +83,57 @@ struct Nvml::Api {
 
 Nvml::Nvml(const std::string& pci_bus_id) : api_(Api::get()) {
   if (api_ == nullptr) return;
-  if (api_->by_pci_bus_id && api_->by_pci_bus_id(pci_bus_id.c_str(), &device_) == SUCCESS) return;
-  device_ = nullptr;
-  unsigned count = 0;  // a virtual machine may number its bus differently: one GPU needs no name
-  if (api_->count && api_->by_index && api_->count(&count) == SUCCESS && count == 1 &&
-      api_->by_index(0, &device_) != SUCCESS)
-    device_ = nullptr;
+  nvmlDevice_t found = nullptr;
+  unsigned count = 0;
+  if (api_->by_pci_bus_id && api_->by_pci_bus_id(pci_bus_id.c_str(), &found) == NVML_SUCCESS)
+    device_ = found;
+  // A virtual machine may number its bus differently: one GPU needs no name.
+  else if (api_->count && api_->by_index && api_->count(&count) == NVML_SUCCESS && count == 1 &&
+           api_->by_index(0, &found) == NVML_SUCCESS)
+    device_ = found;
 }
 
 std::string Nvml::driver_version() const {
-  char version[96] = "";
+  char version[NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE] = "";
   const bool known = api_ != nullptr && api_->driver_version &&
-                     api_->driver_version(version, sizeof version) == SUCCESS;
+                     api_->driver_version(version, sizeof version) == NVML_SUCCESS;
   return known ? version : "";
 }
 
 std::optional<double> Nvml::sm_clock_mhz() const {
   unsigned mhz = 0;
-  if (device_ == nullptr || !api_->clock || api_->clock(device_, CLOCK_SM, &mhz) != SUCCESS)
+  if (device_ == nullptr || !api_->clock ||
+      api_->clock(handle(device_), NVML_CLOCK_SM, &mhz) != NVML_SUCCESS)
     return {};
   return mhz;
 }
 
 std::optional<double> Nvml::max_sm_clock_mhz() const {
   unsigned mhz = 0;
-  if (device_ == nullptr || !api_->max_clock || api_->max_clock(device_, CLOCK_SM, &mhz) != SUCCESS)
+  if (device_ == nullptr || !api_->max_clock ||
+      api_->max_clock(handle(device_), NVML_CLOCK_SM, &mhz) != NVML_SUCCESS)
     return {};
   return mhz;
 }
 
 std::optional<double> Nvml::power_w() const {
   if (device_ == nullptr) return {};
-  FieldValue field{};
-  field.field_id = POWER_INSTANT;
-  if (api_->fields && api_->fields(device_, 1, &field) == SUCCESS && field.result == SUCCESS)
-    return field.value.ui / 1000.0;
+#ifdef NVML_FI_DEV_POWER_INSTANT
+  nvmlFieldValue_t field{};
+  field.fieldId = NVML_FI_DEV_POWER_INSTANT;
+  if (api_->fields && api_->fields(handle(device_), 1, &field) == NVML_SUCCESS &&
+      field.nvmlReturn == NVML_SUCCESS)
+    return field.value.uiVal / 1000.0;
+#endif
   unsigned mw = 0;  // an older driver: averaged over a second
-  if (!api_->power || api_->power(device_, &mw) != SUCCESS) return {};
+  if (!api_->power || api_->power(handle(device_), &mw) != NVML_SUCCESS) return {};
   return mw / 1000.0;
 }
 
 std::optional<double> Nvml::power_limit_w() const {
   unsigned mw = 0;
-  if (device_ == nullptr || !api_->power_limit || api_->power_limit(device_, &mw) != SUCCESS)
+  if (device_ == nullptr || !api_->power_limit ||
+      api_->power_limit(handle(device_), &mw) != NVML_SUCCESS)
     return {};
   return mw / 1000.0;
 }
@@ -147,33 +141,55 @@ std::optional<double> Nvml::power_limit_w() const {
 std::optional<double> Nvml::temperature_c() const {
   unsigned celsius = 0;
   if (device_ == nullptr || !api_->temperature ||
-      api_->temperature(device_, TEMPERATURE_GPU, &celsius) != SUCCESS)
+      api_->temperature(handle(device_), NVML_TEMPERATURE_GPU, &celsius) != NVML_SUCCESS)
     return {};
   return celsius;
 }
 
 std::optional<unsigned long long> Nvml::throttle_reasons() const {
   unsigned long long bits = 0;
-  if (device_ == nullptr || !api_->reasons || api_->reasons(device_, &bits) != SUCCESS) return {};
+  if (device_ == nullptr || !api_->reasons || api_->reasons(handle(device_), &bits) != NVML_SUCCESS)
+    return {};
   return bits;
 }
 
 Nvml::Counters Nvml::counters() const {
-  void* sample = nullptr;
+  const auto free = [](void* sample) { Api::get()->gpm_free(sample_handle(sample)); };
+  nvmlGpmSample_t sample = nullptr;
   if (device_ == nullptr || !api_->gpm_alloc || !api_->gpm_free || !api_->gpm_sample ||
-      !api_->gpm_metrics || api_->gpm_alloc(&sample) != SUCCESS)
+      !api_->gpm_metrics || api_->gpm_alloc(&sample) != NVML_SUCCESS)
     return {nullptr, nullptr};
-  Counters counters(sample, api_->gpm_free);
-  if (api_->gpm_sample(device_, sample) != SUCCESS) counters.reset();
+  Counters counters(sample, free);
+  if (api_->gpm_sample(handle(device_), sample) != NVML_SUCCESS) counters.reset();
   return counters;
 }
 
 std::optional<double> Nvml::memory_percent(const Counters& begin, const Counters& end) const {
   if (begin == nullptr || end == nullptr) return {};
-  GpmMetrics m{.begin = begin.get(), .end = end.get(), .metrics = {{.id = MEMORY_BANDWIDTH}}};
-  if (api_->gpm_metrics(&m) != SUCCESS || m.metrics[0].result != SUCCESS) return {};
-  return m.metrics[0].value;
+  nvmlGpmMetricsGet_t get{};
+  get.version = NVML_GPM_METRICS_GET_VERSION;
+  get.numMetrics = 1;
+  get.sample1 = sample_handle(begin.get());
+  get.sample2 = sample_handle(end.get());
+  get.metrics[0].metricId = NVML_GPM_METRIC_DRAM_BW_UTIL;
+  if (api_->gpm_metrics(&get) != NVML_SUCCESS || get.metrics[0].nvmlReturn != NVML_SUCCESS)
+    return {};
+  return get.metrics[0].value;
 }
+
+#else  // built without nvml.h: everything is unknown
+
+Nvml::Nvml(const std::string&) {}
+std::string Nvml::driver_version() const { return ""; }
+std::optional<double> Nvml::sm_clock_mhz() const { return {}; }
+std::optional<double> Nvml::max_sm_clock_mhz() const { return {}; }
+std::optional<double> Nvml::power_w() const { return {}; }
+std::optional<double> Nvml::power_limit_w() const { return {}; }
+std::optional<double> Nvml::temperature_c() const { return {}; }
+std::optional<unsigned long long> Nvml::throttle_reasons() const { return {}; }
+Nvml::Counters Nvml::counters() const { return {nullptr, nullptr}; }
+std::optional<double> Nvml::memory_percent(const Counters&, const Counters&) const { return {}; }
+#endif
 
 std::string throttle_names(unsigned long long reasons) {
   // nvmlClocksEventReason*; bit 0, "GPU idle", slows nothing down.

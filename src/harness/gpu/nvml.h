@@ -1,5 +1,5 @@
 // What the driver's monitoring library says about one GPU. It is loaded at run time, so a machine
-// without it only knows less; nothing here ever changes a setting.
+// without it only knows less, as does a build without nvml.h; nothing here ever changes a setting.
 #pragma once
 
 #include <memory>
@@ -27,15 +27,15 @@ class Nvml {
   std::optional<unsigned long long> throttle_reasons() const;  // bits, see throttle_names
 
   // The GPU's performance counters at one moment, on Hopper and later; null: unknown.
-  using Counters = std::unique_ptr<void, int (*)(void*)>;
+  using Counters = std::unique_ptr<void, void (*)(void*)>;
   Counters counters() const;
   // Bytes read from and written to memory between the two, in percent of what it could have moved.
   std::optional<double> memory_percent(const Counters& begin, const Counters& end) const;
 
  private:
   struct Api;
-  const Api* api_ = nullptr;  // null = no NVML
-  void* device_ = nullptr;    // null = not found
+  [[maybe_unused]] const Api* api_ = nullptr;  // null = no NVML
+  [[maybe_unused]] void* device_ = nullptr;    // nvmlDevice_t; null = not found
 };
 
 // "sw_power_cap,hw_thermal_slowdown"; "none" when no bit but "idle" is set.

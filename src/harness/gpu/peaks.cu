@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "device/current_device.h"
 #include "device/wgmma.cuh"
 #include "harness/gpu/cuda_check.h"
 #include "harness/gpu/gpu_device.h"
@@ -205,6 +206,7 @@ class Bench {
 
 Peaks measure_peaks(Device& device) {
   constexpr double TERA = 1e12;
+  const DeviceScope scope(as_gpu(device).ordinal());
   Bench bench(as_gpu(device));
   float* const out = nullptr;  // never written
   Peaks p;

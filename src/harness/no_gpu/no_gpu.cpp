@@ -8,7 +8,7 @@ namespace {
 [[noreturn]] void unreachable() { throw std::logic_error("this build has no CUDA"); }
 }  // namespace
 
-std::unique_ptr<Device> make_gpu_device(std::string& why) {
+std::unique_ptr<Device> make_gpu_device(std::string& why, int) {
   why = "built without a CUDA toolkit";
   return nullptr;
 }
