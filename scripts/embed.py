@@ -365,8 +365,16 @@ class Embedder:
     # Verification, by verification_study
 
     def study(self) -> dict:
-        path = ladder.folder_of(self.gpu, self.root) / "verification.json"
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        """The GPU's, or the simulator's until there is one."""
+        for folder in (self.gpu, "simulator"):
+            path = ladder.folder_of(folder, self.root) / "verification.json"
+            if path.exists():
+                return json.loads(path.read_text(encoding="utf-8"))
+        return {}
+
+    def studied_on(self) -> str:
+        gpu = self.study()["context"].get("gpu")
+        return f"on one {gpu}" if gpu else "in the simulator"
 
     def refusals(self) -> str:
         mutants = self.study().get("mutants")
@@ -380,9 +388,8 @@ class Embedder:
         for m in mutants:
             cells = [f"`{by}`" if by else "-" for by in m["refused_by"].values()]
             lines.append(f"| {m['claims']} | {m['does']} | {' | '.join(cells)} |")
-        context = self.study()["context"]
-        size = context["size"]
-        lines += ["", f"C of {size} x {size}, on one {context['gpu']}."]
+        size = self.study()["context"]["size"]
+        lines += ["", f"C of {size} x {size}, {self.studied_on()}."]
         return "\n".join(lines)
 
     def false_alarms(self) -> str:
@@ -398,6 +405,7 @@ class Embedder:
             lines.append(
                 f"| {name} | {r['results']} | {r['refused']} | {100 * r['largest']:.0f} % |"
             )
+        lines += ["", f"Verified {self.studied_on()}."]
         return "\n".join(lines)
 
     def exercises(self, page: Path) -> str:

@@ -54,7 +54,7 @@ tests() {
 }
 study() {
   part verification.json build/tests/verification_study --backend gpu --size 128 \
-    --right 10000 --largest 9 --json "$work/verification.json"
+    --right 10000 --largest 9 --deepest 16 --json "$work/verification.json"
 }
 accuracy() {
   part accuracy.json build/accuracy --json "$work/accuracy.json"

@@ -70,7 +70,7 @@ int study_mutants(Device& device, const std::vector<PrecisionMutant>& mutants, i
 }
 
 // `wanted` right results at least: every rung that takes a problem, on random ones.
-Json study_right(Device& device, int wanted, int largest, uint64_t seed) {
+Json study_right(Device& device, int wanted, int largest, int deepest, uint64_t seed) {
   struct Tally {
     int64_t results = 0, refused = 0;
     double used = 0;  // of the bound on uniform inputs, at most
@@ -85,8 +85,10 @@ Json study_right(Device& device, int wanted, int largest, uint64_t seed) {
   while (all.results < wanted) {
     Problem p;
     p.dtype = std::array{DType::f32, DType::f16, DType::bf16, DType::tf32}[pick(0, 3)];
-    const auto extent = [&] { return static_cast<int>(std::exp2(pick(0, 100) * largest / 100.0)); };
-    p.M = extent(), p.N = extent(), p.K = extent() << pick(0, 4);
+    const auto up_to = [&](int log2) {
+      return static_cast<int>(std::exp2(pick(0, 1000) * log2 / 1000.0));
+    };
+    p.M = up_to(largest), p.N = up_to(largest), p.K = up_to(deepest);
     p.op_a = pick(0, 1) == 0 ? Op::N : Op::T, p.op_b = pick(0, 1) == 0 ? Op::N : Op::T;
     p.alpha = std::array{1.0f, 1.0f, 2.0f, -0.75f, 0.3f}[pick(0, 4)];
     p.beta = std::array{0.0f, 0.0f, 1.0f, -0.5f, 0.7f}[pick(0, 4)];
@@ -95,7 +97,7 @@ Json study_right(Device& device, int wanted, int largest, uint64_t seed) {
     for (const Rung* r : rungs(device.backend())) {
       if (r->dtype != p.dtype || !unmet_need(*r, p, device).empty()) continue;
       const std::string why = verifier.verify(*r);
-      const int64_t least = p.K <= 64 ? 64 : p.K <= 1024 ? 1024 : p.K <= 16384 ? 16384 : 1 << 20;
+      const int least = p.K <= 64 ? 64 : p.K <= 1024 ? 1024 : p.K <= 8192 ? 8192 : 65536;
       Tally& t = by_class[fmt::format("{}{} K <= {}", to_string(r->dtype),
                                       r->product_error > 0 ? " split" : "", least)];
       for (Tally* tally : {&t, &all}) {
@@ -127,15 +129,15 @@ Json study_right(Device& device, int wanted, int largest, uint64_t seed) {
 int run(int argc, char** argv) {
   CLI::App app("Which wrong kernels verification refuses, and whether it refuses right ones.");
   std::string backend = "sim", json;
-  int size = 32, right = 0, largest = 8;
+  int size = 32, right = 0, largest = 8, deepest = 12;
   uint64_t seed = 1;
   app.add_option("--backend", backend, "gpu | sim")->check(CLI::IsMember({"gpu", "sim"}));
-  app.add_option("--size", size, "Rows and columns of C that mutants compute")
-      ->check(CLI::Range(1, 4096));
+  app.add_option("--size", size, "Rows and columns of C that wrong kernels compute; 0: none do")
+      ->check(CLI::Range(0, 4096));
   app.add_option("--right", right, "Right results to verify, at least")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--largest", largest, "Their M and N go up to 2^this, their K to 16 times as much")
-      ->check(CLI::Range(0, 12));
+  app.add_option("--largest", largest, "Their M and N go up to 2^this")->check(CLI::Range(0, 12));
+  app.add_option("--deepest", deepest, "Their K goes up to 2^this")->check(CLI::Range(0, 16));
   app.add_option("--seed", seed, "Of the right results' problems");
   app.add_option("--json", json, "File to write");
   CLI11_PARSE(app, argc, argv);
@@ -156,11 +158,11 @@ int run(int argc, char** argv) {
   if (device->backend() == Backend::gpu) mutants = gpu_precision_mutants();
 #endif
   Json entries = Json::array();
-  const int passed = study_mutants(*device, mutants, size, entries);
+  const int passed = size == 0 ? 0 : study_mutants(*device, mutants, size, entries);
   file["mutants"] = std::move(entries);
   int64_t refused = 0;
   if (right > 0) {
-    file["right"] = study_right(*device, right, largest, seed);
+    file["right"] = study_right(*device, right, largest, deepest, seed);
     refused = file["right"]["refused"];
   }
   if (!json.empty()) std::ofstream(json) << file.dump(1) << "\n";
