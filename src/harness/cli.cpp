@@ -168,6 +168,9 @@ void take_benchmark_flag(Options& o, const std::string& spelled, const Benchmark
   const std::string name = flag.name;
   if (!value && !flag.optional)
     throw UsageError(fmt::format("{} has no value: want {}={}", spelled, spelled, flag.words));
+  if (value && value->size() > 4000)  // std::regex recurses a frame a character
+    throw UsageError(
+        fmt::format("bad {} '{}': at most 4000 characters", spelled, printable(*value)));
   if (value && !std::regex_match(*value, std::regex(flag.wants)))
     throw UsageError(fmt::format("bad {} '{}': want {}", spelled, printable(*value), flag.words));
   if (name == "out") o.json = *value;
@@ -249,10 +252,11 @@ Options parse_command_line(int argc, const char* const* argv) {
          "--shapes", files,
          "File with one MxNxK or FIRST:LAST:STEP a line, optionally followed by the rungs to run")
       ->allow_extra_args(false);
-  app.add_option("--alpha", alpha, "Scalar alpha")->capture_default_str();
+  app.add_option("--alpha", alpha, "Scalar alpha")->capture_default_str()->type_name("NUMBER");
   app.add_option("--beta", beta, "Scalar beta; 0 never reads C")->capture_default_str();
   app.add_option("--ld-pad", ld_pad, "Elements between the rows of every matrix")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("NUMBER");
   app.add_option("--op", ops, "nn | nt | tn | tt or a list: which of A, B is stored transposed")
       ->capture_default_str();
   app.add_option("--backend", backend, "gpu | sim; default: the GPU if there is one");

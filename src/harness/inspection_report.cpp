@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "version.h"
+
 namespace gemm {
 namespace {
 
@@ -56,7 +58,10 @@ std::string source_text(const sim::SourceLine& at) {
   static std::map<std::string, std::vector<std::string>> files;
   const auto [it, fresh] = files.try_emplace(at.file);
   if (fresh) {
-    std::ifstream in(at.file);
+    // The compiler was given the path from the build folder, if it is relative.
+    const size_t up = at.file.rfind("../") == at.file.npos ? 0 : at.file.rfind("../") + 3;
+    const bool absolute = at.file.starts_with('/');
+    std::ifstream in(absolute ? at.file : SOURCE_FOLDER "/" + at.file.substr(up));
     for (std::string line; std::getline(in, line);) it->second.push_back(line);
   }
   if (at.line < 1 || at.line > static_cast<int>(it->second.size())) return "";
