@@ -20,8 +20,9 @@ run_and_draw() {
     [[ $previous != --json ]] || json=$argument
     previous=$argument
   done
-  [[ $json != build/run.json ]] || { rm -f "$json" && set -- "$@" --json "$json"; }
+  [[ $json != build/run.json ]] || { rm -f "$json" "$json.partial" && set -- "$@" --json "$json"; }
   ./gemm_bench "$@" || status=$?
+  [[ $status -ne 3 || -s $json ]] || json=$json.partial  # a fault ended it
   if [[ $status -ne 2 && -s $json ]]; then
     "$python" scripts/compare.py --beside-committed "$json" --plot build/run.png || true
   fi

@@ -17,7 +17,7 @@ from bench_process import ROOT, run
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
-import ladder  # noqa: E402
+import ladder
 
 RUNGS = ladder.load_rungs(ROOT)
 SMALL = ("--backend", "sim", "--shape", "33x17x5")

@@ -115,7 +115,15 @@ class Durable(Case):
     def test_a_fault_ends_the_run_and_keeps_what_was_measured(self) -> None:
         self.file.write_text(GOOD)
         out = self.bench(
-            *("--kernel", "v1-v5,v14", *SMALL, "--kernel", "v1,v2,v5,v14", "--json", str(self.file)),
+            *(
+                "--kernel",
+                "v1-v5,v14",
+                *SMALL,
+                "--kernel",
+                "v1,v2,v5,v14",
+                "--json",
+                str(self.file),
+            ),
             status=3,
             says="v05_faults/f32/nn/5x6x7: .*illegal memory access; the run ends here, "
             f"the results until then are in {self.partial}$",
@@ -128,7 +136,9 @@ class Durable(Case):
         self.assertEqual(self.left(), {"run.json", "run.json.partial"})
 
     def test_a_fault_without_json(self) -> None:
-        self.bench("--kernel", "v1,v5", *SMALL, status=3, says="v05_faults.*no --json was asked for")
+        self.bench(
+            "--kernel", "v1,v5", *SMALL, status=3, says="v05_faults.*no --json was asked for"
+        )
 
     def test_signals_of_the_program(self) -> None:
         for kernel, name, what in (
@@ -151,7 +161,14 @@ class Durable(Case):
                 self.partial.unlink(missing_ok=True)
                 self.file.write_text(GOOD)
                 process = subprocess.Popen(
-                    [os.environ["FAULT_BENCH"], "--kernel", "v1,v2,v9", *SMALL, "--json", self.file],
+                    [
+                        os.environ["FAULT_BENCH"],
+                        "--kernel",
+                        "v1,v2,v9",
+                        *SMALL,
+                        "--json",
+                        self.file,
+                    ],
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     text=True,
@@ -206,7 +223,9 @@ class Durable(Case):
                     *("--kernel", "v1", *shapes, "--json", str(self.file)),
                     status=3,
                     says="File too large; "
-                    + (f"the results until then are in '{self.partial}'$" if kept else "no results"),
+                    + (
+                        f"the results until then are in '{self.partial}'$" if kept else "no results"
+                    ),
                     preexec_fn=lambda limit=limit: resource.setrlimit(
                         resource.RLIMIT_FSIZE, (limit, limit)
                     ),
@@ -231,7 +250,9 @@ class Durable(Case):
         if "status" not in done.stdout:
             self.skipTest(f"cannot mount: {done.stderr.strip()}")
         self.assertIn(f"status 3\n{GOOD}\n", done.stdout)
-        self.assertRegex(done.stderr, "No space left on device; (no results|the results until then)")
+        self.assertRegex(
+            done.stderr, "No space left on device; (no results|the results until then)"
+        )
 
     def test_a_full_stdout(self) -> None:
         with open("/dev/full", "w") as full:

@@ -66,7 +66,11 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
         ("--kernel", "v1,v5,v14", "--shape", "5x6x7", "--json", "TMP/run.json"),
         3,
     ),
-    "keep_going": ("FAULT_BENCH", ("--kernel", "v1,v5,v7,v14", "--shape", "5x6x7", "--keep-going"), 3),
+    "keep_going": (
+        "FAULT_BENCH",
+        ("--kernel", "v1,v5,v7,v14", "--shape", "5x6x7", "--keep-going"),
+        3,
+    ),
 }
 
 
@@ -98,7 +102,9 @@ class Golden(unittest.TestCase):
                     self.assertRegex(part, rf"\A{TEXT.pattern}\Z", "printable ASCII alone")
                 wanted = (GOLDEN / f"{name}.txt").read_text(encoding="ascii")
                 if text != wanted:
-                    lines = difflib.unified_diff(wanted.splitlines(), text.splitlines(), lineterm="")
+                    lines = difflib.unified_diff(
+                        wanted.splitlines(), text.splitlines(), lineterm=""
+                    )
                     self.fail("\n".join(lines) + "\n" + str(__doc__).splitlines()[-1])
 
     def test_no_file_without_a_case(self) -> None:
@@ -137,7 +143,13 @@ class Bytes(unittest.TestCase):
         self.assertEqual(self.text_of(*shape, *cache), "")
 
     def test_files(self) -> None:
-        for odd in (b"4x4x4\x1b[31m", b"4\0x4x4", b"x" * 500_000, b"4x4x4 v1\x1b", b"\xff\xfe4x4x4"):
+        for odd in (
+            b"4x4x4\x1b[31m",
+            b"4\0x4x4",
+            b"x" * 500_000,
+            b"4x4x4 v1\x1b",
+            b"\xff\xfe4x4x4",
+        ):
             with self.subTest(odd=odd[:10]):
                 self.assertRegex(self.text_of(file=odd), r"list.txt:1: .*(MxNxK|choose from)")
 
