@@ -68,14 +68,12 @@ void report_signals() {
   const stack_t own{.ss_sp = stack.data(), .ss_flags = 0, .ss_size = stack.size()};
   sigaltstack(&own, nullptr);
   for (const Signal& s : SIGNALS) {
-#ifdef __SANITIZE_ADDRESS__
-    if (s.fault) continue;  // the sanitizer's own report says more
-#endif
     struct sigaction action = {}, before = {};
     action.sa_handler = end;
     action.sa_flags = SA_ONSTACK;
     sigaction(s.number, nullptr, &before);
-    if (before.sa_handler != SIG_IGN) sigaction(s.number, &action, nullptr);  // as under nohup
+    // Not what is ignored, as SIGHUP is under nohup, or reported better, as by a sanitizer.
+    if (before.sa_handler == SIG_DFL) sigaction(s.number, &action, nullptr);
   }
 }
 

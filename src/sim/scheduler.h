@@ -46,7 +46,7 @@ class Scheduler {
   // The running thread.
   int thread() const { return running_; }
   int warp() const { return running_ / WARP; }
-  int lane() const { return running_ % WARP; }
+  int lane() const { return running_ & (WARP - 1); }
 
   // Blocks the running thread until another one calls release for it.
   void suspend(const Wait& wait);
