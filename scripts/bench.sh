@@ -20,8 +20,9 @@ run_and_draw() {
     [[ $previous != --json ]] || json=$argument
     previous=$argument
   done
-  [[ $json != build/run.json ]] || { rm -f "$json" && set -- "$@" --json "$json"; }
+  [[ $json != build/run.json ]] || { rm -f "$json" "$json.partial" && set -- "$@" --json "$json"; }
   ./gemm_bench "$@" || status=$?
+  [[ $status -ne 3 || -s $json ]] || json=$json.partial  # a fault ended it
   if [[ $status -ne 2 && -s $json ]]; then
     "$python" scripts/compare.py --beside-committed "$json" --plot build/run.png || true
   fi
@@ -31,14 +32,29 @@ if (($#)); then
   run_and_draw "$@"
 fi
 
-# The program itself says whether this build and this machine can use a GPU: exit 2 when not.
+# Whether this build and this machine can use a GPU: --list runs no kernel and has no other input to
+# refuse, so exit status 2 means that there is none, and says why.
 status=0
-why=$(./gemm_bench --backend gpu --kernel v1 --shape 64x64x64 --verify-only 2>&1) || status=$?
+why=$(./gemm_bench --backend gpu --list 2>&1 > /dev/null) || status=$?
 if ((status == 0)); then
+  rm -f build/ladder.json build/ladder.json.partial
   say "measuring the ladder (bench/shapes/ladder.txt)"
-  ./gemm_bench --backend gpu --shapes bench/shapes/ladder.txt --json build/ladder.json
-  # Kept only now: a run that failed its verification never replaces good results.
-  results=plots/results/$("$python" scripts/ladder.py gpu build/ladder.json)
+  ./gemm_bench --backend gpu --shapes bench/shapes/ladder.txt --json build/ladder.json || status=$?
+  # Nothing replaces good results but a whole run in which all is right. Where there are none yet,
+  # shapes that failed or did not fit are gaps with their reason (exit status 3).
+  results=
+  if [[ -f build/ladder.json ]]; then
+    results=plots/results/$("$python" scripts/ladder.py gpu build/ladder.json)
+  fi
+  case $status in
+    0) ;;
+    1) die "a result is wrong (above): nothing is kept" ;;
+    3)
+      [[ -f build/ladder.json ]] || die "the run ended early: build/ladder.json.partial has it until then"
+      [[ ! -e $results/ladder.json ]] || die "not all was measured: build/ladder.json has what was, and $results stays as it is"
+      ;;
+    *) die "the run was not made (above)" ;;
+  esac
   mkdir -p "$results"
   mv build/ladder.json "$results/ladder.json"
   say "results: $results/ladder.json"

@@ -209,6 +209,8 @@ def load_results(path: Path, op: str = "nn", variants: bool = False) -> Results:
         if entry.get("error_occurred") or entry.get("skipped"):
             reason = entry.get("error_message") or entry.get("skip_message") or "no reason given"
             point = Point(shape, reason=reason)
+        elif label.startswith("not timed: "):  # verified, but its baseline failed
+            point = Point(shape, reason=label)
         else:
             try:
                 point = Point(

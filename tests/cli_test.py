@@ -9,22 +9,22 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from bench_process import ROOT, run
+
 sys.path.insert(0, str(ROOT / "scripts"))
 
-import ladder  # noqa: E402
+import ladder
 
 RUNGS = ladder.load_rungs(ROOT)
 SMALL = ("--backend", "sim", "--shape", "33x17x5")
 
 
-def bench(*args: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [os.environ["GEMM_BENCH"], *args], capture_output=True, text=True, timeout=300, cwd=ROOT
-    )
+def bench(*args: str, **options: object) -> subprocess.CompletedProcess[str]:
+    return run("GEMM_BENCH", *args, **options)
 
 
 class Accepted(unittest.TestCase):
@@ -182,13 +182,17 @@ class Inspected(unittest.TestCase):
 
 
 class Refused(unittest.TestCase):
-    def refused(self, *args: str, names: str) -> None:
+    def refused(self, *args: str, names: str, program: str = "GEMM_BENCH") -> None:
         """Exit 2, and one line on stderr that matches `names`: the culprit, and what is allowed."""
         with self.subTest(args=args):
-            run = bench(*args)
-            self.assertEqual(run.returncode, 2, run.stdout + run.stderr)
-            self.assertEqual(len(run.stderr.strip().splitlines()), 1, run.stderr)
-            self.assertRegex(run.stderr, names)
+            done = run(program, *args)
+            self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+            self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+            self.assertRegex(done.stderr, names)
+
+    def soon_refused(self, *args: str, names: str) -> None:
+        """Of what has nothing to do with the rungs: a program without the ladder starts sooner."""
+        self.refused(*args, names=names, program="FAULT_BENCH")
 
     def test_kernels(self) -> None:
         known = rf"\b{RUNGS[0].id}\b"
@@ -206,16 +210,24 @@ class Refused(unittest.TestCase):
             "99999999999",
             "",
         ):
-            self.refused("--backend", "sim", "--size", size, names="size")
+            self.soon_refused("--size", size, names="size")
         for shape in ("4x4", "4x4x-4", "4x4x4x4", "axbxc", "x", "99999999999x1x1", ""):
-            self.refused("--backend", "sim", "--shape", shape, names="(?i)MxNxK|M x N x K")
+            self.soon_refused("--shape", shape, names="(?i)MxNxK|M x N x K")
 
     def test_choices(self) -> None:
         self.refused(*SMALL, "--dtype", "f64", names="f32.*f16.*bf16")
         self.refused(*SMALL, "--backend", "tpu", names="gpu.*sim")
         self.refused(*SMALL, "--l2", "lukewarm", names="cold.*warm")
         self.refused(*SMALL, "--ld-pad", "-1", names="ld-pad")
-        self.refused(*SMALL, "--alpha", "much", names="alpha")
+        for scalar in ("much", "", " ", "nan", "inf", "-inf", "1e39", "1e38", "0x1p3", "1e-50"):
+            self.soon_refused("--alpha", scalar, names=r"--alpha.*(finite|want \|alpha\|)")
+            self.soon_refused("--beta", scalar, names=r"--beta.*(finite|want \|alpha\|)")
+        self.refused(*SMALL, "--dtype", "f16", "--alpha", "3000", names="overflow f16 at K = 5")
+        for pad in ("", "1.5", "1e3", "9999999"):
+            self.soon_refused("--ld-pad", pad, names="--ld-pad.*0 .. 1048576")
+        empty = ("--json", "--tune-cache", "--variant", "--backend", "--dtype", "--shapes")
+        for option in empty:
+            self.soon_refused(option, "", names=f"{option} has an empty value")
         for ops in ("nx", "nnn", "", "nn,"):
             self.refused(*SMALL, "--op", ops, names="nn, nt, tn, tt")
 
@@ -264,6 +276,74 @@ class Refused(unittest.TestCase):
             bad.flush()
             self.refused("--backend", "sim", "--shapes", bad.name, names="2.*4x4")
 
+    def test_what_is_written_to(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "file").touch()
+            for path in (folder, f"{folder}/", folder / "no" / "x", folder / "file" / "x"):
+                self.refused(*SMALL, "--json", str(path), names="existing, writable folder")
+                self.refused("--inspect", "--json", str(path), names="existing, writable folder")
+            self.refused(*SMALL, "--json", f"{folder}/{'n' * 300}", names="File name too long")
+            for flag in ("--benchmark_bogus", "--benchmark_filter=[", "--benchmark_filter=nothing"):
+                self.refused(*SMALL, "--json", str(folder / "x.json"), flag, names="benchmark|re:")
+            self.assertEqual([p.name for p in folder.iterdir()], ["file"], "nothing is left")
+            if os.geteuid() != 0:  # root may write everywhere
+                folder.chmod(0o500)
+                self.refused(*SMALL, "--json", str(folder / "x"), names="Permission denied")
+                folder.chmod(0o700)
+
+    def test_google_benchmarks_flags(self) -> None:
+        for flag, names in (
+            ("--benchmark_repetitions=0", "1 .. 9999"),
+            ("--benchmark_repetitions=-1", "1 .. 9999"),
+            ("--benchmark_repetitions=abc", "1 .. 9999"),
+            ("--benchmark_repetitions=99999999999", "1 .. 9999"),
+            ("--benchmark_repetitions", "no value"),
+            ("--benchmark_min_time=x", "seconds"),
+            ("--benchmark_format=bogus", "console, json or csv"),
+            ("--benchmark_out_format=csv", "json"),
+            ("--benchmark_out=/nonexistent/x", "/nonexistent/x"),
+            ("--benchmark_list_tests=maybe", "true or false"),
+            ("--benchmark_filter=nothing", "Failed to match any benchmarks"),
+            ("--benchmark_filter=[", "Could not compile"),
+            ("--benchmark_bogus", "--benchmark_filter, "),
+        ):
+            self.soon_refused("--kernel", "v1", flag, names=names)
+        for variable, value in (
+            ("BENCHMARK_FILTER", "zzz"),
+            ("BENCHMARK_REPETITIONS", "0"),
+            ("BENCHMARK_OUT", "/nonexistent/x"),
+        ):
+            with self.subTest(variable=variable):
+                done = run("FAULT_BENCH", "--kernel", "v1", env={variable: value})
+                self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+
+    def test_nothing_verified(self) -> None:
+        self.refused(*SMALL, "--kernel", "v2", "--op", "tt", names="all were skipped: takes row")
+        self.refused("--inspect", "--kernel", "v9", "--size", "8", names="nothing was inspected")
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as listed:
+            listed.write("4x4x4 v2\n")
+            listed.flush()
+            args = ("--backend", "sim", "--kernel", "v1", "--shapes", listed.name)
+            self.refused(*args, names="nothing to run")
+            self.refused(*args, "--explain", names="nothing to run")
+            self.refused("--inspect", *args[2:], names="nothing to run")
+
+    def test_endless_and_huge_input(self) -> None:
+        self.soon_refused("--shapes", "/dev/zero", names="too large")
+        self.soon_refused("--shapes", "/", names="cannot read")
+        self.soon_refused("--size", "0:2147482623:1", names="at most 10000 shapes")
+        many = ("--size", "1:9000:1", "--size", "1:9000:1")
+        self.soon_refused(*many, names="at most 10000")
+        for text, names in (
+            ("4x4x4\n4x4x4 v999\n", ":2: unknown kernel 'v999'"),
+            ("4x4x4 v1 v2\n", ":1: 'v2' is too much"),
+        ):
+            with tempfile.NamedTemporaryFile("w", suffix=".txt") as listed:
+                listed.write(text)
+                listed.flush()
+                self.refused("--backend", "sim", "--shapes", listed.name, names=names)
+
     def test_gpu_where_there_is_none(self) -> None:
         if (
             bench(
@@ -275,7 +355,107 @@ class Refused(unittest.TestCase):
         self.refused("--backend", "gpu", names="(?i)gpu.*sim")
 
 
+class Written(unittest.TestCase):
+    """Where results and text go."""
+
+    TINY = ("--backend", "sim", "--kernel", "v1", "--dtype", "f32", "--shape", "2x2x2")
+
+    def test_devices_stay_what_they_are(self) -> None:
+        for command in (self.TINY, ("--inspect", *self.TINY[2:])):
+            with self.subTest(command=command):
+                self.assertEqual(bench(*command, "--json", "/dev/null").returncode, 0)
+                full = bench(*command, "--json", "/dev/full")
+                self.assertEqual(full.returncode, 3)
+                self.assertRegex(full.stderr, r"\A.*'/dev/full': No space left on device.*\n\Z")
+                self.assertTrue(Path("/dev/null").is_char_device())
+                self.assertTrue(Path("/dev/full").is_char_device())
+
+    def test_stdout(self) -> None:
+        """A pipe, and a file that the shell has opened."""
+        for command in (self.TINY, ("--inspect", *self.TINY[2:])):
+            piped = bench(*command, "--json", "/dev/stdout").stdout
+            with tempfile.TemporaryFile("w+") as file:
+                bench(*command, "--json", "/dev/stdout", stdout=file)
+                file.seek(0)
+                for text in (piped, file.read()):
+                    found = json.loads(text[text.index("{") : text.rindex("}") + 1])
+                    self.assertEqual(len(found["benchmarks"]), 1)
+
+    def test_a_fifo_and_links(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            fifo, link, real = (Path(name, n) for n in ("fifo", "link", "real"))
+            os.mkfifo(fifo)
+            texts: list[str] = []
+            reader = threading.Thread(target=lambda: texts.append(fifo.read_text()))
+            reader.start()
+            self.assertEqual(bench(*self.TINY, "--json", str(fifo)).returncode, 0)
+            reader.join(60)
+            self.assertEqual(len(json.loads(texts[0])["benchmarks"]), 1)
+            self.assertTrue(fifo.is_fifo())
+            link.symlink_to("real")
+            self.assertEqual(bench(*self.TINY, "--json", str(link)).returncode, 0)
+            self.assertTrue(link.is_symlink())
+            self.assertEqual(len(json.loads(real.read_text())["benchmarks"]), 1)
+
+    def test_benchmark_out_is_json(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            for n, (args, env) in enumerate(
+                (
+                    ((f"--benchmark_out={name}/0", "--benchmark_out_format=json"), {}),
+                    ((), {"BENCHMARK_OUT": f"{name}/1"}),
+                )
+            ):
+                self.assertEqual(bench(*self.TINY, *args, env=env).returncode, 0)
+                self.assertEqual(len(json.loads(Path(name, str(n)).read_text())["benchmarks"]), 1)
+
+    def test_repetitions_and_their_aggregates(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            file = Path(name, "run.json")
+            args = ("--benchmark_repetitions=3", "--json", str(file))
+            self.assertEqual(bench(*self.TINY, *args).returncode, 0)
+            entries = json.loads(file.read_text())["benchmarks"]
+            kinds = [e["run_type"] for e in entries]
+            self.assertEqual(kinds[:3], ["iteration"] * 3)
+            self.assertEqual(set(kinds[3:]), {"aggregate"})
+
+    def test_list_of_benchmarks(self) -> None:
+        done = bench(*self.TINY, "--benchmark_list_tests")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertTrue(done.stdout.startswith("v01_naive/f32/nn/2x2x2"), done.stdout)
+
+    def test_full_or_closed_stdout(self) -> None:
+        commands = (
+            ("--list",),
+            ("--help",),
+            (*self.TINY, "--verify-only"),
+            ("--inspect", *self.TINY[2:]),
+            ("--backend", "sim", "--explain", "--size", "8"),
+        )
+        for command in commands:
+            with self.subTest(command=command), open("/dev/full", "w") as full:
+                done = bench(*command, stdout=full)
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertRegex(done.stderr, r"\A.*standard output: No space left.*\n\Z")
+                closed = bench(*command, preexec_fn=lambda: os.close(1), stdout=None)
+                self.assertEqual(closed.returncode, 3, closed.stderr)
+                self.assertRegex(closed.stderr, r"\A.*standard output: .*\n\Z")
+
+    def test_a_file_in_the_place_of_a_closed_stdout(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            file = Path(name, "run.json")
+            args = (*self.TINY, "--json", str(file))
+            bench(*args, preexec_fn=lambda: os.close(1), stdout=None)
+            partial = Path(name, "run.json.partial")
+            self.assertEqual(len(json.loads(partial.read_text())["benchmarks"]), 1)
+
+    def test_keep_going(self) -> None:
+        done = bench(*self.TINY, "--kernel", "v1,v2", "--keep-going")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("2 verified, 0 wrong, 0 skipped", done.stdout)
+
+
 if __name__ == "__main__":
-    if not os.environ.get("GEMM_BENCH"):
-        sys.exit("set GEMM_BENCH to the path of gemm_bench")
+    for variable in ("GEMM_BENCH", "FAULT_BENCH"):
+        if not os.environ.get(variable):
+            sys.exit(f"set {variable} to the path of {variable.lower()}")
     unittest.main()

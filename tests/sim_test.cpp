@@ -717,9 +717,9 @@ TEST(SimErrors, LanesThatDisagree) {
 }
 
 TEST(SimErrors, MmaNeedsAFullWarp) {
-  const half a{}, b{};
-  float d = 0;
-  EXPECT_THAT(error_of(one_mma_16<half>, 1, 16, &a, &b, &d),
+  const std::vector<half> a(16 * 16), b(16 * 8);
+  std::vector<float> d(16 * 8);
+  EXPECT_THAT(error_of(one_mma_16<half>, 1, 16, a.data(), b.data(), d.data()),
               HasSubstr("the warp has only 16 threads"));
 }
 

@@ -37,8 +37,10 @@ class Variants(unittest.TestCase):
         self.assertTrue(all(e["verified"] == 1 for e in found))
 
     def test_what_does_not_fit_is_skipped(self) -> None:
-        found = self.entries("--variant", "2 columns", "--shape", "33x17x5", "--dtype", "f32")
+        shapes = ("--shape", "33x17x5", "--shape", "33x18x5")
+        found = self.entries("--variant", "2 columns", *shapes, "--dtype", "f32")
         self.assertIn("variant 2 columns does not take this problem", found[0]["error_message"])
+        self.assertEqual(found[1]["verified"], 1)
 
     def test_the_rung_chooses(self) -> None:
         for shape, variant in (("33x17x5", "1 column"), ("256x256x5", "4 columns")):

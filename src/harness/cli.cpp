@@ -5,17 +5,24 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <charconv>
-#include <fstream>
+#include <cmath>
+#include <cstdlib>
+#include <regex>
 #include <set>
 #include <sstream>
 
+#include "harness/output_file.h"
+#include "harness/text.h"
 #include "version.h"
 
 namespace gemm {
 namespace {
 
-constexpr int LARGEST = 2147483647 - 1024;  // a tile's end must fit in an int (rung.h)
+constexpr int LARGEST = LARGEST_EXTENT;
+constexpr size_t MOST_SHAPES = 10'000;
+constexpr size_t LARGEST_SHAPES_FILE = 1 << 20;
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -41,8 +48,9 @@ Shape parse_shape(const std::string& text) {
     const auto m = parse_extent(parts[0]), n = parse_extent(parts[1]), k = parse_extent(parts[2]);
     if (m && n && k) return {*m, *n, *k};
   }
-  throw UsageError(fmt::format(
-      "bad shape '{}': want MxNxK with 0 <= M, N, K <= {}, as in 4096x4096x128", text, LARGEST));
+  throw UsageError(
+      fmt::format("bad shape '{}': want MxNxK with 0 <= M, N, K <= {}, as in 4096x4096x128",
+                  printable(text), LARGEST));
 }
 
 // "4096", "512,1024", "512:8192:256" (first:last:step).
@@ -51,7 +59,7 @@ std::vector<Shape> parse_sizes(const std::string& text) {
     return UsageError(
         fmt::format("bad size '{}': want N, N,N,... or FIRST:LAST:STEP with 0 <= N <= {} and STEP "
                     ">= 1, as in 512:8192:256",
-                    text, LARGEST));
+                    printable(text), LARGEST));
   };
   std::vector<Shape> shapes;
   for (const std::string& part : split(text, ',')) {
@@ -63,6 +71,9 @@ std::vector<Shape> parse_sizes(const std::string& text) {
     }
     if (numbers.size() == 1) numbers = {numbers[0], numbers[0], 1};
     if (numbers.size() != 3 || numbers[2] < 1 || numbers[1] < numbers[0]) throw bad();
+    if ((numbers[1] - numbers[0]) / numbers[2] >= static_cast<int>(MOST_SHAPES - shapes.size()))
+      throw UsageError(
+          fmt::format("size '{}' is too many: at most {} shapes", printable(text), MOST_SHAPES));
     for (int64_t n = numbers[0]; n <= numbers[1]; n += numbers[2])
       shapes.push_back({static_cast<int>(n), static_cast<int>(n), static_cast<int>(n)});
   }
@@ -71,8 +82,7 @@ std::vector<Shape> parse_sizes(const std::string& text) {
 
 // A line: "MxNxK [rungs]", or sizes as after --size in place of the shape; # starts a comment.
 std::vector<Shape> read_shapes(const std::string& file) {
-  std::ifstream in(file);
-  if (!in) throw UsageError(fmt::format("cannot read shapes file '{}'", file));
+  std::istringstream in(read_file("shapes file", file, LARGEST_SHAPES_FILE));
   std::vector<Shape> shapes;
   int number = 0;
   for (std::string line; std::getline(in, line);) {
@@ -80,21 +90,29 @@ std::vector<Shape> read_shapes(const std::string& file) {
     std::istringstream words(line.substr(0, line.find('#')));
     std::string shape, rungs;
     if (!(words >> shape)) continue;
+    const std::string place = fmt::format("{}:{}", printable(file), number);
     std::vector<Shape> more;
     try {
       more = shape.find('x') == std::string::npos ? parse_sizes(shape)
                                                   : std::vector<Shape>{parse_shape(shape)};
     } catch (const UsageError& e) {
-      throw UsageError(fmt::format("{}:{}: {}", file, number, e.what()));
+      throw UsageError(fmt::format("{}: {}", place, e.what()));
     }
     words >> rungs;
+    if (std::string surplus; words >> surplus)
+      throw UsageError(
+          fmt::format("{}: '{}' is too much: want MxNxK, or sizes, then the rungs as "
+                      "after --kernel, in one word",
+                      place, printable(surplus)));
     for (Shape& s : more) {
       if (!rungs.empty()) s.rungs = rungs;
+      s.place = place;
       shapes.push_back(s);
     }
   }
   if (shapes.empty())
-    throw UsageError(fmt::format("shapes file '{}' names no shape (one MxNxK a line)", file));
+    throw UsageError(
+        fmt::format("shapes file '{}' names no shape (one MxNxK a line)", printable(file)));
   return shapes;
 }
 
@@ -102,9 +120,108 @@ DType parse_dtype(const std::string& text) {
   try {
     return dtype_of(text);
   } catch (const std::invalid_argument& e) {
-    throw UsageError(e.what());
+    throw UsageError(printable(e.what()));
   }
 }
+
+// Finite, in float's range. 1e-50 is none: it would be taken for 0, which is another problem.
+float parse_scalar(const char* option, const std::string& text) {
+  float value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() ||
+      !std::isfinite(value))
+    throw UsageError(fmt::format("bad {} '{}': want a finite single-precision number, as in -0.5",
+                                 option, printable(text)));
+  return value;
+}
+
+// Google Benchmark's flags. It takes a bad value for none, or ends the program in its own way.
+struct BenchmarkFlag {
+  const char* name;
+  const char* wants;  // a regular expression that the value matches
+  const char* words;  // the same for people
+  bool optional = false;
+};
+constexpr char BOOLEAN[] = "true|false|yes|no|on|off|1|0";
+constexpr char SECONDS[] = "[0-9]{1,6}(\\.[0-9]{0,9})?";
+const BenchmarkFlag BENCHMARK_FLAGS[] = {
+    {"filter", "[ -~]*", "a regular expression"},
+    {"repetitions", "[1-9][0-9]{0,3}", "1 .. 9999"},
+    {"min_time", SECONDS, "seconds, as in 0.5"},
+    {"min_warmup_time", SECONDS, "seconds, as in 0.5"},
+    {"out", "[^]*", "a file, as --json"},
+    {"out_format", "json", "json"},
+    {"format", "console|json|csv", "console, json or csv"},
+    {"color", "auto|true|false|yes|no|on|off|1|0", "auto, true or false"},
+    {"context", "[ -~]+=[ -~]*", "KEY=VALUE in ASCII"},
+    {"perf_counters", "[ -~]*", "names"},
+    {"time_unit", "ns|us|ms|s", "ns, us, ms or s"},
+    {"list_tests", BOOLEAN, "true or false", true},
+    {"counters_tabular", BOOLEAN, "true or false", true},
+    {"report_aggregates_only", BOOLEAN, "true or false", true},
+    {"display_aggregates_only", BOOLEAN, "true or false", true},
+    {"enable_random_interleaving", BOOLEAN, "true or false", true}};
+
+// `spelled` as the user did: "--benchmark_x" or "BENCHMARK_X".
+void take_benchmark_flag(Options& o, const std::string& spelled, const BenchmarkFlag& flag,
+                         const std::optional<std::string>& value) {
+  const std::string name = flag.name;
+  if (!value && !flag.optional)
+    throw UsageError(fmt::format("{} has no value: want {}={}", spelled, spelled, flag.words));
+  if (value && value->size() > 4000)  // std::regex recurses a frame a character
+    throw UsageError(
+        fmt::format("bad {} '{}': at most 4000 characters", spelled, printable(*value)));
+  if (value && !std::regex_match(*value, std::regex(flag.wants)))
+    throw UsageError(fmt::format("bad {} '{}': want {}", spelled, printable(*value), flag.words));
+  if (name == "out") o.json = *value;
+  if (name == "out" || name == "out_format") return;
+  if (name == "list_tests")
+    o.list_benchmarks =
+        !value || std::set<char>{'t', 'y', '1'}.count((*value)[0]) > 0 || *value == "on";
+  o.benchmark_flags.push_back("--benchmark_" + name + (value ? "=" + *value : ""));
+}
+
+// What Google Benchmark would read from the environment: BENCHMARK_FILTER and the like.
+void take_benchmark_environment(Options& o) {
+  for (const BenchmarkFlag& flag : BENCHMARK_FLAGS) {
+    std::string name = "BENCHMARK_";
+    for (const char* c = flag.name; *c != 0; ++c) name += static_cast<char>(std::toupper(*c));
+    if (const char* value = std::getenv(name.c_str()))
+      take_benchmark_flag(o, name, flag, std::string(value));
+  }
+  o.benchmark_flags.clear();  // it reads them itself
+}
+
+void take_benchmark_argument(Options& o, const std::string& argument) {
+  const std::string name = argument.substr(0, argument.find('='));
+  std::vector<std::string> known;
+  for (const BenchmarkFlag& flag : BENCHMARK_FLAGS) {
+    known.push_back(std::string("--benchmark_") + flag.name);
+    if (name != known.back()) continue;
+    const bool valued = name.size() < argument.size();
+    return take_benchmark_flag(
+        o, name, flag, valued ? std::optional(argument.substr(name.size() + 1)) : std::nullopt);
+  }
+  throw UsageError(fmt::format("unknown argument '{}': of Google Benchmark's allowed are {}",
+                               printable(argument), fmt::join(known, ", ")));
+}
+
+constexpr char FOOTER[] =
+    "Google Benchmark's flags (--benchmark_filter=REGEX, --benchmark_repetitions=N, ...) are "
+    "passed\n"
+    "on; --benchmark_out=FILE is --json FILE.\n"
+    "\n"
+    "Exit status; the first that applies:\n"
+    "  1  a result was wrong\n"
+    "  3  the machine or the program failed: a launch, a fault, memory, a baseline, the disk, "
+    "stdout;\n"
+    "     what was measured until then is kept, and a line on stderr says where\n"
+    "  2  bad input, or nothing was verified (no such rung here, all skipped)\n"
+    "  0  all that ran is right, and something ran\n"
+    "\n"
+    "Results grow in FILE.partial, whole JSON at every moment; a run that reaches its end gives "
+    "it\n"
+    "its name. A signal ends the run as usual, with a line that says where they are.";
 
 // Position on the ladder: number, then variant letter.
 std::pair<int, std::string> position(const std::string& id) {
@@ -122,6 +239,7 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.set_version_flag("--version", "gemm_bench " GEMM_VERSION);
   std::string dtypes, ops = "nn", backend, l2 = "cold", blocks, warp;
+  std::string alpha = "1", beta = "0", ld_pad = "0";
   std::vector<std::string> sizes, shapes, files;
   app.add_option("--kernel", o.kernels,
                  "Rungs: v8 | v8,v10 | v1-v8 | v4- | a name | sgemm | hgemm | all")
@@ -134,10 +252,11 @@ Options parse_command_line(int argc, const char* const* argv) {
          "--shapes", files,
          "File with one MxNxK or FIRST:LAST:STEP a line, optionally followed by the rungs to run")
       ->allow_extra_args(false);
-  app.add_option("--alpha", o.alpha, "Scalar alpha")->capture_default_str();
-  app.add_option("--beta", o.beta, "Scalar beta; 0 never reads C")->capture_default_str();
-  app.add_option("--ld-pad", o.ld_pad, "Elements between the rows of every matrix")
-      ->capture_default_str();
+  app.add_option("--alpha", alpha, "Scalar alpha")->capture_default_str()->type_name("NUMBER");
+  app.add_option("--beta", beta, "Scalar beta; 0 never reads C")->capture_default_str();
+  app.add_option("--ld-pad", ld_pad, "Elements between the rows of every matrix")
+      ->capture_default_str()
+      ->type_name("NUMBER");
   app.add_option("--op", ops, "nn | nt | tn | tt or a list: which of A, B is stored transposed")
       ->capture_default_str();
   app.add_option("--backend", backend, "gpu | sim; default: the GPU if there is one");
@@ -151,6 +270,9 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.add_flag("--verify-only", o.verify_only, "Verify, do not time");
   app.add_flag("--accuracy", o.accuracy,
                "Also show each result's largest error against double precision, and cuBLAS's");
+  app.add_flag("--keep-going", o.keep_going,
+               "Run each rung and problem in a process of its own: after a fault the others go on");
+  app.add_option("--only", o.only, "")->group("");  // hidden: how --keep-going starts a process
   app.add_flag("--alone", o.alone,
                "Also time each rung, and the libraries' fastest, by itself for a second: at the "
                "power limit energy decides there, in pairs cycles");
@@ -176,12 +298,16 @@ Options parse_command_line(int argc, const char* const* argv) {
   for (CLI::Option* option :
        app.get_options())  // the last of several wins, except where they add up
     if (option->get_items_expected_max() == 1) option->take_last();
-  app.footer("Every --benchmark_* flag of Google Benchmark is passed on.");
+  app.footer(FOOTER);
 
+  o.arguments.assign(argv + 1, argv + argc);
+  take_benchmark_environment(o);
   std::vector<std::string> arguments;
-  for (int i = 1; i < argc; ++i)
-    (std::string(argv[i]).rfind("--benchmark_", 0) == 0 ? o.benchmark_flags : arguments)
-        .push_back(argv[i]);
+  for (const std::string& argument : o.arguments)
+    if (argument.rfind("--benchmark_", 0) == 0)
+      take_benchmark_argument(o, argument);
+    else
+      arguments.push_back(argument);
   std::reverse(arguments.begin(), arguments.end());  // CLI11's convention for vectors
   try {
     app.parse(arguments);
@@ -196,15 +322,19 @@ Options parse_command_line(int argc, const char* const* argv) {
   } catch (const CLI::ExtrasError&) {
     const std::vector<std::string> extras = app.remaining();
     std::vector<std::string> known;
-    for (const CLI::Option* option : app.get_options()) known.push_back(option->get_name());
+    for (const CLI::Option* option : app.get_options())
+      if (!option->get_group().empty()) known.push_back(option->get_name());
     throw UsageError(fmt::format("unknown argument '{}': allowed are {}, --benchmark_*",
-                                 extras.empty() ? "" : extras.front(), fmt::join(known, ", ")));
+                                 extras.empty() ? "" : printable(extras.front()),
+                                 fmt::join(known, ", ")));
   } catch (const CLI::ParseError& e) {
-    std::string line = e.what();
-    std::replace(line.begin(), line.end(), '\n', ' ');
-    throw UsageError(line + " (--help lists what is allowed)");
+    throw UsageError(printable(e.what(), 200) + " (--help lists what is allowed)");
   }
 
+  for (const char* name : {"--json", "--tune-cache", "--variant", "--backend", "--dtype",
+                           "--blocks", "--warp", "--only", "--shapes"})
+    for (const std::string& value : app.get_option(name)->results())
+      if (value.empty()) throw UsageError(fmt::format("{} has an empty value", name));
   if (!dtypes.empty())
     for (const std::string& d : split(dtypes, ',')) o.dtypes.push_back(parse_dtype(d));
   for (const std::string& s : sizes)
@@ -212,12 +342,18 @@ Options parse_command_line(int argc, const char* const* argv) {
   for (const std::string& s : shapes) o.shapes.push_back(parse_shape(s));
   for (const std::string& f : files)
     for (const Shape& shape : read_shapes(f)) o.shapes.push_back(shape);
+  if (o.shapes.size() > MOST_SHAPES)
+    throw UsageError(
+        fmt::format("{} shapes are too many: at most {} in one run", o.shapes.size(), MOST_SHAPES));
+  o.alpha = parse_scalar("--alpha", alpha);
+  o.beta = parse_scalar("--beta", beta);
+  o.ld_pad = parse_extent(ld_pad).value_or(-1);
   if (o.ld_pad < 0 || o.ld_pad > (1 << 20))
-    throw UsageError(fmt::format("bad --ld-pad {}: want 0 .. {}", o.ld_pad, 1 << 20));
+    throw UsageError(fmt::format("bad --ld-pad '{}': want 0 .. {}", printable(ld_pad), 1 << 20));
   o.ops.clear();
   for (const std::string& op : split(ops, ',')) {
     if (op.size() != 2 || op.find_first_not_of("nt") != std::string::npos)
-      throw UsageError(fmt::format("bad --op '{}': choose from nn, nt, tn, tt", op));
+      throw UsageError(fmt::format("bad --op '{}': choose from nn, nt, tn, tt", printable(op)));
     o.ops.emplace_back(op[0] == 'n' ? Op::N : Op::T, op[1] == 'n' ? Op::N : Op::T);
   }
   if (backend == "gpu")
@@ -225,7 +361,7 @@ Options parse_command_line(int argc, const char* const* argv) {
   else if (backend == "sim")
     o.backend = Backend::sim;
   else if (!backend.empty())
-    throw UsageError(fmt::format("unknown backend '{}': choose from gpu, sim", backend));
+    throw UsageError(fmt::format("unknown backend '{}': choose from gpu, sim", printable(backend)));
   if (o.inspect && backend == "gpu")
     throw UsageError("--inspect runs in the simulator: leave out --backend gpu");
   if (o.device < 0) throw UsageError(fmt::format("bad --device {}: want 0 or more", o.device));
@@ -238,6 +374,10 @@ Options parse_command_line(int argc, const char* const* argv) {
     throw UsageError(
         "--alone is a way of timing: it does not go with --inspect, --verify-only, --tune, "
         "--explain or --list");
+  if (o.keep_going && (o.inspect || o.tune || o.explain || o.list))
+    throw UsageError(
+        "--keep-going is a way of running rungs: it does not go with --inspect, --tune, --explain "
+        "or --list");
   if (o.tune) {
     const auto refuse = [](const char* flag) {
       throw UsageError(
@@ -257,7 +397,8 @@ Options parse_command_line(int argc, const char* const* argv) {
     if (!o.inspect) throw UsageError("--blocks belongs to --inspect");
     o.traced_blocks = blocks == "all" ? 0 : parse_extent(blocks).value_or(0);
     if (o.traced_blocks == 0 && blocks != "all")
-      throw UsageError(fmt::format("bad --blocks '{}': want a number from 1, or all", blocks));
+      throw UsageError(
+          fmt::format("bad --blocks '{}': want a number from 1, or all", printable(blocks)));
   }
   if (!warp.empty()) {
     if (!o.inspect) throw UsageError("--warp belongs to --inspect");
@@ -265,12 +406,12 @@ Options parse_command_line(int argc, const char* const* argv) {
     const auto block = parse_extent(parts.size() == 2 ? parts[0] : "0"),
                index = parse_extent(parts.back());
     if (parts.size() > 2 || !block || !index)
-      throw UsageError(
-          fmt::format("bad --warp '{}': want W or BLOCK:W, both from 0, as in 0:3", warp));
+      throw UsageError(fmt::format("bad --warp '{}': want W or BLOCK:W, both from 0, as in 0:3",
+                                   printable(warp)));
     o.watched = {*block, *index};
   }
   if (l2 != "cold" && l2 != "warm")
-    throw UsageError(fmt::format("bad --l2 '{}': choose from cold, warm", l2));
+    throw UsageError(fmt::format("bad --l2 '{}': choose from cold, warm", printable(l2)));
   o.l2_cold = l2 == "cold";
   return o;
 }
@@ -288,7 +429,7 @@ std::vector<const Rung*> select_rungs(const std::string& spec, const std::vector
       if (ids.empty() || ids.back() != r->id) ids.push_back(r->id);
     return UsageError(
         fmt::format("unknown kernel '{}': choose from {}, a range such as v1-v8, sgemm, hgemm, all",
-                    what, fmt::join(ids, ", ")));
+                    printable(what), fmt::join(ids, ", ")));
   };
   const auto id_of = [&](const std::string& name) {
     for (const Rung* r : all)
@@ -318,7 +459,7 @@ std::vector<const Rung*> select_rungs(const std::string& spec, const std::vector
         throw UsageError(
             fmt::format("empty range '{}': the first rung comes after the last; a range is "
                         "FIRST-LAST, as in v1-v8",
-                        part));
+                        printable(part)));
       take([&](const Rung& r) { return first <= position(r.id) && position(r.id) <= last; });
     } else {
       throw unknown(part);
@@ -332,8 +473,8 @@ std::vector<const Rung*> select_rungs(const std::string& spec, const std::vector
   if (result.empty()) {
     std::vector<std::string> names;
     for (const DType d : dtypes) names.push_back(to_string(d));
-    throw UsageError(fmt::format("kernel '{}' has no {} variant: --list shows what there is", spec,
-                                 fmt::join(names, " or ")));
+    throw UsageError(fmt::format("kernel '{}' has no {} variant: --list shows what there is",
+                                 printable(spec), fmt::join(names, " or ")));
   }
   return result;
 }

@@ -2,25 +2,20 @@
 #pragma once
 
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "harness/errors.h"
 #include "harness/problem.h"
 #include "registry.h"
 #include "sim/inspect.h"
 
 namespace gemm {
 
-// The user's input cannot be used. what() is one line that names what is allowed; the program exits
-// with 2.
-struct UsageError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
 struct Shape {
   int M = 0, N = 0, K = 0;
   std::string rungs = "all";  // which rungs run at this shape, in --kernel's syntax
+  std::string place = {};     // "list.txt:3" of one from a file, for messages
 };
 
 struct Options {
@@ -40,7 +35,11 @@ struct Options {
   std::optional<int64_t> traced_blocks;  // of --inspect; 0: all; empty: by the problem's size
   std::optional<sim::WarpId> watched;    // of --inspect: whose requests to show
   std::string json;                      // file, or empty
-  std::vector<std::string> benchmark_flags;
+  bool keep_going = false;
+  std::string only;                          // a job's name: the process of that one (apart.h)
+  std::vector<std::string> benchmark_flags;  // those that Google Benchmark is to have
+  bool list_benchmarks = false;              // one of them: names only
+  std::vector<std::string> arguments;        // as they came
   bool help = false;
   std::string help_text;
 };

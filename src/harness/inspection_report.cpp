@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "version.h"
+
 namespace gemm {
 namespace {
 
@@ -56,7 +58,10 @@ std::string source_text(const sim::SourceLine& at) {
   static std::map<std::string, std::vector<std::string>> files;
   const auto [it, fresh] = files.try_emplace(at.file);
   if (fresh) {
-    std::ifstream in(at.file);
+    // The compiler was given the path from the build folder, if it is relative.
+    const size_t up = at.file.rfind("../") == at.file.npos ? 0 : at.file.rfind("../") + 3;
+    const bool absolute = at.file.starts_with('/');
+    std::ifstream in(absolute ? at.file : SOURCE_FOLDER "/" + at.file.substr(up));
     for (std::string line; std::getline(in, line);) it->second.push_back(line);
   }
   if (at.line < 1 || at.line > static_cast<int>(it->second.size())) return "";
@@ -122,7 +127,7 @@ void InspectionTable::add(const Inspection& i) {
         "rung", "blocks", "barriers", "loads", "each", "stores each", "FLOP/byte", "loads",
         "degree", "stores", "degree", "MB", "FLOP/byte", "checks");
   }
-  fmt::print("{:<5} ", i.rung->id);
+  fmt::print("{:<5} ", i.rung.id);
   if (!i.skipped.empty()) {
     fmt::print("nothing to trace: {}\n", i.skipped);
     return;
@@ -151,7 +156,7 @@ void InspectionTable::add(const Inspection& i) {
 void print_lines(const Inspection& i) {
   if (i.lines.empty()) return;
   const Problem& p = i.problem;
-  fmt::print("\n{} {} {} {}: the lines that move the most\n", i.rung->name, to_string(p.dtype),
+  fmt::print("\n{} {} {} {}: the lines that move the most\n", i.rung.name, to_string(p.dtype),
              ops_name(p), shape_name(p));
   print_lines(i, true);
   print_lines(i, false);
@@ -184,7 +189,7 @@ nlohmann::ordered_json to_json(const sim::FirstRequest& r) {
 void print_requests(const Inspection& i) {
   if (!i.watched) return;
   const Problem& p = i.problem;
-  fmt::print("\n{} {} {} {}: the first request of each line by warp {} of block {}\n", i.rung->name,
+  fmt::print("\n{} {} {} {}: the first request of each line by warp {} of block {}\n", i.rung.name,
              to_string(p.dtype), ops_name(p), shape_name(p), i.watched->warp, i.watched->block);
   for (const sim::FirstRequest& r : i.requests) {
     fmt::print("\n  {:<12} {} bytes a lane, {} {} ({})  {}  {}\n",
@@ -203,7 +208,7 @@ nlohmann::ordered_json to_json(const Inspection& i) {
   const Problem& p = i.problem;
   nlohmann::ordered_json j;
   j["name"] =
-      fmt::format("{}/{}/{}/{}", i.rung->name, to_string(p.dtype), ops_name(p), shape_name(p));
+      fmt::format("{}/{}/{}/{}", i.rung.name, to_string(p.dtype), ops_name(p), shape_name(p));
   j["run_type"] = "iteration";
   j["m"] = p.M, j["n"] = p.N, j["k"] = p.K;
   if (!i.skipped.empty()) {

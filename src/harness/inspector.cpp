@@ -178,7 +178,7 @@ std::vector<int> Inspector::owners(const Rung& rung, int64_t block) {
 Inspection Inspector::inspect(const Rung& rung, int64_t wanted,
                               std::optional<sim::WarpId> watched) {
   Inspection result;
-  result.rung = &rung;
+  result.rung = rung;
   result.problem = problem_;
   result.skipped = unmet_need(rung, problem_, *device_);
   if (result.skipped.empty()) count(result, wanted);
@@ -191,7 +191,7 @@ Inspection Inspector::inspect(const Rung& rung, int64_t wanted,
 
 // Fills in all but the requests.
 void Inspector::count(Inspection& result, int64_t wanted) {
-  const Rung& rung = *result.rung;
+  const Rung& rung = result.rung;
   // Some blocks: first one alone, to learn what its tile is.
   const sim::Trace first = trace(rung, wanted == 0 ? Blocks() : Blocks{0});
   result.blocks = first.grid;

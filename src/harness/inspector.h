@@ -15,7 +15,7 @@ namespace gemm {
 
 // What one rung asked of memory on one problem, and what it did wrong.
 struct Inspection {
-  const Rung* rung = nullptr;
+  Rung rung;
   Problem problem;
   std::string skipped;  // why there is nothing to see; empty: there is
   int64_t blocks = 0, traced = 0;

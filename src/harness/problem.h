@@ -8,6 +8,8 @@
 
 namespace gemm {
 
+constexpr int LARGEST_EXTENT = 2147483647 - 1024;  // a tile's end must fit in an int (rung.h)
+
 // C = alpha * op(A) * op(B) + beta * C. Leading dimension of every matrix = its columns + ld_pad.
 struct Problem {
   DType dtype = DType::f32;

@@ -41,14 +41,15 @@ void Table::heading(const Outcome& o) {
     fmt::print(" TFLOPS; % of the better: {}", o.baseline.name);
     if (peak_of(peaks_, p.dtype) > 0)
       fmt::print("; measured peak {:.1f}", peak_of(peaks_, p.dtype));
-    fmt::print("\n{:<5} {:<{}} {:>8} {:>17} {:>9} {:>8} {:>7}\n", "rung", "idea", IDEA_WIDTH,
-               "TFLOPS", "p10 .. p90", "% cuBLAS", "% peak", "gain");
-  } else if (o.stats) {
-    fmt::print("\n{:<5} {:<{}} {:>9} {:>8} {:>9} {:>11} {:>10}\n", "rung", "idea", IDEA_WIDTH,
-               "blocks", "threads", "barriers", "warp ops", "cp.async");
-  } else {
-    fmt::print("\n{:<5} {:<{}}\n", "rung", "idea", IDEA_WIDTH);
   }
+  fmt::print("\n{:<5} {:<{}}", "rung", "idea", IDEA_WIDTH);
+  if (columns_ == Columns::timing)
+    fmt::print(" {:>8} {:>17} {:>9} {:>8} {:>7}", "TFLOPS", "p10 .. p90", "% cuBLAS", "% peak",
+               "gain");
+  if (columns_ == Columns::counters)
+    fmt::print(" {:>9} {:>8} {:>9} {:>11} {:>10}", "blocks", "threads", "barriers", "warp ops",
+               "cp.async");
+  fmt::print("\n");
 }
 
 void Table::add(const Outcome& o) {
@@ -58,8 +59,12 @@ void Table::add(const Outcome& o) {
       "verified" + (o.choice ? "  " + o.rung->variants[o.choice->variant].name : "");
   if (!o.skipped.empty()) {
     fmt::print("skipped: {}\n", o.skipped);
-  } else if (!o.failure.empty()) {
-    fmt::print("WRONG: {}\n", o.failure);
+  } else if (!o.wrong.empty()) {
+    fmt::print("WRONG: {}\n", o.wrong);
+  } else if (!o.failed.empty()) {
+    fmt::print("FAILED: {}\n", o.failed);
+  } else if (!o.not_timed.empty()) {
+    fmt::print("{}, not timed: {}\n", verified, o.not_timed);
   } else if (o.timing) {
     const Timing& t = *o.timing;
     const bool apart = o.rung->product_error > 0 && o.problem.dtype == DType::f32;
@@ -74,14 +79,14 @@ void Table::add(const Outcome& o) {
         before == tflops_.end() ? "" : fmt::format("x{:.2f}", t.tflops.median / before->second),
         verified);
     tflops_[o.rung->id] = t.tflops.median;
-  } else if (o.stats) {
+  } else if (o.stats && columns_ == Columns::counters) {
     fmt::print("{:>9} {:>8} {:>9} {:>11} {:>10}  {}\n", o.stats->blocks, o.stats->threads_per_block,
                o.stats->barriers, o.stats->collectives, o.stats->copies, verified);
   } else {
     fmt::print("{}\n", verified);
   }
-  if (o.timing && o.timing->alone && o.failure.empty()) alone(*o.timing);
-  if (accuracy_ && o.skipped.empty() && o.failure.empty()) accuracy(o);
+  if (o.timing && o.timing->alone && o.verified()) alone(*o.timing);
+  if (accuracy_ && o.verified()) accuracy(o);
   std::fflush(stdout);
 }
 

@@ -16,21 +16,30 @@ namespace gemm {
 struct Outcome {
   const Rung* rung = nullptr;
   Problem problem{};
-  std::string skipped;                    // why it was not run; empty: it ran
-  std::string failure;                    // what verification found; empty: right
-  std::optional<Choice> choice;           // of a rung with variants: which one ran
-  std::optional<Timing> timing;           // GPU, when timed
-  Baseline baseline;                      // with timing
+  // Why there is no result; all empty: it is right.
+  std::string skipped;           // it was not run
+  std::string wrong;             // what verification found
+  std::string failed;            // what broke: a launch, the device, the program
+  bool out_of_memory = false;    // why it was skipped
+  bool device_lost = false;      // nothing can run after this failure, in this process
+  std::string not_timed;         // why a right one has no timing that was asked for: its baseline
+  std::optional<Choice> choice;  // of a rung with variants: which one ran
+  std::optional<Timing> timing;  // GPU, when timed
+  Baseline baseline;             // with timing
   std::optional<sim::LaunchStats> stats;  // simulator
   // On uniform inputs, as in CheckResult: of the timed result, or of the verified one.
   double max_error = 0, max_error_roundings = 0;
+
+  bool verified() const { return skipped.empty() && wrong.empty() && failed.empty(); }
 };
 
 class Table {
  public:
+  enum class Columns { none, timing, counters };
   // `peaks` all zero: not measured.
   // `accuracy`: with a line on the errors of each result.
-  explicit Table(const Peaks& peaks, bool accuracy = false) : peaks_(peaks), accuracy_(accuracy) {}
+  Table(Columns columns, const Peaks& peaks, bool accuracy)
+      : columns_(columns), peaks_(peaks), accuracy_(accuracy) {}
   void add(const Outcome& outcome);
 
  private:
@@ -39,6 +48,7 @@ class Table {
   void accuracy(const Outcome& outcome) const;
   static void alone(const Timing& timing);
 
+  Columns columns_;
   Peaks peaks_;
   bool accuracy_;
   std::string group_;

@@ -1,20 +1,23 @@
 #include "harness/tuning.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+
+#include "harness/errors.h"
+#include "harness/output_file.h"
+#include "harness/text.h"
 
 namespace gemm {
 namespace {
 
 constexpr int FORMAT = 1;
+constexpr size_t LARGEST_FILE = 64 << 20;
 
 bool is_aligned(const Problem& p) {
   const GemmCall c = make_call(p, nullptr, nullptr, nullptr);
@@ -61,6 +64,19 @@ nlohmann::ordered_json to_json(const TunedProblem& t) {
   return j;
 }
 
+// Throws std::invalid_argument unless `j` is a size or a leading dimension's padding.
+int extent(const nlohmann::json& j, const char* name) {
+  if (!j.is_number_integer() || j < 0 || j > LARGEST_EXTENT)
+    throw std::invalid_argument(
+        fmt::format("{}: want a whole number from 0 to {}", name, LARGEST_EXTENT));
+  return j;
+}
+
+Op op_of(char letter) {
+  if (letter != 'n' && letter != 't') throw std::invalid_argument("ops: want nn, nt, tn or tt");
+  return letter == 't' ? Op::T : Op::N;
+}
+
 // Throws what nlohmann throws, or std::invalid_argument.
 TunedProblem from_json(const nlohmann::json& j) {
   TunedProblem t;
@@ -69,15 +85,20 @@ TunedProblem from_json(const nlohmann::json& j) {
   t.revision = j.at("revision");
   t.problem.dtype = dtype_of(j.at("dtype"));
   const std::string ops = j.at("ops");
-  if (ops.size() != 2) throw std::invalid_argument("ops");
-  t.problem.op_a = ops[0] == 't' ? Op::T : Op::N;
-  t.problem.op_b = ops[1] == 't' ? Op::T : Op::N;
-  t.problem.M = j.at("shape").at(0);
-  t.problem.N = j.at("shape").at(1);
-  t.problem.K = j.at("shape").at(2);
-  t.problem.ld_pad = j.at("ld_pad");
-  for (const nlohmann::json& v : j.at("variants"))
+  if (ops.size() != 2) throw std::invalid_argument("ops: want nn, nt, tn or tt");
+  t.problem.op_a = op_of(ops[0]);
+  t.problem.op_b = op_of(ops[1]);
+  const nlohmann::json& shape = j.at("shape");
+  if (shape.size() != 3) throw std::invalid_argument("shape: want three numbers, M, N and K");
+  t.problem.M = extent(shape.at(0), "M");
+  t.problem.N = extent(shape.at(1), "N");
+  t.problem.K = extent(shape.at(2), "K");
+  t.problem.ld_pad = extent(j.at("ld_pad"), "ld_pad");
+  for (const nlohmann::json& v : j.at("variants")) {
+    if (!v.at("tflops").is_number() || !(v.at("tflops") >= 0))
+      throw std::invalid_argument("tflops: want a number from 0");
     t.variants.push_back({v.at("name"), v.at("tflops")});
+  }
   return t;
 }
 
@@ -92,16 +113,16 @@ TuningCache TuningCache::read(const std::string& file) {
   TuningCache cache;
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored)) return cache;
+  const std::string text = read_file("the tuning cache", file, LARGEST_FILE);
   try {
-    std::ifstream in(file);
-    const nlohmann::json j = nlohmann::json::parse(in);
+    const nlohmann::json j = nlohmann::json::parse(text);
     if (j.at("format") != FORMAT) throw std::invalid_argument("another format");
     for (const nlohmann::json& t : j.at("measured")) cache.put(from_json(t));
   } catch (const std::exception& e) {
-    throw std::runtime_error(
+    throw UsageError(
         fmt::format("'{}' is not a tuning cache ({}): delete it, name another with --tune-cache, "
                     "or pass --no-tune-cache",
-                    file, std::string(e.what()).substr(0, std::string(e.what()).find('\n'))));
+                    printable(file), printable(e.what())));
   }
   return cache;
 }
@@ -113,19 +134,15 @@ void TuningCache::write(const std::string& file) const {
   for (const TunedProblem& t : merged.all_) j["measured"].push_back(to_json(t));
 
   namespace fs = std::filesystem;
-  const std::string partial = fmt::format("{}.{}", file, getpid());
   std::error_code error;
   const fs::path folder = fs::path(file).parent_path();
   if (!folder.empty()) fs::create_directories(folder, error);
-  std::ofstream out(partial);
-  out << j.dump(1) << "\n";
-  out.close();
-  if (out) fs::rename(partial, file, error);
-  if (!out || error) {
-    fs::remove(partial, error);
-    throw std::runtime_error(
-        fmt::format("cannot write the tuning cache '{}': --tune-cache names another file", file));
-  }
+  if (fs::exists(file, error) && !fs::is_regular_file(file, error))
+    throw OutputError(
+        fmt::format("cannot write the tuning cache '{}': it is no regular file; "
+                    "--tune-cache names another",
+                    printable(file)));
+  replace_file("the tuning cache", file, j.dump(1) + "\n");
 }
 
 void TuningCache::put(const TunedProblem& tuned) {

@@ -32,11 +32,11 @@ std::string bucket(const Problem& p);  // "4096x4096x128", "4096x4096x4096 unali
 
 class TuningCache {
  public:
-  // Empty when there is no such file. Throws std::runtime_error with one line that names the file
-  // when it is not a tuning cache.
+  // Empty when there is no such file. Throws UsageError with one line that names the file when it is
+  // not a tuning cache.
   static TuningCache read(const std::string& file);
   // Adds to what the file holds by now, in one step: a reader sees the old file or the new one.
-  // Makes the folder. Throws std::runtime_error with one line that names the file.
+  // Makes the folder. Throws OutputError with one line that names the file.
   void write(const std::string& file) const;
 
   void put(const TunedProblem& tuned);  // in place of an earlier measurement of the same problem

@@ -29,8 +29,8 @@ class Verifier {
   ~Verifier();
   Verifier(const Verifier&) = delete;
 
-  // Empty when `rung` is right, else one line that says which pass failed and how. A LaunchError is
-  // reported the same way.
+  // Empty when `rung` is right, else one line that says which pass failed and how. The simulator's
+  // diagnosis is reported the same way; a GPU's LaunchError is thrown.
   std::string verify(const Rung& rung);
   // One pass of it, with rows ld_pad elements longer than their matrix: at most 64 more than asked.
   std::string pass(const Rung& rung, Inputs kind, int ld_pad);

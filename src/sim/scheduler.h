@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "sim/runtime.h"
+#include "sim/sanitizer.h"
 
 namespace gemm::sim {
 
@@ -30,6 +31,8 @@ struct Wait {
 
 class Scheduler {
  public:
+  Scheduler() = default;
+  ~Scheduler();
   // A new block, whose threads are to run body(context) once each.
   void start(void (*body)(void*), void* context, dim3 shape);
   // Runs them until all have exited or wait for something from outside. Throws Error, all threads
@@ -43,7 +46,7 @@ class Scheduler {
   // The running thread.
   int thread() const { return running_; }
   int warp() const { return running_ / WARP; }
-  int lane() const { return running_ % WARP; }
+  int lane() const { return running_ & (WARP - 1); }
 
   // Blocks the running thread until another one calls release for it.
   void suspend(const Wait& wait);
@@ -83,11 +86,13 @@ class Scheduler {
   // All stacks in one reservation, of which only the pages in use cost memory.
   class Stacks {
    public:
-    static constexpr size_t STACK = 64 * 1024, SIZE = (MAX_THREADS + 1) * STACK;
+    static constexpr size_t STACK = (ADDRESS_SANITIZER ? 512 : 64) * 1024,  // its frames are larger
+        SIZE = (MAX_THREADS + 1) * STACK;
     Stacks();
     ~Stacks();
     const void* begin() const { return base_; }
     boost::context::preallocated of(int thread) const;
+    StackBounds bounds(int thread) const { return {base_ + (thread + 1) * STACK, STACK}; }
 
    private:
     char* base_;
@@ -96,6 +101,7 @@ class Scheduler {
   // Switching leaves a call (jump_fcontext) without its return, so the processor mispredicts every
   // return up to the kernel. So all that lies between is inlined: 30 ns a switch became 18.
   void switch_to(int next);
+  void arrived(void* kept);
   int take_next(int warp);
 
   void create_fiber(int thread);
@@ -115,6 +121,7 @@ class Scheduler {
   Stacks stacks_;
   std::vector<Fiber> fibers_ = std::vector<Fiber>(MAX_THREADS + 1);  // suspended ones; MAIN's last
   int created_ = 0;
+  StackBounds main_stack_;  // of whoever calls resume(), for the sanitizer
 
   // The block that runs.
   void (*body_)(void*) = nullptr;
@@ -137,11 +144,20 @@ class Scheduler {
   int64_t barriers_ = 0;
 };
 
+inline void Scheduler::arrived(void* kept) {
+  StackBounds previous;
+  after_switch(kept, previous);
+  if (from_ == MAIN) main_stack_ = previous;
+}
+
 GEMM_SIM_INLINE void Scheduler::switch_to(int next) {
   from_ = running_;
   running_ = next;
   if (next != MAIN) this_thread.thread_idx = index_[next];
+  void* kept = nullptr;
+  before_switch(&kept, next == MAIN ? main_stack_ : stacks_.bounds(next));
   Fiber back = std::move(fibers_[next]).resume();
+  arrived(kept);
   fibers_[from_] = std::move(back);  // from_ has become whoever switched here
 }
 

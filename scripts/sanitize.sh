@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Builds harness, simulator, rungs and tests with AddressSanitizer and UndefinedBehaviorSanitizer
+# (preset "sanitize", folder build-sanitize) and runs the CPU tests under them.
+#   --quick: without the ladder: harness, simulator, command line and faults; for .ci/run
+# Traced rungs are built as ever: -fsanitize=thread's calls are the simulator's there.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+cmake --preset sanitize > /dev/null
+export UBSAN_OPTIONS=print_stacktrace=1
+# One allocation larger than the machine is a test of "out of memory".
+export ASAN_OPTIONS=allocator_may_return_null=1:detect_stack_use_after_return=0
+if [[ ${1:-} == --quick ]]; then
+  cmake --build build-sanitize --target sim_tests fault_bench variant_bench
+  build-sanitize/tests/sim_tests --gtest_brief=1
+  VARIANT_BENCH=$PWD/build-sanitize/tests/variant_bench python3 tests/variants_test.py
+else
+  (($# == 0)) || die "usage: scripts/sanitize.sh [--quick]"
+  cmake --build build-sanitize
+  ctest --test-dir build-sanitize -L cpu --parallel "$(nproc)" --output-on-failure -E '^(faults|resources|sass)$'
+fi
+# Its rungs crash on purpose: the program tells of it, not the sanitizer.
+ASAN_OPTIONS=$ASAN_OPTIONS:handle_segv=0 FAULT_BENCH=$PWD/build-sanitize/tests/fault_bench python3 tests/faults_test.py
+say "sanitizers: nothing found"

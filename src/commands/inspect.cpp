@@ -1,0 +1,103 @@
+#include "commands/inspect.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "commands/jobs.h"
+#include "commands/signals.h"
+#include "harness/errors.h"
+#include "harness/inspection_report.h"
+#include "harness/output_file.h"
+#include "version.h"
+
+namespace gemm {
+namespace {
+
+constexpr size_t FEW = 4;  // inspections whose lines are shown
+
+nlohmann::ordered_json context(const Options& o) {
+  return {{"command_line", command_line(o)},
+          {"git_revision", GIT_REVISION},
+          {"backend", "simulator, traced"},
+          {"build", BUILD_DESCRIPTION}};
+}
+
+// The traced build's rung, as one of its variants where it has several.
+Rung traced(const Job& job, const Device& device) {
+  const Rung rung = *find_rung(Backend::sim_traced, job.rung->name, job.rung->dtype);
+  return rung.variants.empty() ? rung : with_variant(rung, choose(job, {}, device).variant);
+}
+
+Inspection out_of_memory(const Job& job) {
+  Inspection i;
+  i.rung = *job.rung, i.problem = job.problem, i.skipped = "out of memory";
+  return i;
+}
+
+void refuse_missing_warp(const Inspection& i, const Job& job) {
+  const int warps = (i.threads_per_block + 31) / 32;
+  if (i.skipped.empty() && i.watched && (i.watched->block >= i.blocks || i.watched->warp >= warps))
+    throw UsageError(fmt::format("no warp {} of block {} in {}: it has {} blocks of {} warps",
+                                 i.watched->warp, i.watched->block, job.name(), i.blocks, warps));
+}
+
+}  // namespace
+
+ExitStatus inspect(const Options& o) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  const std::vector<Job> jobs = plan(o, Backend::sim);
+  std::optional<OutputFile> json;
+  if (!o.json.empty()) json.emplace("--json", o.json);
+  nlohmann::ordered_json file{{"context", context(o)}, {"benchmarks", nlohmann::json::array()}};
+  const auto text = [&] { return file.dump(2) + "\n"; };
+  std::unique_ptr<Inspector> inspector;
+  InspectionTable table;
+  std::vector<Inspection> few;
+  Problem problem;
+  std::string skipped;
+  bool wrong = false, seen = false, too_large = false;
+  for (const Job& job : jobs) {
+    now_running(job.name());
+    Inspection i;
+    try {
+      if (inspector == nullptr || problem != job.problem) {
+        inspector.reset();  // before the next one is allocated
+        inspector = std::make_unique<Inspector>(problem = job.problem);
+      }
+      i = inspector->inspect(traced(job, *device),
+                             o.traced_blocks.value_or(default_traced_blocks(job.problem)),
+                             o.watched);
+    } catch (const std::bad_alloc&) {
+      i = out_of_memory(job);
+      too_large = true;
+    }
+    refuse_missing_warp(i, job);
+    table.add(i);
+    wrong |= !i.findings.empty();
+    seen |= i.skipped.empty();
+    if (!i.skipped.empty()) skipped = i.skipped;
+    file["benchmarks"].push_back(to_json(i));
+    if (json) {
+      json->save(text());
+      now_kept(fmt::format("the results until then are in {}", json->kept_in()));
+    }
+    if (jobs.size() <= FEW) few.push_back(std::move(i));
+  }
+  now_running("");
+  for (const Inspection& i : few) {
+    print_lines(i);
+    print_requests(i);
+  }
+  if (json) json->finish(text());
+  if (wrong) return EXIT_WRONG;
+  if (too_large) {
+    fmt::print(stderr, "gemm_bench: not enough memory: choose a smaller --size or --shape\n");
+    return EXIT_FAILED;
+  }
+  if (!seen) throw UsageError(fmt::format("nothing was inspected: {}", skipped));
+  return EXIT_VERIFIED;
+}
+
+}  // namespace gemm

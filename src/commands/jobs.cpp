@@ -1,0 +1,169 @@
+#include "commands/jobs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <stdexcept>
+
+#include "harness/errors.h"
+#include "harness/text.h"
+
+namespace gemm {
+namespace {
+
+// What --tune measures by default: one shape a bucket, and those whose rows are no 16-byte groups.
+std::vector<Shape> tuned_shapes() {
+  std::vector<Shape> shapes;
+  for (const int n : {512, 1000, 1024, 2048, 4096, 4097, 8192}) shapes.push_back({n, n, n});
+  for (const Shape& s : {Shape{16, 4096, 4096},
+                         {64, 4096, 14336},
+                         {4096, 64, 4096},
+                         {128, 128, 16384},
+                         {16384, 16384, 512}})
+    shapes.push_back(s);
+  return shapes;
+}
+
+std::vector<Shape> default_shapes(const Options& o, Backend backend) {
+  if (o.tune) return tuned_shapes();
+  if (o.inspect) return {{256, 256, 256}};
+  if (backend == Backend::gpu) return {{4096, 4096, 4096}};
+  return {{256, 256, 256}, {129, 65, 250}};
+}
+
+// A result beyond the type's range is an infinity, which says nothing about a kernel. With the inputs
+// that verify (inputs.h): sums reach 2^24 half way, in float; products 64; and of K uniform products
+// the sum stays below 2 sqrt(K), six standard deviations.
+void refuse_overflow(const Problem& p) {
+  const bool half = p.dtype == DType::f16;
+  const double largest = half ? 65504 : std::numeric_limits<float>::max();
+  const double sum = half ? std::max(64.0, 2 * std::sqrt(p.K)) : 1 << 24;
+  const double most_alpha = largest / 2 / sum, most_beta = largest / 2 / 3;
+  if (std::abs(p.alpha) <= most_alpha && std::abs(p.beta) <= most_beta) return;
+  throw UsageError(fmt::format(
+      "--alpha {:g} --beta {:g} overflow {} at K = {}: want |alpha| <= {:.3g} and |beta| <= "
+      "{:.3g}",
+      p.alpha, p.beta, to_string(p.dtype), p.K, most_alpha, most_beta));
+}
+
+// One job a variant that --variant names; none of a rung without it.
+std::vector<Job> jobs_of(const Rung* rung, const Problem& p, const std::string& variant) {
+  if (variant.empty() || (variant == "all" && rung->variants.empty())) return {{rung, p}};
+  std::vector<Job> jobs;
+  for (size_t i = 0; i < rung->variants.size(); ++i)
+    if (variant == "all" || variant == rung->variants[i].name)
+      jobs.push_back({rung, p, static_cast<int>(i)});
+  return jobs;
+}
+
+void refuse_unknown_variant(const std::vector<const Rung*>& chosen, const std::string& variant) {
+  if (variant.empty() || variant == "all") return;
+  std::vector<std::string> known;
+  for (const Rung* r : chosen)
+    for (const RungVariant& v : r->variants)
+      if (std::count(known.begin(), known.end(), v.name) == 0) known.push_back(v.name);
+  if (std::count(known.begin(), known.end(), variant) > 0) return;
+  throw UsageError(fmt::format(
+      "unknown variant '{}': {}", printable(variant),
+      known.empty() ? "these rungs have none"
+                    : fmt::format("choose from '{}', or all", fmt::join(known, "', '"))));
+}
+
+}  // namespace
+
+std::string Job::name() const {
+  const std::string asked = variant < 0 ? "" : "/variant:" + rung->variants[variant].name;
+  return fmt::format("{}/{}/{}/{}{}", rung->name, to_string(problem.dtype), ops_name(problem),
+                     shape_name(problem), asked);
+}
+
+std::vector<Job> plan(const Options& o, Backend backend) {
+  const std::vector<Shape> shapes = o.shapes.empty() ? default_shapes(o, backend) : o.shapes;
+  const std::vector<const Rung*> chosen = select_rungs(o.kernels, o.dtypes, backend);
+  refuse_unknown_variant(chosen, o.variant);
+  std::map<std::string, std::vector<const Rung*>> at;  // by Shape::rungs
+  for (const Shape& s : shapes)
+    if (!at.contains(s.rungs)) try {
+        at[s.rungs] = select_rungs(s.rungs, {}, backend);
+      } catch (const UsageError& e) {
+        throw UsageError(s.place.empty() ? e.what() : fmt::format("{}: {}", s.place, e.what()));
+      }
+  std::vector<Job> jobs;
+  for (const DType dtype : {DType::f32, DType::tf32, DType::f16, DType::bf16})
+    for (const auto& [op_a, op_b] : o.ops)
+      for (const Shape& s : shapes) {
+        const std::vector<const Rung*>& here = at[s.rungs];
+        const Problem p{.dtype = dtype,
+                        .M = s.M,
+                        .N = s.N,
+                        .K = s.K,
+                        .op_a = op_a,
+                        .op_b = op_b,
+                        .alpha = o.alpha,
+                        .beta = o.beta,
+                        .ld_pad = o.ld_pad};
+        for (const Rung* r : chosen)
+          if (r->dtype == dtype && std::count(here.begin(), here.end(), r) > 0)
+            for (const Job& job : jobs_of(r, p, o.variant)) jobs.push_back(job);
+      }
+  if (jobs.empty())
+    throw UsageError(fmt::format(
+        "nothing to run: no shape names a rung of --kernel '{}'; a line of a shapes file without "
+        "rungs is for all of them",
+        printable(o.kernels)));
+  for (const Job& job : jobs) refuse_overflow(job.problem);
+  return jobs;
+}
+
+Choice choose(const Job& job, const TuningCache& cache, const Device& device) {
+  if (job.variant >= 0) return {job.variant, "asked for by --variant"};
+  return choose_variant(*job.rung, job.problem, &cache, device.name(), device.sm_count());
+}
+
+std::string tuning_file(const Options& o) {
+  return o.tune_cache.empty() ? default_tuning_cache() : o.tune_cache;
+}
+
+TuningCache read_tuning(const Options& o, Backend backend, const std::vector<Job>& jobs) {
+  const bool any = std::any_of(jobs.begin(), jobs.end(),
+                               [](const Job& job) { return !job.rung->variants.empty(); });
+  if (backend != Backend::gpu || o.no_tune_cache || !any) return {};
+  return TuningCache::read(tuning_file(o));
+}
+
+std::unique_ptr<Device> choose_device(const Options& o, std::string& note) {
+  std::string why_not;
+  if (o.backend != Backend::sim) {
+    try {
+      std::unique_ptr<Device> gpu = make_gpu_device(why_not, o.device);
+      if (gpu != nullptr) return gpu;
+    } catch (const std::out_of_range& e) {
+      throw UsageError(fmt::format("--device {}: {}", o.device, e.what()));
+    }
+    if (o.device > 0)
+      throw UsageError(fmt::format("--device {}: no GPU ({}); the simulator is one device, 0",
+                                   o.device, why_not));
+    if (o.backend == Backend::gpu)
+      throw UsageError("no GPU: " + why_not + "; --backend sim runs without one");
+    note = fmt::format("no GPU ({}): running in the simulator, which verifies but does not time",
+                       why_not);
+  }
+  return make_sim_device();
+}
+
+std::string command_line(const Options& o) {
+  std::string command = "./gemm_bench";
+  for (const std::string& argument : o.arguments) {
+    const std::string shown =
+        argument == o.json ? std::filesystem::path(argument).filename().string() : argument;
+    command += " " + printable(shown, 1000);
+  }
+  return command;
+}
+
+}  // namespace gemm

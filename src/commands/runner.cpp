@@ -1,0 +1,123 @@
+#include "commands/runner.h"
+
+#include <fmt/format.h>
+
+#include "harness/text.h"
+
+namespace gemm {
+namespace {
+constexpr double ALONE_MS = 1000;  // clock and power settle within 0.1 s; the card's heat does not
+constexpr size_t REASON = 400;     // characters of what a library or a kernel says
+}  // namespace
+
+Outcome Runner::run(const Job& job) {
+  Outcome o;
+  o.rung = job.rung;
+  o.problem = job.problem;
+  try {
+    attempt(job, o);
+  } catch (const std::bad_alloc&) {
+    o.out_of_memory = true;
+    o.skipped = "out of memory";
+    verifier_.reset(), timed_.reset();
+  } catch (const LaunchError& e) {
+    o.failed = printable(e.what(), REASON);
+  } catch (const std::exception& e) {  // a fault, or the harness: what it has is not to be trusted
+    o.failed = printable(e.what(), REASON);
+    o.device_lost = true;
+  }
+  return o;
+}
+
+void Runner::attempt(const Job& job, Outcome& o) {
+  o.skipped = unmet_need(*job.rung, job.problem, device_);
+  if (!o.skipped.empty()) return;
+  Rung rung = *job.rung;
+  if (!rung.variants.empty()) {
+    o.choice = choose(job, cache_, device_);
+    rung = with_variant(rung, o.choice->variant);
+    o.skipped = unmet_need(rung, job.problem, device_);
+    if (!o.skipped.empty()) return;
+  }
+  prepare(job.problem);
+  sim::clear_launches();
+  o.wrong = verifier_->verify(rung);
+  if (!o.wrong.empty()) return;
+  o.max_error = verifier_->uniform().max_error;
+  o.max_error_roundings = verifier_->uniform().max_error_roundings;
+  if (device_.backend() == Backend::sim)
+    o.stats = sim::main_launch();
+  else if (!options_.verify_only && flops(job.problem) > 0)
+    time(job, rung, o);
+}
+
+void Runner::time(const Job& job, const Rung& rung, Outcome& o) {
+  try {
+    if (timed_ == nullptr)
+      timed_ = make_timed_problem(
+          device_, job.problem,
+          {.l2_cold = options_.l2_cold, .alone_ms = options_.alone ? ALONE_MS : 0},
+          verifier_->reference());
+    o.timing = timed_->time(rung);
+    o.baseline = timed_->baseline();
+  } catch (const BaselineError& e) {
+    o.not_timed = printable(e.what(), REASON);
+    return;
+  }
+  o.max_error = o.timing->after.max_error;
+  o.max_error_roundings = o.timing->after.max_error_roundings;
+  if (!o.timing->after.ok()) o.wrong = "after timing: " + describe(o.timing->after);
+}
+
+void Runner::prepare(const Problem& p) {
+  if (verifier_ != nullptr && problem_ == p) return;
+  verifier_.reset();  // before the next one is allocated
+  timed_.reset();
+  problem_ = p;
+  verifier_ = std::make_unique<Verifier>(device_, p, Layouts::also_padded);
+}
+
+// ------------------------------------------------------------------------------------------------
+
+void Verdict::add(const Outcome& o) {
+  const auto first = [](std::string& kept, const std::string& s) {
+    if (kept.empty()) kept = s;
+  };
+  const std::string at =
+      fmt::format("{} {} at {}", o.rung->name, to_string(o.problem.dtype), shape_name(o.problem));
+  wrong_ += !o.wrong.empty();
+  verified_ += o.verified();
+  skipped_ += !o.skipped.empty();
+  failed_ += !o.failed.empty();
+  not_timed_ += !o.not_timed.empty();
+  too_large_ += o.out_of_memory;
+  if (o.out_of_memory) first(too_large_at_, shape_name(o.problem));
+  if (!o.skipped.empty()) first(first_skip_, o.skipped);
+  if (!o.failed.empty()) first(first_failure_, at + ": " + o.failed);
+  if (!o.not_timed.empty()) first(first_not_timed_, at + ": " + o.not_timed);
+}
+
+ExitStatus Verdict::status() const {
+  if (wrong_ > 0) return EXIT_WRONG;
+  if (failed_ + not_timed_ + too_large_ > 0) return EXIT_FAILED;
+  return verified_ > 0 ? EXIT_VERIFIED : EXIT_USAGE;
+}
+
+std::string Verdict::counts() const {
+  std::string text = fmt::format("{} verified, {} wrong, {} skipped", verified_, wrong_, skipped_);
+  if (not_timed_ > 0) text += fmt::format(", {} not timed", not_timed_);
+  if (failed_ > 0) text += fmt::format(", {} failed", failed_);
+  return text;
+}
+
+std::string Verdict::reason() const {
+  if (wrong_ > 0) return "";
+  if (failed_ > 0) return first_failure_;
+  if (not_timed_ > 0) return "not timed: " + first_not_timed_;
+  if (too_large_ > 0)
+    return fmt::format("not enough memory for {}: choose a smaller --size or --shape",
+                       too_large_at_);
+  return verified_ > 0 ? "" : "nothing was verified, all were skipped: " + first_skip_;
+}
+
+}  // namespace gemm

@@ -1,0 +1,53 @@
+// One job on one device: verified, then timed.
+#pragma once
+
+#include <memory>
+
+#include "commands/exit_status.h"
+#include "commands/jobs.h"
+#include "harness/report.h"
+#include "harness/timing.h"
+#include "harness/verify.h"
+
+namespace gemm {
+
+// Runs jobs on one device. Jobs that follow each other on the same problem share its matrices,
+// references and baselines.
+class Runner {
+ public:
+  Runner(Device& device, const Options& options, const TuningCache& cache)
+      : device_(device), options_(options), cache_(cache) {}
+
+  // Every failure is part of the outcome; nothing is thrown.
+  Outcome run(const Job& job);
+
+ private:
+  void attempt(const Job& job, Outcome& outcome);
+  void time(const Job& job, const Rung& rung, Outcome& outcome);
+  void prepare(const Problem& problem);
+
+  Device& device_;
+  const Options& options_;
+  const TuningCache& cache_;
+  Problem problem_;
+  std::unique_ptr<Verifier> verifier_;
+  std::unique_ptr<TimedProblem> timed_;
+};
+
+// What all outcomes together come to: the status, and one line for stderr where there is none on
+// the table that says why.
+class Verdict {
+ public:
+  void add(const Outcome& outcome);
+  ExitStatus status() const;
+  // "3 verified, 0 wrong, 1 skipped"
+  std::string counts() const;
+  // Why the status is EXIT_USAGE or EXIT_FAILED; empty otherwise.
+  std::string reason() const;
+
+ private:
+  int verified_ = 0, wrong_ = 0, skipped_ = 0, failed_ = 0, not_timed_ = 0, too_large_ = 0;
+  std::string first_skip_, first_failure_, first_not_timed_, too_large_at_;
+};
+
+}  // namespace gemm
