@@ -46,7 +46,7 @@ TEST_P(Precision, IsRefusedAtEveryK) {
       if (K < GetParam().from_K) continue;
       Problem p;
       p.dtype = GetParam().rung.dtype;
-      p.M = 24, p.N = 32, p.K = K, p.ld_pad = pad;
+      p.M = p.N = 16, p.K = K, p.ld_pad = pad;
       EXPECT_NE(Verifier(*device, p).verify(GetParam().rung), "") << "K " << K << " pad " << pad;
     }
 }
@@ -56,7 +56,7 @@ TEST_P(PrecisionTwin, Passes) {
   for (const int K : {1, 2, 3, 64, 257, 4096, 65536}) {
     Problem p;
     p.dtype = GetParam().dtype;
-    p.M = 24, p.N = 32, p.K = K;
+    p.M = p.N = 16, p.K = K;
     EXPECT_EQ(Verifier(*device, p).verify(GetParam()), "") << "K " << K;
   }
 }
