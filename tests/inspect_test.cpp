@@ -498,18 +498,19 @@ TEST_F(RacesTest, AcquireComesAfterRelease) {
   for (int round = 0; round < 3; ++round) {
     if (round > 0) races.acquire(0, &empty);
     EXPECT_EQ(races.write(0, 0, 16, 1).kind, Report::none);
-    races.release(0, &full);
+    races.release(0, &full), races.complete(&full);
     for (int t = 32; t < 64; ++t) {
       races.acquire(t, &full);
       EXPECT_EQ(races.read(t, 0, 16, 2).kind, Report::none);
       races.release(t, &empty);
     }
+    races.complete(&empty);
   }
 }
 
 TEST_F(RacesTest, AMissingWaitIsARace) {
   races.write(0, 0, 16, 1);
-  races.release(0, &full);
+  races.release(0, &full), races.complete(&full);
   races.acquire(32, &full);
   EXPECT_EQ(races.read(32, 0, 16, 2).kind, Report::none);
   EXPECT_EQ(races.read(33, 0, 16, 3).kind, Report::race);  // 33 has not waited
@@ -517,17 +518,31 @@ TEST_F(RacesTest, AMissingWaitIsARace) {
 
 TEST_F(RacesTest, AnEarlyReleaseIsARace) {
   races.write(0, 0, 16, 1);
-  races.release(0, &full);
+  races.release(0, &full), races.complete(&full);
   for (int t = 32; t < 64; ++t) {
     races.acquire(t, &full);
     if (t == 47) races.release(t, &empty);
     EXPECT_EQ(races.read(t, 0, 16, 2).kind, Report::none);
     if (t != 47) races.release(t, &empty);
   }
+  races.complete(&empty);
   races.acquire(0, &empty);
   const Report r = races.write(0, 0, 16, 1);
   EXPECT_EQ(r.kind, Report::race);
   EXPECT_EQ(r.other_thread, 47);
+}
+
+// What a thread that runs ahead releases in the next phase comes after nothing of this one's.
+TEST_F(RacesTest, TheNextPhaseIsNotAcquired) {
+  races.release(0, &full), races.release(1, &full), races.complete(&full);
+  races.acquire(1, &full);
+  races.write(1, 0, 4, 1);
+  races.release(1, &full);
+  races.acquire(0, &full);
+  EXPECT_EQ(races.read(0, 0, 4, 2).kind, Report::race);
+  races.release(0, &full), races.complete(&full);
+  races.acquire(0, &full);
+  EXPECT_EQ(races.read(0, 0, 4, 2).kind, Report::none);
 }
 
 // One elected lane releases for its warp: only after __syncwarp is that right.
@@ -535,13 +550,13 @@ TEST_F(RacesTest, AnElectedLaneNeedsSyncwarp) {
   for (const bool sync : {true, false}) {
     races.begin_block(64, 1024);
     races.write(0, 0, 4, 1);
-    races.release(0, &full);
+    races.release(0, &full), races.complete(&full);
     for (int t = 32; t < 64; ++t) {
       races.acquire(t, &full);
       races.read(t, 0, 4, 2);
     }
     if (sync) races.sync_warp(32, ~0u);
-    races.release(32, &empty);
+    races.release(32, &empty), races.complete(&empty);
     races.acquire(0, &empty);
     EXPECT_EQ(races.write(0, 0, 4, 1).kind, sync ? Report::none : Report::race);
   }

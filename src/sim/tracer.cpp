@@ -234,6 +234,16 @@ void Tracer::written_from_outside(const void* to, size_t bytes, uintptr_t pc) {
                               site(pc, AccessKind::write));
 }
 
+void Tracer::store_issued(const void* from, size_t bytes, uintptr_t pc) {
+  const uint32_t at = shared_offset(reinterpret_cast<uintptr_t>(from));
+  add(races_.store_issued(scheduler_.thread(), at, bytes, site(pc, AccessKind::read)));
+}
+
+void Tracer::store_has_read(const void* from, size_t bytes, uintptr_t pc) {
+  const uint32_t at = shared_offset(reinterpret_cast<uintptr_t>(from));
+  add(races_.store_has_read(scheduler_.thread(), at, bytes, site(pc, AccessKind::read)));
+}
+
 void Tracer::bulk_read(const void* from, size_t bytes, uintptr_t pc) {
   const Site s = site(pc, AccessKind::read);
   const uint32_t at = shared_offset(reinterpret_cast<uintptr_t>(from));
@@ -288,6 +298,13 @@ GEMM_SIM_INLINE void Tracer::add(const Races::Report& r) {
         return fmt::format(
             "{{line}}: {} {} {}, which {} {} at {{other}}, and nothing orders the two", who(),
             does(r.write), byte_name(r.at), scheduler_.name(r.other_thread), does(r.other_write));
+      });
+    case Report::being_read:
+      return findings_.add(Check::race, pc, other, block_, [&] {
+        return fmt::format(
+            "{{line}}: {} writes {}, which the TMA store of {} at {{other}} may still be reading: no "
+            "wait for it has returned",
+            who(), byte_name(r.at), scheduler_.name(r.other_thread));
       });
     case Report::pending:
       return findings_.add(Check::pending_copy, pc, other, block_, [&] {
