@@ -67,6 +67,8 @@ void issue_load(const BulkCopy& copy, void* shared, uint64_t* barrier, uint16_t 
     if (this_thread.tracer != nullptr && &target == &self)
       this_thread.tracer->bulk_issued(to, copy.bytes(), copy.pc);
   }
+  self.tma_asked += copy.bytes();
+  self.tma_delivered += copy.bytes() * load.targets.size();
   if (this_thread.tracer != nullptr) copy.trace(AccessKind::read);
   cluster.loads().issue(std::move(load), cluster.schedule() == AsyncSchedule::eager_copies);
 }

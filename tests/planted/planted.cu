@@ -153,8 +153,10 @@ void launch_scratch(const GemmArgs<float>& p, Stream stream) {
   gemm::launch(copy_a<BUG>, p.M, dim3(p.K), {}, stream, p, a.as<float>());
   gemm::launch(gemm_scratch<BUG>, p.M, dim3(p.N), {}, stream, p, a.as<float>());
 }
+// A without its first column; with PAST columns more than it has.
+template <int PAST>
 void launch_repacked(const GemmArgs<float>& p, Stream stream) {
-  const RepackedPair<float> in({p.A + 1, p.M, p.K - 1, p.lda}, {p.B, p.K - 1, p.N, p.ldb}, stream);
+  const RepackedPair<float> in({p.A + 1, p.M, p.K - 1 + PAST, p.lda}, {p.B, p.K - 1, p.N, p.ldb}, stream);
   GemmArgs<float> q = p;
   q.A = in.A.data, q.lda = in.A.ld, q.B = in.B.data, q.ldb = in.B.ld, q.K = p.K - 1;
   gemm::launch(gemm_tiles<NONE>, int64_t{cdiv(p.M, TILE)} * cdiv(p.N, TILE), dim3(TILE, TILE), {},
@@ -207,7 +209,7 @@ std::vector<Rung> planted_twins() {
           rung("async", launch_async<RIGHT>),
           rung("partial_sums", launch_partial_sums<ORDERED>),
           rung("scratch", launch_scratch<WHOLE>),
-          rung("repacked", launch_repacked),
+          rung("repacked", launch_repacked<0>),
           rung("atomic_sums", launch_partial_sums<ATOMIC>)};
 }
 
@@ -222,6 +224,7 @@ std::vector<Planted> planted_bugs() {
       {rung("copied_while_read", launch_async<NO_BARRIER>), "race", "writes"},
       {rung("reads_past_the_row", launch_tiles<READS_PAST_THE_ROW>), "out of bounds",
        "4 bytes at A[0][20], but its rows have 20 columns"},
+      {rung("repacks_past_the_row", launch_repacked<1>), "out of bounds", "repack.cuh:"},
       {rung("reads_far_away", launch_tiles<READS_FAR_AWAY>), "out of bounds", "past the end of "},
       {rung("edge_not_zeroed", launch_tiles<EDGE_NOT_ZEROED>), "uninitialised read",
        "of sA, which nobody has written"},
