@@ -35,7 +35,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ladder import ROOT, BadInput, fail
+from ladder import ROOT, BadInput, fail, find_rung, load_rungs
 from mutations import CAUGHT, MUTATIONS, Mutation
 
 TIME_LIMIT = 600  # seconds for one test program: a mutant may hang
@@ -55,6 +55,7 @@ class Outcome:
     caught_by: str  # a check; empty: it survived
     test: str  # that failed first
     seconds: float
+    broken: str = ""  # why the entry is bad input
 
     @property
     def as_expected(self) -> bool:
@@ -70,17 +71,22 @@ class Build:
             done = subprocess.run(
                 ["ninja", "-t", "commands", RESULTS, INSPECTIONS],
                 cwd=folder,
+                check=False,
                 capture_output=True,
                 text=True,
             )
         except OSError as error:
-            raise BadInput(f"ninja in {folder}: {error.strerror}; build with a preset first") from None
+            raise BadInput(
+                f"ninja in {folder}: {error.strerror}; build with a preset first"
+            ) from None
         if done.returncode != 0:
             raise BadInput(f"{folder}: {(done.stderr or done.stdout).strip()}; build it first")
         self.compile: dict[tuple[str, str], list[str]] = {}  # by build and rung
         self.link: dict[str, list[str]] = {}
         for line in done.stdout.splitlines():
-            if made := re.search(r"-o src/sim/CMakeFiles/(\w+)\.dir/\S*/kernels/(\w+)\.cu\.o", line):
+            if made := re.search(
+                r"-o src/sim/CMakeFiles/(\w+)\.dir/\S*/kernels/(\w+)\.cu\.o", line
+            ):
                 self.compile[made[1], made[2]] = shlex.split(line)
             for program in (RESULTS, INSPECTIONS):
                 if f" -o {program} " in line:
@@ -92,7 +98,8 @@ class Build:
                 raise BadInput(f"{folder / program} is missing; build it first")
 
     def compile_to(self, build: str, rung: str, sources: Path, to: Path) -> list[str]:
-        words = [w for w in self.compile[build, rung] if not w.endswith("ccache")]
+        # A mutant may leave a name unused: no warnings.
+        words = [w for w in self.compile[build, rung] if not w.endswith("ccache") and w != "-Werror"]
         for flag, count in (("-MD", 1), ("-MT", 2), ("-MF", 2)):
             if flag in words:
                 at = words.index(flag)
@@ -117,7 +124,8 @@ def rungs_of(mutation: Mutation) -> list[str]:
     """The files, without suffix, of the rungs that a mutation concerns."""
     if mutation.file.endswith(".cu"):
         return [Path(mutation.file).stem]
-    return [next((ROOT / "kernels").glob(f"{tag}_*.cu")).stem for tag in mutation.rungs]
+    known = load_rungs(ROOT)
+    return [find_rung(known, tag).name for tag in mutation.rungs]
 
 
 def mutated(mutation: Mutation) -> str:
@@ -191,9 +199,7 @@ def check(build: Build, mutation: Mutation) -> Outcome:
                             raise BadInput(f"{mutation.name}: does not compile: {error}")
                     objects[f"{kind}.dir/__/__/kernels/{rung}.cu.o"] = to
             to = folder / Path(program).name
-            status, output = run(
-                build.link_to(program, objects, to), build.folder, TIME_LIMIT
-            )
+            status, output = run(build.link_to(program, objects, to), build.folder, TIME_LIMIT)
             if status != 0:
                 raise BadInput(f"{mutation.name}: does not link: {output.strip()[-500:]}")
             linked[program] = to
@@ -206,10 +212,18 @@ def check(build: Build, mutation: Mutation) -> Outcome:
             if status == 0 and "0 tests from 0 test suites" in output:
                 raise BadInput(f"{mutation.name}: no test is called {tests}")
             if status != 0:
-                names = re.findall(r"^\[ RUN      \] (\S+)", output, re.MULTILINE)
-                how = {124: " (hangs)"}.get(status, " (crashes)" if status < 0 else "")
-                return outcome(name, (names[-1] if names else "") + how)
+                how = {1: "", 124: " (hangs)"}.get(status, " (crashes)")
+                last = re.findall(r"^\[ RUN      \] (\S+)", output, re.MULTILINE)[-1:]
+                failed = re.findall(r"^\[  FAILED  \] (\S+?),? ", output, re.MULTILINE)[:1]
+                return outcome(name, "".join(failed or last) + how)
         return outcome()
+
+
+def tried(build: Build, mutation: Mutation) -> Outcome:
+    try:
+        return check(build, mutation)
+    except BadInput as error:
+        return Outcome(mutation, "", "", 0, str(error))
 
 
 def chosen(args: argparse.Namespace) -> list[Mutation]:
@@ -261,11 +275,18 @@ def main() -> None:
         return
     build = Build(args.build.resolve())
     outcomes: list[Outcome] = []
+    broken: list[str] = []
     pool = ThreadPoolExecutor(args.jobs)
     try:
-        for o in pool.map(lambda m: check(build, m), mutations):
+        for o in pool.map(lambda m: tried(build, m), mutations):
+            if o.broken:
+                broken.append(o.broken)
+                print(f"BAD   {o.broken}", flush=True)
+                continue
             outcomes.append(o)
-            what = f"caught by {o.caught_by}" if o.caught_by else f"survived ({o.mutation.expected})"
+            what = (
+                f"caught by {o.caught_by}" if o.caught_by else f"survived ({o.mutation.expected})"
+            )
             mark = "ok   " if o.as_expected else "WRONG"
             print(f"{mark} {what:22} {o.seconds:5.0f} s  {o.mutation.name}  {o.test}", flush=True)
     finally:
@@ -277,6 +298,8 @@ def main() -> None:
             for o in outcomes
         ]
         args.json.write_text(json.dumps({"mutants": rows}, indent=2) + "\n", encoding="utf-8")
+    if broken:
+        raise BadInput(f"{len(broken)} entries of mutations.py are bad")
     sys.exit(not all(o.as_expected for o in outcomes))
 
 

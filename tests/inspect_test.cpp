@@ -327,6 +327,14 @@ TEST(Counters, MultistageMma) {
   expect(i, "dynamic", WRITE, (S / 32 + 3) * (128 + 256) * 32 / 8 / 32, 4);
 }
 
+// Fragments of tf32 word by word, from rows whose padding keeps a warp's 32 words in 32 banks: for 8
+// k, 16 words of A and 8 of B a lane; four warps with 64 x 32 each, two blocks.
+TEST(Counters, SplitTf32) {
+  const Inspection i = inspect("v14", DType::f32);
+  expect(i, "dynamic", READ, 2 * (S / 64) * 4 * (S / 8) * (16 + 8) / 2, 1);
+  EXPECT_EQ(i.barriers, S / 32);
+}
+
 // What TMA asks of L2, and what comes to shared memory: in halves, at M = 512, N = 256.
 struct TmaBytes {
   int64_t asked, delivered;
@@ -582,6 +590,13 @@ TEST_P(TracedPipeline, ReusesItsStages) {
       EXPECT_EQ(all_of(Inspector(p).inspect(rung, 0).findings), "") << shape_name(p);
   }
   sim::set_async_schedule(sim::AsyncSchedule::lazy_copies);
+}
+
+TEST_P(TracedPipeline, TakesTransposedOperands) {
+  if (!GetParam()->needs.transposed) return;
+  Problem p = problem(GetParam()->dtype, 136, 264, 72);
+  p.op_a = p.op_b = Op::T;
+  EXPECT_EQ(all_of(Inspector(p).inspect(*GetParam(), 0).findings), "");
 }
 
 // Rows at any address, of which all but the last few elements are repacked by whole groups.

@@ -106,6 +106,8 @@ TEST_P(TransposedTest, AllFour) {
       Problem p = shape(65, 33, 47);
       p.op_a = a, p.op_b = b, p.beta = 0.5f;
       expect_right(p);
+      p.M = p.N = 264, p.K = 72;  // all parts of a tile that the blocks of a cluster load
+      expect_right(p, {0});
     }
 }
 
