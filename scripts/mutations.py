@@ -679,7 +679,7 @@ HEADERS = (
     ),
     of_header(
         "vec.cuh",
-        "v7",
+        "v8",
         "the groups of a thread tile are neighbours in C",
         "i / VEC * (TILES * VEC) + t * VEC",
         "i / VEC * VEC + t * 2 * VEC",

@@ -196,8 +196,8 @@ template <StoreBug BUG>
 Case stored_tiles_case(const char* name) {
   const Bytes tiles = bytes_of(numbers<half>(STORED * STORED_WORDS * 2));
   return {name, tiles, tiles, [](const void* in, void* out) {
-            const TensorMap map = tensor_map(static_cast<const half*>(out), STORED * 8, 64, 64, 8,
-                                             64, Swizzle::none);
+            const TensorMap map =
+                tensor_map(static_cast<const half*>(out), STORED * 8, 64, 64, 8, 64, Swizzle::none);
             gemm::launch(stored_tiles_kernel<BUG>, 1, dim3(64), {.smem = STORED_WORDS * 4}, nullptr,
                          map, static_cast<const uint32_t*>(in));
           }};

@@ -633,10 +633,9 @@ std::vector<const Rung*> pipelines() {
   std::erase_if(some, [](const Rung* r) { return r->needs.sm < 80 || r->dtype == DType::bf16; });
   return some;
 }
-INSTANTIATE_TEST_SUITE_P(Sim, TracedPipeline, testing::ValuesIn(pipelines()),
-                         [](const auto& info) {
-                           return info.param->name + "_" + to_string(info.param->dtype);
-                         });
+INSTANTIATE_TEST_SUITE_P(Sim, TracedPipeline, testing::ValuesIn(pipelines()), [](const auto& info) {
+  return info.param->name + "_" + to_string(info.param->dtype);
+});
 
 // Nine tiles for the simulator's four blocks: five of them in runs.
 TEST(TracedRungs, StreamKHandsSumsOver) {

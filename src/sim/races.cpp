@@ -137,9 +137,8 @@ void Races::set_written(uint32_t at, int bytes, Stamp stamp, Site site) {
 }
 
 Races::Report Races::write(int thread, uint32_t at, int bytes, Site site) {
-  const bool untouched = store_reads_.empty() &&
-                         ((bytes == 4 && untouched_since_barrier<4>(at)) ||
-                          (bytes == 16 && untouched_since_barrier<16>(at)));
+  const bool untouched = store_reads_.empty() && ((bytes == 4 && untouched_since_barrier<4>(at)) ||
+                                                  (bytes == 16 && untouched_since_barrier<16>(at)));
   Report report;
   if (!untouched) report = check_write(thread, at, bytes, site);
   set_written(at, bytes, stamp(thread), site);

@@ -97,12 +97,13 @@ void SharedMemory::check_statics() const {
     names += fmt::format("{}{} {}", names.empty() ? "" : ", ", v.name, size);
   }
   if (bytes > MAX_STATIC_SHARED)
-    fail("{} bytes of __shared__ variables ({}); allowed: up to {}, more as dynamic_shared()", bytes,
-         names, MAX_STATIC_SHARED);
+    fail("{} bytes of __shared__ variables ({}); allowed: up to {}, more as dynamic_shared()",
+         bytes, names, MAX_STATIC_SHARED);
   if (bytes + dynamic_bytes_ > MAX_SHARED)
-    fail("{} bytes of __shared__ variables ({}) and {} of dynamic shared memory; allowed: up to {} "
-         "in all",
-         bytes, names, dynamic_bytes_, MAX_SHARED);
+    fail(
+        "{} bytes of __shared__ variables ({}) and {} of dynamic shared memory; allowed: up to {} "
+        "in all",
+        bytes, names, dynamic_bytes_, MAX_SHARED);
 }
 
 // ------------------------------------------------------------------------------------------------

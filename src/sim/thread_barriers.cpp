@@ -82,7 +82,8 @@ int ClusterBarrier::missing() const {
   int count = 0;
   for (size_t r = 0; r < states_.size(); ++r)
     for (size_t t = 0; t < states_[r].size(); ++t)
-      count += states_[r][t] != State::arrived && !blocks_[r]->scheduler.exited(static_cast<int>(t));
+      count +=
+          states_[r][t] != State::arrived && !blocks_[r]->scheduler.exited(static_cast<int>(t));
   return count;
 }
 

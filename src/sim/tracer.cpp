@@ -199,6 +199,13 @@ void Tracer::stray_access(uintptr_t address, int bytes, AccessKind kind, uintptr
        scheduler_.name(scheduler_.thread()));
 }
 
+void Tracer::misaligned(uintptr_t address, int bytes, AccessKind kind, uintptr_t pc) {
+  findings_.add(Check::misaligned, pc, 0, block_, [&] {
+    return fmt::format("{{line}}: {} {} {} bytes at {} bytes past a multiple of {}", who(),
+                       verb(kind), bytes, address % bytes, bytes);
+  });
+}
+
 void Tracer::copy_issued(const void* to, const void* from, int bytes, int src_bytes, uintptr_t pc) {
   if (src_bytes > 0)
     global_access(reinterpret_cast<uintptr_t>(from), src_bytes, AccessKind::read, pc);
@@ -302,7 +309,8 @@ GEMM_SIM_INLINE void Tracer::add(const Races::Report& r) {
     case Report::being_read:
       return findings_.add(Check::race, pc, other, block_, [&] {
         return fmt::format(
-            "{{line}}: {} writes {}, which the TMA store of {} at {{other}} may still be reading: no "
+            "{{line}}: {} writes {}, which the TMA store of {} at {{other}} may still be reading: "
+            "no "
             "wait for it has returned",
             who(), byte_name(r.at), scheduler_.name(r.other_thread));
       });

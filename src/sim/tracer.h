@@ -106,6 +106,8 @@ class Tracer {
     else if (address - stacks_begin_ >= stacks_bytes_)
       global_access(address, bytes, kind, pc);
   }
+  // The access is one that a GPU faults at.
+  void misaligned(uintptr_t address, int bytes, AccessKind kind, uintptr_t pc);
   // cp.async of `bytes` bytes, of which the first `src_bytes` are read and the rest is zero.
   void copy_issued(const void* to, const void* from, int bytes, int src_bytes, uintptr_t pc);
   void copy_landed(const void* to, int bytes);

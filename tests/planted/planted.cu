@@ -22,6 +22,7 @@ enum Bug {
   WRITES_TWICE,
   READS_OLD_C,
   WRITES_TO_A,
+  MISALIGNED,
 };
 
 // Block tiles of 16 x 16, one thread an element.
@@ -52,10 +53,13 @@ __global__ void gemm_tiles(GemmArgs<float> p) {
   if (m >= p.M || n >= p.N) return;
   if (BUG == UNWRITTEN_EDGE && n == p.N - 1) return;
   float* const c = p.C + m * p.ldc + n;
-  const float old = p.beta != 0 || BUG == READS_OLD_C ? p.beta * *c : 0;     // [reads_old_c]
-  *c = p.alpha * acc + old;                                                  // [writes_twice]
-  if (BUG == WRITES_TWICE && tn == 0 && n > 0) c[-1] = 0;                    // [writes_twice]
-  if (BUG == WRITES_TO_A) const_cast<float*>(p.A)[m * p.lda + m % p.K] = 0;  // [writes_to_a]
+  const float old = p.beta != 0 || BUG == READS_OLD_C ? p.beta * *c : 0;  // [reads_old_c]
+  *c = p.alpha * acc + old;                                               // [writes_twice]
+  if (BUG == WRITES_TWICE && tn == 0 && n > 0) c[-1] = 0;                 // [writes_twice]
+  if (BUG == MISALIGNED && tn == 1)
+    sA[0][0] =
+        *reinterpret_cast<const float*>(reinterpret_cast<const char*>(p.A) + 2);  // [misaligned]
+  if (BUG == WRITES_TO_A) const_cast<float*>(p.A)[m * p.lda + m % p.K] = 0;       // [writes_to_a]
 }
 
 // Two buffers of a K slice of 16 for a row of A, and one barrier a slice.
@@ -156,7 +160,8 @@ void launch_scratch(const GemmArgs<float>& p, Stream stream) {
 // A without its first column; with PAST columns more than it has.
 template <int PAST>
 void launch_repacked(const GemmArgs<float>& p, Stream stream) {
-  const RepackedPair<float> in({p.A + 1, p.M, p.K - 1 + PAST, p.lda}, {p.B, p.K - 1, p.N, p.ldb}, stream);
+  const RepackedPair<float> in({p.A + 1, p.M, p.K - 1 + PAST, p.lda}, {p.B, p.K - 1, p.N, p.ldb},
+                               stream);
   GemmArgs<float> q = p;
   q.A = in.A.data, q.lda = in.A.ld, q.B = in.B.data, q.ldb = in.B.ld, q.K = p.K - 1;
   gemm::launch(gemm_tiles<NONE>, int64_t{cdiv(p.M, TILE)} * cdiv(p.N, TILE), dim3(TILE, TILE), {},
@@ -238,6 +243,8 @@ std::vector<Planted> planted_bugs() {
        "reads 4 bytes from byte 76 of workspace, which nobody has written"},
       {rung("past_the_workspace", launch_scratch<PAST_THE_END>), "out of bounds",
        "4 bytes, 0 bytes past the end of workspace"},
+      {rung("misaligned", launch_tiles<MISALIGNED>), "misaligned access",
+       "reads 4 bytes at 2 bytes past a multiple of 4"},
       {rung("writes_to_a", launch_tiles<WRITES_TO_A>), "forbidden access", "writes A[0][0]"},
   };
 }
