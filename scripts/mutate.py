@@ -248,7 +248,7 @@ def summary(outcomes: list[Outcome]) -> str:
     )
     survived = len(outcomes) - len(caught) - len(explained)
     return (
-        f"{len(outcomes)} mutants: {len(caught)} caught ({by_check}); "
+        f"{len(outcomes)} mutant{'s' * (len(outcomes) != 1)}: {len(caught)} caught ({by_check}); "
         f"{len(explained)} explained{f' ({kinds})' if kinds else ''}; {survived} survived"
     )
 

@@ -369,7 +369,10 @@ HOPPER = (
         "",
     ),
     of_rung(
-        "v14w_split_wgmma", "the rest is not scaled back", "rest[i] / (1 << LO_SHIFT)", "rest[i]"
+        "v14w_split_wgmma",
+        "the rest is not scaled back",
+        "rest[i] / (1 << TwoHalves::LO_SHIFT)",
+        "rest[i]",
     ),
     of_rung(
         "v14w_split_wgmma",
@@ -382,6 +385,19 @@ HOPPER = (
         "columns keep their power of two",
         "-a_exponents[m] - b_exponents[n]",
         "-a_exponents[m]",
+    ),
+    # v14x
+    of_rung(
+        "v14x_bf16x6",
+        "five of six products",
+        "    multiply(rest, 1, 1, false);\n",
+        "",
+    ),
+    of_rung(
+        "v14x_bf16x6",
+        "one consumer frees the stage for both",
+        "if (tid % 128 == 0) mbarrier_arrive(&empty[slot.stage]);",
+        "if (tid == 0) mbarrier_arrive(&empty[slot.stage]), mbarrier_arrive(&empty[slot.stage]);",
     ),
     # v18
     of_rung("v18_wgmma", "always the first phase", "slice / STAGES % 2", "0"),
@@ -809,13 +825,20 @@ HEADERS = (
         "acc[i + 1 - e % 2][j + e / 2]",
         "acc[i + e % 2][j + e / 2]",
     ),
-    of_header("split.cuh", "v14w", "halves run out of their range", "return 141 -", "return 143 -"),
+    of_header("split.cuh", "v14w", "halves run out of their range", "TOP = 14;", "TOP = 16;"),
+    of_header(
+        "split.cuh",
+        "v14x",
+        "all three parts are the first",
+        "x -= float(p);  // exact",
+        "x -= 0 * float(p);",
+    ),
     of_header(
         "split.cuh",
         "v14w",
         "no low part",
-        "half((scaled - float(hi)) * (1 << LO_SHIFT))",
-        "half(0.0f * scaled)",
+        "half((x - float(part[0])) * (1 << LO_SHIFT))",
+        "half(0.0f * x)",
     ),
     of_header(
         "split.cuh",

@@ -56,10 +56,9 @@ __global__ void gemm_tiles(GemmArgs<float> p) {
   const float old = p.beta != 0 || BUG == READS_OLD_C ? p.beta * *c : 0;  // [reads_old_c]
   *c = p.alpha * acc + old;                                               // [writes_twice]
   if (BUG == WRITES_TWICE && tn == 0 && n > 0) c[-1] = 0;                 // [writes_twice]
-  if (BUG == MISALIGNED && tn == 1)
-    sA[0][0] =
-        *reinterpret_cast<const float*>(reinterpret_cast<const char*>(p.A) + 2);  // [misaligned]
-  if (BUG == WRITES_TO_A) const_cast<float*>(p.A)[m * p.lda + m % p.K] = 0;       // [writes_to_a]
+  const auto* odd = reinterpret_cast<const float*>(reinterpret_cast<uintptr_t>(p.A) + 2);
+  if (BUG == MISALIGNED && tm == 0 && tn == 1) sA[0][0] = *odd;              // [misaligned]
+  if (BUG == WRITES_TO_A) const_cast<float*>(p.A)[m * p.lda + m % p.K] = 0;  // [writes_to_a]
 }
 
 // Two buffers of a K slice of 16 for a row of A, and one barrier a slice.
