@@ -27,6 +27,13 @@ std::vector<Case> traced_cases();  // the same, every access seen
 // before it is read. Traced.
 Case ring_without_a_wait();
 Case ring_released_early();
+// A tile that is overwritten though TMA may still read it for its store. Traced.
+struct OverwrittenStore {
+  Case run;
+  const char* mark;  // of the line that writes, in hopper_kernels.cu; "[store]" marks the store
+  const char* says;
+};
+std::vector<OverwrittenStore> overwritten_stores();
 
 std::vector<Case> gpu_cases();  // the same; only in builds with CUDA
 

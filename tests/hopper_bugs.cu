@@ -186,7 +186,7 @@ Planted neighbours_with(const char* name, std::vector<std::string> message) {
 
 // "hopper_bugs.cu:57": the first line of this file that holds `code`.
 std::string at(const std::string& code) {
-  std::ifstream file(__FILE__);
+  std::ifstream file(HOPPER_BUGS);
   std::string line;
   for (int n = 1; std::getline(file, line); ++n)
     if (line.find(code) != std::string::npos) return "hopper_bugs.cu:" + std::to_string(n);

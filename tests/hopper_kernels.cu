@@ -162,6 +162,47 @@ __global__ void bulk_load_kernel(const uint8_t* in, int bytes, uint8_t* out) {
   for (int i = threadIdx.x; i < bytes; i += blockDim.x) out[i] = s[i];
 }
 
+// STORED tiles of 8 rows of 64 halves, which 64 threads write to one buffer and thread 0 stores: a
+// tile may be written when TMA has read the one before.
+enum StoreBug {
+  IN_ORDER,
+  NO_BARRIER_AFTER_THE_WAIT,  // the others do not know that thread 0's wait has returned
+  WAIT_AFTER_THE_WRITES,      // and a barrier before the wait orders the writes with it
+  OWN_WRITE_BEFORE_THE_WAIT,  // by the thread that has issued the store
+};
+constexpr int STORED = 3, STORED_WORDS = 256;  // a tile
+
+template <StoreBug BUG>
+__global__ void stored_tiles_kernel(const __grid_constant__ TensorMap map, const uint32_t* in) {
+  auto* tile = static_cast<uint32_t*>(dynamic_shared());
+  const int t = threadIdx.x;
+  for (int i = 0; i < STORED; ++i) {
+    if (BUG == OWN_WRITE_BEFORE_THE_WAIT && t == 0) tile[t] = i;  // [own write]
+    if (BUG != WAIT_AFTER_THE_WRITES && t == 0) tma_store_wait_read<0>();
+    if (BUG != NO_BARRIER_AFTER_THE_WAIT) named_barrier_sync(1, 64);
+    for (int w = t; w < STORED_WORDS; w += 64) tile[w] = in[i * STORED_WORDS + w];  // [writes]
+    fence_proxy_async();
+    named_barrier_sync(1, 64);
+    if (t == 0) {
+      if (BUG == WAIT_AFTER_THE_WRITES) tma_store_wait_read<0>();
+      tma_store(map, i * 8, 0, tile);  // [store]
+      tma_store_commit();
+    }
+  }
+  if (t == 0) tma_store_wait_read<0>();
+}
+
+template <StoreBug BUG>
+Case stored_tiles_case(const char* name) {
+  const Bytes tiles = bytes_of(numbers<half>(STORED * STORED_WORDS * 2));
+  return {name, tiles, tiles, [](const void* in, void* out) {
+            const TensorMap map =
+                tensor_map(static_cast<const half*>(out), STORED * 8, 64, 64, 8, 64, Swizzle::none);
+            gemm::launch(stored_tiles_kernel<BUG>, 1, dim3(64), {.smem = STORED_WORDS * 4}, nullptr,
+                         map, static_cast<const uint32_t*>(in));
+          }};
+}
+
 Case bulk_load_case() {
   const Bytes in = bytes_of(numbers<float>(300));
   const int bytes = int(in.size());
@@ -547,6 +588,7 @@ std::vector<Case> all() {
     cases.push_back(tma_load_case<float>("f32", s, 9, 92));
     for (const int col : {0, 8, 88}) cases.push_back(tma_store_case(s, col / 10, col));
   }
+  cases.push_back(stored_tiles_case<IN_ORDER>("stored_tiles"));
   cases.push_back(bulk_load_case());
   cases.push_back(ring_case<NONE>());
 
@@ -592,6 +634,12 @@ std::vector<gemm::hopper::Case> gemm::hopper::gpu_cases() { return all(); }
 std::vector<gemm::hopper::Case> gemm::hopper::traced_cases() { return all(); }
 gemm::hopper::Case gemm::hopper::ring_without_a_wait() { return ring_case<MISSING_WAIT>(); }
 gemm::hopper::Case gemm::hopper::ring_released_early() { return ring_case<EARLY_RELEASE>(); }
+std::vector<gemm::hopper::OverwrittenStore> gemm::hopper::overwritten_stores() {
+  constexpr const char *READING = "may still be reading", *UNORDERED = "nothing orders the two";
+  return {{stored_tiles_case<NO_BARRIER_AFTER_THE_WAIT>("no_barrier"), "[writes]", UNORDERED},
+          {stored_tiles_case<WAIT_AFTER_THE_WRITES>("late_wait"), "[writes]", READING},
+          {stored_tiles_case<OWN_WRITE_BEFORE_THE_WAIT>("own_write"), "[own write]", READING}};
+}
 #else
 std::vector<gemm::hopper::Case> gemm::hopper::sim_cases() { return all(); }
 #endif

@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <vector>
@@ -117,6 +118,34 @@ TEST(HopperTracedRing, MistakesAreFoundUnderBothSchedules) {
         EXPECT_THAT(f.what, testing::HasSubstr("hopper_kernels.cu:"));
       }
       EXPECT_TRUE(named) << c.name;
+    }
+}
+
+// "hopper_kernels.cu:57": the first line there that ends in `mark`.
+std::string marked_line(const std::string& mark) {
+  std::ifstream file(HOPPER_KERNELS);
+  std::string line;
+  for (int n = 1; std::getline(file, line); ++n)
+    if (line.ends_with(mark)) return "hopper_kernels.cu:" + std::to_string(n);
+  return "no line marked " + mark;
+}
+
+// TMA reads until the wait for its store has returned: both lines are named, under both schedules,
+// and whether or not the barriers that there are order the write with the wait.
+TEST(HopperTracedStore, OverwritingItsTileEarlyIsARace) {
+  for (const OverwrittenStore& bug : overwritten_stores())
+    for (const AsyncSchedule s : {AsyncSchedule::lazy_copies, AsyncSchedule::eager_copies}) {
+      const Schedule schedule(s);
+      std::vector<sim::Finding> findings;
+      simulate_traced(bug.run, findings);
+      bool named = false;
+      for (const sim::Finding& f : findings) {
+        std::cout << bug.run.name << ": " << f.check << ": " << f.what << "\n";
+        named |= f.check == "race" && f.what.find(marked_line(bug.mark)) != f.what.npos &&
+                 f.what.find(marked_line("[store]")) != f.what.npos &&
+                 f.what.find(bug.says) != f.what.npos;
+      }
+      EXPECT_TRUE(named) << bug.run.name;
     }
 }
 

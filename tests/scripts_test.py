@@ -17,10 +17,16 @@ ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
+<<<<<<< HEAD
 import accuracy  # noqa: E402
 
+=======
+import compare_counters  # noqa: E402
+>>>>>>> b73563d (mutate.py: 185 mutants of rungs and device headers, each to be caught or explained; committed counters are held against the kernels of today)
 import ladder  # noqa: E402
 import ladder_diff  # noqa: E402
+import mutate  # noqa: E402
+import mutations  # noqa: E402
 import simulate  # noqa: E402
 
 KERNEL = """\
@@ -823,6 +829,72 @@ class NewRung(Fixture):
             with self.subTest(name=name):
                 self.assertIn(told, self.script("new_rung.py", name, "--prev", prev, status=2))
         self.assertEqual(sorted(os.listdir(self.root / "kernels")), before)
+
+
+
+class Counters(unittest.TestCase):
+    """compare_counters.py --check, with a stand-in for gemm_bench."""
+
+    def changes(self, committed: dict, today: dict) -> list[str]:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            file = root / compare_counters.SIMULATED
+            file.parent.mkdir(parents=True)
+            file.write_text(json.dumps({"benchmarks": [committed]}))
+            (root / "today.json").write_text(json.dumps({"benchmarks": [today]}))
+            bench = root / "bench"
+            bench.write_text(f'#!/bin/sh\nfor file; do :; done\ncp {root}/today.json "$file"\n')
+            bench.chmod(0o755)
+            return compare_counters.changes(bench, root)
+
+    def test_the_kernels_of_today_are_counted(self) -> None:
+        entry = {"name": "v01_naive/f32/nn/1024x1024x1024", "barriers": 0}
+        loads = {"requests": 8, "sectors": 32}
+        self.assertEqual(self.changes({**entry, "global_loads": loads}, {**entry, "global_loads": loads}), [])
+        (change,) = self.changes(
+            {**entry, "global_loads": loads}, {**entry, "global_loads": {**loads, "sectors": 160}}
+        )
+        self.assertIn("v01_naive/f32/nn/1024x1024x1024, global_loads: ", change)
+        self.assertIn("'sectors': 160} today", change)
+        (gone,) = self.changes(entry, {**entry, "name": "v01_naive/f16/nn/1024x1024x1024"})
+        self.assertIn("not counted today", gone)
+
+
+class Mutants(unittest.TestCase):
+    """What mutate.py makes of its list; CTest's `mutants` runs some of them."""
+
+    def test_every_entry_is_found_once_and_reasoned(self) -> None:
+        for mutation in mutations.MUTATIONS:
+            self.assertNotEqual(
+                mutate.mutated(mutation), (ROOT / mutation.file).read_text(encoding="utf-8")
+            )
+            self.assertNotEqual(mutate.rungs_of(mutation), [], mutation.name)
+            self.assertEqual(bool(mutation.reason), mutation.expected != mutations.CAUGHT)
+        names = [mutation.name for mutation in mutations.MUTATIONS]
+        self.assertEqual(len(set(names)), len(names))
+        self.assertGreaterEqual(len(names), 100)
+
+    def test_a_stale_entry_is_bad_input(self) -> None:
+        for text in ("no such text", "p."):
+            stale = mutations.of_rung("v01_naive", "stale", text, "")
+            with self.assertRaisesRegex(ladder.BadInput, "the entry is stale"):
+                mutate.mutated(stale)
+
+    def test_what_survives_unexpectedly_is_told(self) -> None:
+        fine = mutations.of_rung("v01_naive", "a", "", "")
+        meant = mutations.of_rung("v01_naive", "b", "", "", mutations.EQUIVALENT, "why")
+        outcomes = [
+            mutate.Outcome(fine, "results", "Test", 1),
+            mutate.Outcome(fine, "", "", 1),
+            mutate.Outcome(meant, "", "", 1),
+            mutate.Outcome(meant, "results", "Test", 1),
+        ]
+        self.assertEqual([o.as_expected for o in outcomes], [True, False, True, False])
+        self.assertEqual(
+            mutate.summary(outcomes),
+            "4 mutants: 2 caught (2 by results, 0 by findings, 0 by counters); "
+            "1 explained (1 equivalent); 1 survived",
+        )
 
 
 if __name__ == "__main__":

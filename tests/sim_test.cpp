@@ -738,6 +738,36 @@ TEST(SimErrors, LaunchesThatAGpuRefuses) {
   EXPECT_NO_THROW(gemm::launch(nothing, 0, dim3(1), {}, nullptr));
 }
 
+// What ptxas refuses to compile, and what cudaLaunchKernel to launch.
+template <int FLOATS>
+__global__ void uses_static_shared(float* out) {
+  __shared__ float s[FLOATS];
+  if (threadIdx.x == 0) s[FLOATS / 2] = 1;
+  __syncthreads();
+  *out = s[FLOATS / 2];
+}
+
+TEST(SimErrors, MoreSharedMemoryThanABlockHas) {
+  constexpr int MOST = 48 * 1024 / 4;  // floats
+  float out = 0;
+  EXPECT_EQ(error_of(uses_static_shared<MOST>, 1, 32, &out), "");
+  EXPECT_EQ(error_of(uses_static_shared<MOST + 1>, 1, 32, &out),
+            "block 0: 49156 bytes of __shared__ variables (s 49156); allowed: up to 49152, more as "
+            "dynamic_shared()");
+  const auto with_dynamic = [&](size_t smem) -> std::string {
+    try {
+      gemm::launch(uses_static_shared<MOST>, 1, dim3(32), {.smem = smem}, nullptr, &out);
+    } catch (const sim::Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(with_dynamic((227 - 48) * 1024), "");
+  EXPECT_EQ(with_dynamic((227 - 48) * 1024 + 1),
+            "block 0: 49152 bytes of __shared__ variables (s 49152) and 183297 of dynamic shared "
+            "memory; allowed: up to 232448 in all");
+}
+
 struct CountsItself {
   explicit CountsItself(int* n) : n(n) { atomicAdd(n, 1); }
   ~CountsItself() { atomicAdd(n, -1); }

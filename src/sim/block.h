@@ -28,6 +28,8 @@ struct Block {
   bool early = false;
   std::vector<bool> waited;
 
+  int64_t tma_asked = 0, tma_delivered = 0;  // see LaunchStats; of loads that it has asked for
+
   Scheduler scheduler;
   Collectives collectives;
   AsyncCopies copies;

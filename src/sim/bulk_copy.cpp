@@ -67,6 +67,8 @@ void issue_load(const BulkCopy& copy, void* shared, uint64_t* barrier, uint16_t 
     if (this_thread.tracer != nullptr && &target == &self)
       this_thread.tracer->bulk_issued(to, copy.bytes(), copy.pc);
   }
+  self.tma_asked += copy.bytes();
+  self.tma_delivered += copy.bytes() * load.targets.size();
   if (this_thread.tracer != nullptr) copy.trace(AccessKind::read);
   cluster.loads().issue(std::move(load), cluster.schedule() == AsyncSchedule::eager_copies);
 }
@@ -187,7 +189,10 @@ void BulkStores::wait(int thread, int pending) {
   Queue& q = queues_[thread];
   for (; q.groups.size() > static_cast<size_t>(pending); q.groups.pop_front())
     for (size_t i = 0; i < q.groups.front(); ++i) {
-      if (!q.stores.front().done) q.stores.front().copy.store(q.stores.front().shared);
+      const Store& s = q.stores.front();
+      if (!s.done) s.copy.store(s.shared);
+      if (this_thread.tracer != nullptr)
+        this_thread.tracer->store_has_read(s.shared, s.copy.bytes(), s.copy.pc);
       q.stores.pop_front();
     }
 }
@@ -236,7 +241,7 @@ void runtime::tma_store(const TensorMap& map, int row, int col, const void* shar
   block.cluster->loads().check_landed(copy.caller, block, shared, copy.bytes());
   block.proxy.check_read(copy.caller, block.shared, shared, copy.bytes());
   if (this_thread.tracer != nullptr) {
-    this_thread.tracer->bulk_read(shared, copy.bytes(), copy.pc);
+    this_thread.tracer->store_issued(shared, copy.bytes(), copy.pc);
     copy.trace(AccessKind::write);
   }
   block.stores.issue(copy, static_cast<const char*>(shared),

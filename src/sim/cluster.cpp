@@ -48,13 +48,14 @@ void Cluster::start(const Work& work, int64_t first) {
   size_ = work.size;
   schedule_ = work.schedule;
   while (static_cast<int>(blocks_.size()) < size_) blocks_.push_back(std::make_unique<Block>());
-  std::vector<Scheduler*> schedulers;
+  std::vector<Block*> blocks;
   for (int rank = 0; rank < size_; ++rank) {
     Block& b = *blocks_[rank];
     b.cluster = this;
     b.rank = rank;
     b.index = first + rank;
     b.tracer = nullptr;
+    b.tma_asked = b.tma_delivered = 0;
     b.collectives.reset();
     b.copies.reset();
     b.shared.poison(work.smem);
@@ -64,10 +65,10 @@ void Cluster::start(const Work& work, int64_t first) {
     b.stores.reset();
     b.wgmma.reset();
     b.scheduler.start(run_thread, const_cast<Work*>(&work), work.shape);
-    schedulers.push_back(&b.scheduler);
+    blocks.push_back(&b);
   }
   loads_.reset();
-  barrier_.reset(std::move(schedulers));
+  barrier_.reset(std::move(blocks));
 }
 
 void Cluster::run(const Work& work, int64_t first, const std::function<void(Block&)>& begin,

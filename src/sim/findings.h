@@ -13,6 +13,7 @@ enum class Check {
   uninitialised,  // a read of shared memory that the block has not written
   pending_copy,   // an access to shared memory that a cp.async is still writing
   out_of_bounds,  // an access to global memory outside every matrix
+  misaligned,     // an access at no multiple of its size
   forbidden,      // a write to an input, or a read of a C whose old values must not matter
   unwritten,      // an element of the result that nobody wrote
   written_twice,  // an element of the result that was written again

@@ -22,6 +22,8 @@ const char* name(Check check) {
       return "missing cp.async wait";
     case Check::out_of_bounds:
       return "out of bounds";
+    case Check::misaligned:
+      return "misaligned access";
     case Check::forbidden:
       return "forbidden access";
     case Check::unwritten:

@@ -91,6 +91,10 @@ void work(Job& job, Cluster& cluster) {
     stats.collectives += block.collectives.count;
     stats.copies += block.copies.count;
     stats.copy_bytes += block.copies.bytes;
+    stats.tma_asked += block.tma_asked;
+    stats.tma_delivered += block.tma_delivered;
+    // One block's variables are the kernel's.
+    if (block.index == job.cluster(0) * config.cluster) block.shared.check_statics();
   };
   this_thread.block_dim = config.block;
   this_thread.grid_dim = {static_cast<unsigned>(config.grid), 1, 1};
@@ -122,6 +126,8 @@ void work(Job& job, Cluster& cluster) {
   job.stats.collectives += stats.collectives;
   job.stats.copies += stats.copies;
   job.stats.copy_bytes += stats.copy_bytes;
+  job.stats.tma_asked += stats.tma_asked;
+  job.stats.tma_delivered += stats.tma_delivered;
 }
 
 class Pool {

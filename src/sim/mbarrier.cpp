@@ -33,6 +33,7 @@ std::string missing(const void* object) {
 // Ends the phase when nothing is missing. Returns a thread that this woke, or -1.
 int advance(Block& block, Mbarrier& m) {
   if (m.pending != 0 || m.bytes != 0) return -1;
+  if (block.tracer != nullptr) block.tracer->sync_complete(m.address);
   ++m.phase;
   m.pending = m.count;
   const int woken = m.waiters.empty() ? -1 : m.waiters.front();
@@ -50,7 +51,8 @@ void arrive(const Caller& caller, Block& target, uint64_t* barrier, uint32_t byt
   if (m.pending == 0)
     caller.fail("all {} arrivals of phase {} at {} have been made, and {} bytes are missing",
                 m.count, m.phase, name(m), m.bytes);
-  if (this_thread.tracer != nullptr) this_thread.tracer->sync_release(barrier);
+  if (this_thread.tracer != nullptr && &target == &self)  // clocks are of one block's threads
+    this_thread.tracer->sync_release(barrier);
   m.bytes += bytes;
   --m.pending;
   const int woken = advance(target, m);

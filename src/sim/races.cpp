@@ -25,6 +25,7 @@ void Races::begin_block(int threads, size_t bytes) {
   objects_.clear();
   more_readers_.clear();
   pending_.clear();
+  store_reads_.clear();
 }
 
 // The two fast paths: loops without branches, which the compiler turns into a few vector
@@ -101,6 +102,9 @@ void Races::add_reader(int thread, uint32_t byte, Site site) {
 }
 
 Races::Report Races::check_write(int thread, uint32_t at, int bytes, Site site) {
+  for (const StoreRead& r : store_reads_)
+    if (at < r.at + r.bytes && r.at < at + bytes)
+      return {Report::being_read, site, r.site, thread, r.thread, true, false, std::max(at, r.at)};
   for (uint32_t byte = at; byte < at + bytes; ++byte) {
     const Stamp written = written_[byte];
     if (written == PENDING) {
@@ -133,8 +137,8 @@ void Races::set_written(uint32_t at, int bytes, Stamp stamp, Site site) {
 }
 
 Races::Report Races::write(int thread, uint32_t at, int bytes, Site site) {
-  const bool untouched = (bytes == 4 && untouched_since_barrier<4>(at)) ||
-                         (bytes == 16 && untouched_since_barrier<16>(at));
+  const bool untouched = store_reads_.empty() && ((bytes == 4 && untouched_since_barrier<4>(at)) ||
+                                                  (bytes == 16 && untouched_since_barrier<16>(at)));
   Report report;
   if (!untouched) report = check_write(thread, at, bytes, site);
   set_written(at, bytes, stamp(thread), site);
@@ -151,6 +155,31 @@ Races::Report Races::copy_issued(int thread, uint32_t at, int bytes, Site site) 
 void Races::copy_landed(int thread, uint32_t at, int bytes) {
   set_written(at, bytes, stamp(thread), pending_[at].site);
   pending_.erase(at);
+}
+
+// A finding is as good as a thousand: the first.
+Races::Report Races::read_in_pieces(int thread, uint32_t at, size_t bytes, Site site) {
+  constexpr int PIECE = 16;
+  Report first;
+  for (size_t i = 0; i < bytes; i += PIECE) {
+    const Report report = read(thread, at + i, PIECE, site);
+    if (first.kind == Report::none) first = report;
+  }
+  return first;
+}
+
+Races::Report Races::store_issued(int thread, uint32_t at, size_t bytes, Site site) {
+  store_reads_.push_back({thread, at, bytes, site});
+  return read_in_pieces(thread, at, bytes, site);
+}
+
+// What was written since the issue has been reported then; this is for what will be.
+Races::Report Races::store_has_read(int thread, uint32_t at, size_t bytes, Site site) {
+  const auto it = std::ranges::find_if(store_reads_, [&](const StoreRead& r) {
+    return r.thread == thread && r.at == at && r.bytes == bytes && r.site == site;
+  });
+  if (it != store_reads_.end()) store_reads_.erase(it);
+  return read_in_pieces(thread, at, bytes, site);
 }
 
 void Races::written_from_outside(uint32_t at, int bytes, Site site) {
@@ -189,6 +218,7 @@ void Races::begin_fine() {
 namespace {
 
 void join(std::vector<uint32_t>& to, const std::vector<uint32_t>& from) {
+  if (to.size() < from.size()) to.resize(from.size(), 0);
   for (size_t i = 0; i < to.size(); ++i) to[i] = std::max(to[i], from[i]);
 }
 
@@ -211,14 +241,21 @@ void Races::sync_warp(int first_thread, uint32_t lanes) {
 
 void Races::release(int thread, const void* object) {
   begin_fine();
-  const auto [it, fresh] = objects_.try_emplace(object, known_[thread]);
-  if (!fresh) join(it->second, known_[thread]);
+  join(objects_[object].open, known_[thread]);
   advance(thread);
+}
+
+void Races::complete(const void* object) {
+  const auto it = objects_.find(object);
+  if (it == objects_.end()) return;
+  join(it->second.completed, it->second.open);
+  it->second.open.clear();
 }
 
 void Races::acquire(int thread, const void* object) {
   begin_fine();
-  if (const auto it = objects_.find(object); it != objects_.end()) join(known_[thread], it->second);
+  if (const auto it = objects_.find(object); it != objects_.end())
+    join(known_[thread], it->second.completed);
 }
 
 }  // namespace gemm::sim

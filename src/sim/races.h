@@ -27,7 +27,7 @@ class Races {
 
   // An access that should not have been. `other`: the earlier of the two, where there is one.
   struct Report {
-    enum Kind { none, race, uninitialised, pending } kind = none;
+    enum Kind { none, race, uninitialised, pending, being_read } kind = none;
     Site site = 0, other = 0;
     int thread = 0, other_thread = 0;
     bool write = false, other_write = false;
@@ -43,14 +43,21 @@ class Races {
   Report copy_issued(int thread, uint32_t at, int bytes, Site site);
   void copy_landed(int thread, uint32_t at, int bytes);
 
+  // A TMA store of `thread` reads at some time between its issue and the wait for it: until then
+  // nobody may write there, not even that thread; after it, only who comes after the wait.
+  Report store_issued(int thread, uint32_t at, size_t bytes, Site site);
+  Report store_has_read(int thread, uint32_t at, size_t bytes, Site site);
+
   // By what these checks do not follow, another block: it comes before everything that follows.
   void written_from_outside(uint32_t at, int bytes, Site site);
 
   void barrier();  // of all threads
   void sync_warp(int first_thread, uint32_t lanes);
-  // A thread that acquires `object` comes after all that came before its releases: an mbarrier's
-  // arrive is a release, a wait that succeeds an acquire.
+  // A thread that acquires `object` comes after all that came before the releases of its completed
+  // phases: an mbarrier's arrive is a release, a wait that succeeds an acquire. Not after those of
+  // the phase that has begun since: the order in which threads happen to run brings some of them.
   void release(int thread, const void* object);
+  void complete(const void* object);  // its phase
   void acquire(int thread, const void* object);
 
  private:
@@ -69,6 +76,12 @@ class Races {
     int thread;
     Site site;
   };
+  struct StoreRead {  // of a TMA store that nobody has waited for
+    int thread;
+    uint32_t at;
+    size_t bytes;
+    Site site;
+  };
 
   Stamp stamp(int thread) const { return now_[thread] << THREAD_BITS | thread; }
   static int thread_of(Stamp s) { return s & (MAX_THREADS - 1); }
@@ -82,6 +95,7 @@ class Races {
   template <int BYTES>
   bool untouched_since_barrier(uint32_t at) const;
 
+  Report read_in_pieces(int thread, uint32_t at, size_t bytes, Site site);
   Report check_write(int thread, uint32_t at, int bytes, Site site);
   void set_written(uint32_t at, int bytes, Stamp stamp, Site site);
   void add_reader(int thread, uint32_t byte, Site site);
@@ -95,7 +109,10 @@ class Races {
   bool ever_fine_ = false;
   std::vector<uint32_t> now_;
   std::vector<Clock> known_;  // [t][u]: how far thread t knows thread u
-  std::unordered_map<const void*, Clock> objects_;
+  struct Object {
+    Clock open, completed;  // releases of this phase, and of those before; empty: none
+  };
+  std::unordered_map<const void*, Object> objects_;
 
   // An array of zeros that takes memory only where it is used.
   template <class T>
@@ -118,6 +135,7 @@ class Races {
   Zeros<Site> write_site_, read_site_[2];
   std::unordered_map<uint32_t, std::vector<Reader>> more_readers_;
   std::unordered_map<uint32_t, Pending> pending_;  // by their first byte
+  std::vector<StoreRead> store_reads_;
   uint32_t touched_begin_ = 0, touched_end_ = 0;
 };
 

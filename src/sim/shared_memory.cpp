@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <string>
 
 #include "sim/block.h"
+#include "sim/shared_variables.h"
 
 namespace gemm::sim {
 
@@ -80,6 +82,28 @@ bool SharedMemory::statics_untouched() const {
                                 reinterpret_cast<char*>(&this_thread + 1)))
       return false;
   return true;
+}
+
+void SharedMemory::check_statics() const {
+  size_t bytes = 0;
+  std::string names;
+  for (const SharedVariable& v : shared_variables()) {
+    if (v.begin < tls_offset_ || v.end > tls_offset_ + static_size()) continue;
+    const char* const p = static_begin_ + (v.begin - tls_offset_);
+    const size_t size = v.end - v.begin;
+    if (p == reinterpret_cast<char*>(&this_thread)) continue;
+    if (*p == '\xff' && std::memcmp(p, p + 1, size - 1) == 0) continue;  // as it was filled
+    bytes += size;
+    names += fmt::format("{}{} {}", names.empty() ? "" : ", ", v.name, size);
+  }
+  if (bytes > MAX_STATIC_SHARED)
+    fail("{} bytes of __shared__ variables ({}); allowed: up to {}, more as dynamic_shared()",
+         bytes, names, MAX_STATIC_SHARED);
+  if (bytes + dynamic_bytes_ > MAX_SHARED)
+    fail(
+        "{} bytes of __shared__ variables ({}) and {} of dynamic shared memory; allowed: up to {} "
+        "in all",
+        bytes, names, dynamic_bytes_, MAX_SHARED);
 }
 
 // ------------------------------------------------------------------------------------------------

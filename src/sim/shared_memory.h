@@ -11,7 +11,8 @@
 
 namespace gemm::sim {
 
-constexpr size_t MAX_SHARED = 227 * 1024;  // bytes a block, on Hopper
+constexpr size_t MAX_SHARED = 227 * 1024;        // bytes a block, on Hopper
+constexpr size_t MAX_STATIC_SHARED = 48 * 1024;  // of these, in __shared__ variables, on any GPU
 
 class SharedMemory {
  public:
@@ -29,6 +30,9 @@ class SharedMemory {
   size_t dynamic_offset(const void* p) const { return static_cast<const char*>(p) - dynamic_; }
   // Whether nobody has written a __shared__ variable since they were filled.
   bool statics_untouched() const;
+  // Throws when the __shared__ variables that have been written since then, at whatever byte, are
+  // more than a GPU allows, alone or together with the dynamic part. nvcc refuses the former.
+  void check_statics() const;
   const void* statics() const { return static_begin_; }
   size_t static_size() const { return static_end_ - static_begin_; }
   size_t tls_offset() const { return tls_offset_; }  // of statics() in the OS thread's TLS block

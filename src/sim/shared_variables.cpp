@@ -2,12 +2,14 @@
 
 #include <cxxabi.h>
 #include <elf.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <memory>
 
 namespace gemm::sim {
@@ -23,15 +25,36 @@ std::string last_name(const char* mangled) {
   return colon == name.npos ? name : name.substr(colon + 2);
 }
 
+// A file in memory: of a program with debug information only the pages that are looked at. Empty if
+// it cannot be read.
+struct Image {
+  const char* data = nullptr;
+  size_t size = 0;
+
+  explicit Image(const char* path) {
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat about;
+    if (file < 0) return;
+    if (fstat(file, &about) == 0) {
+      void* const p = mmap(nullptr, about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+      if (p != MAP_FAILED) data = static_cast<char*>(p), size = about.st_size;
+    }
+    close(file);
+  }
+  ~Image() {
+    if (data != nullptr) munmap(const_cast<char*>(data), size);
+  }
+  Image(const Image&) = delete;
+};
+
 std::vector<SharedVariable> read_symbols() {
-  std::ifstream file("/proc/self/exe", std::ios::binary);
-  const std::string image{std::istreambuf_iterator<char>(file), {}};
+  std::vector<SharedVariable> variables;
+  const Image image("/proc/self/exe");
   const auto read = [&]<class T>(T& to, size_t at) {
-    if (at + sizeof(T) > image.size()) return false;
-    std::memcpy(&to, image.data() + at, sizeof(T));
+    if (at + sizeof(T) > image.size) return false;
+    std::memcpy(&to, image.data + at, sizeof(T));
     return true;
   };
-  std::vector<SharedVariable> variables;
   Elf64_Ehdr header;
   if (!read(header, 0) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return variables;
   for (int i = 0; i < header.e_shnum; ++i) {
@@ -44,7 +67,7 @@ std::vector<SharedVariable> read_symbols() {
          at += sizeof symbol)
       if (ELF64_ST_TYPE(symbol.st_info) == STT_TLS && symbol.st_size != 0)
         variables.push_back({symbol.st_value, symbol.st_value + symbol.st_size,
-                             last_name(image.c_str() + names.sh_offset + symbol.st_name)});
+                             last_name(image.data + names.sh_offset + symbol.st_name)});
   }
   std::sort(variables.begin(), variables.end(),
             [](const SharedVariable& a, const SharedVariable& b) { return a.begin < b.begin; });

@@ -9,9 +9,15 @@ namespace gemm::sim {
 
 namespace {
 
+struct Frames {
+  Place place;
+  SourceLine outermost;
+};
+
 // Called for a program counter's functions, from the innermost inlined one outwards.
-int add_frame(void* place_, uintptr_t, const char* file, int line, const char*) {
-  Place& place = *static_cast<Place*>(place_);
+int add_frame(void* frames_, uintptr_t, const char* file, int line, const char*) {
+  Frames& frames = *static_cast<Frames*>(frames_);
+  Place& place = frames.place;
   if (file == nullptr || line == 0) return 0;
   const std::string_view path = file;
   if (path.find("/src/sim/") != path.npos) return 0;
@@ -20,6 +26,7 @@ int add_frame(void* place_, uintptr_t, const char* file, int line, const char*) 
     return 1;  // no further frames
   }
   if (place.helper.line == 0) place.helper = {file, line};
+  frames.outermost = {file, line};
   return 0;
 }
 
@@ -29,15 +36,20 @@ Place place_of(uintptr_t pc) {
   // libbacktrace keeps its state for ever. Errors mean that there is no debug information.
   static backtrace_state* const state = backtrace_create_state(
       nullptr, /*threaded=*/0, [](void*, const char*, int) {}, nullptr);
-  Place place;
+  Frames frames;
   if (state != nullptr && pc != 0)
     backtrace_pcinfo(
-        state, pc - 1, add_frame, [](void*, const char*, int) {}, &place);
+        state, pc - 1, add_frame, [](void*, const char*, int) {}, &frames);
+  Place& place = frames.place;
+  if (place.line.line == 0) {  // a kernel that stands in a header, such as device/repack.cuh
+    place.line = frames.outermost;
+    if (place.helper == place.line) place.helper = {};
+  }
   return place;
 }
 
 std::string place(const SourceLine& line) {
-  if (line.file.empty()) return "unknown line";
+  if (line.file.empty()) return "a line without debug information";
   return fmt::format("{}:{}", line.file.substr(line.file.find_last_of('/') + 1), line.line);
 }
 

@@ -9,7 +9,7 @@ namespace gemm::sim {
 
 // Where an access stands. Functions of the simulator itself are left out.
 struct Place {
-  SourceLine line;    // in the kernel's own file (.cu): the innermost, should it call itself
+  SourceLine line;    // in the kernel's own file: the innermost in a .cu, or else the outermost
   SourceLine helper;  // the innermost of all, unless that is `line`
 };
 

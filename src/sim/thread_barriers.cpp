@@ -36,6 +36,7 @@ void NamedBarriers::arrive(const Caller& caller, Scheduler& scheduler, int id, i
   b.id = id;
   b.threads = threads;
   if (++b.arrived == threads) {
+    if (this_thread.tracer != nullptr) this_thread.tracer->sync_complete(&b);
     b.arrived = 0;
     for (const int thread : b.waiters) scheduler.wake(thread);
     b.waiters.clear();
@@ -46,11 +47,11 @@ void NamedBarriers::arrive(const Caller& caller, Scheduler& scheduler, int id, i
   if (waits && this_thread.tracer != nullptr) this_thread.tracer->sync_acquire(&b);
 }
 
-void ClusterBarrier::reset(std::vector<Scheduler*> schedulers) {
-  schedulers_ = std::move(schedulers);
-  states_.resize(schedulers_.size());
+void ClusterBarrier::reset(std::vector<Block*> blocks) {
+  blocks_ = std::move(blocks);
+  states_.resize(blocks_.size());
   for (size_t r = 0; r < states_.size(); ++r)
-    states_[r].assign(schedulers_[r]->threads(), State::outside);
+    states_[r].assign(blocks_[r]->scheduler.threads(), State::outside);
   arrived_ = 0;
   waiters_.clear();
 }
@@ -63,7 +64,7 @@ void ClusterBarrier::arrive(const Caller& caller, int rank) {
   if (this_thread.tracer != nullptr) this_thread.tracer->sync_release(this);
   // Which block goes on first is for the schedules to vary, too.
   if (complete() && this_thread.block->cluster->schedule() == AsyncSchedule::eager_copies)
-    schedulers_[rank]->yield_block();
+    blocks_[rank]->scheduler.yield_block();
 }
 
 void ClusterBarrier::wait(const Caller& caller, int rank) {
@@ -71,7 +72,7 @@ void ClusterBarrier::wait(const Caller& caller, int rank) {
   if (state == State::outside) caller.fail("a wait without an arrival");
   if (state == State::arrived) {
     waiters_.push_back({rank, caller.thread});
-    schedulers_[rank]->suspend({caller.what, caller.where, 0, missing_at_cluster, this});
+    blocks_[rank]->scheduler.suspend({caller.what, caller.where, 0, missing_at_cluster, this});
   }
   state = State::outside;
   if (this_thread.tracer != nullptr) this_thread.tracer->sync_acquire(this);
@@ -81,19 +82,22 @@ int ClusterBarrier::missing() const {
   int count = 0;
   for (size_t r = 0; r < states_.size(); ++r)
     for (size_t t = 0; t < states_[r].size(); ++t)
-      count += states_[r][t] != State::arrived && !schedulers_[r]->exited(static_cast<int>(t));
+      count +=
+          states_[r][t] != State::arrived && !blocks_[r]->scheduler.exited(static_cast<int>(t));
   return count;
 }
 
 bool ClusterBarrier::complete() {
   int alive = 0;
-  for (const Scheduler* s : schedulers_) alive += s->alive();
+  for (const Block* b : blocks_) alive += b->scheduler.alive();
   if (arrived_ == 0 || arrived_ < alive || missing() != 0) return false;
   for (auto& block : states_)
     for (State& state : block)
       if (state == State::arrived) state = State::passed;
   arrived_ = 0;
-  for (const Waiter& w : waiters_) schedulers_[w.rank]->wake(w.thread);
+  for (Block* const b : blocks_)
+    if (b->tracer != nullptr) b->tracer->sync_complete(this);
+  for (const Waiter& w : waiters_) blocks_[w.rank]->scheduler.wake(w.thread);
   waiters_.clear();
   return true;
 }

@@ -31,8 +31,7 @@ class NamedBarriers {
 
 class ClusterBarrier {
  public:
-  // `schedulers`: of the cluster's blocks.
-  void reset(std::vector<Scheduler*> schedulers);
+  void reset(std::vector<Block*> blocks);  // the cluster's
   void arrive(const Caller& caller, int rank);
   void wait(const Caller& caller, int rank);
   // Lets the waiting threads go on once all that have not exited have arrived; whether it did.
@@ -45,7 +44,7 @@ class ClusterBarrier {
     int rank, thread;
   };
 
-  std::vector<Scheduler*> schedulers_;
+  std::vector<Block*> blocks_;
   std::vector<std::vector<State>> states_;  // by rank and thread
   int arrived_ = 0;
   std::vector<Waiter> waiters_;

@@ -199,6 +199,13 @@ void Tracer::stray_access(uintptr_t address, int bytes, AccessKind kind, uintptr
        scheduler_.name(scheduler_.thread()));
 }
 
+void Tracer::misaligned(uintptr_t address, int bytes, AccessKind kind, uintptr_t pc) {
+  findings_.add(Check::misaligned, pc, 0, block_, [&] {
+    return fmt::format("{{line}}: {} {} {} bytes at {} bytes past a multiple of {}", who(),
+                       verb(kind), bytes, address % bytes, bytes);
+  });
+}
+
 void Tracer::copy_issued(const void* to, const void* from, int bytes, int src_bytes, uintptr_t pc) {
   if (src_bytes > 0)
     global_access(reinterpret_cast<uintptr_t>(from), src_bytes, AccessKind::read, pc);
@@ -232,6 +239,16 @@ void Tracer::bulk_landed(int thread, const void* to, size_t bytes, const void* b
 void Tracer::written_from_outside(const void* to, size_t bytes, uintptr_t pc) {
   races_.written_from_outside(shared_offset(reinterpret_cast<uintptr_t>(to)), bytes,
                               site(pc, AccessKind::write));
+}
+
+void Tracer::store_issued(const void* from, size_t bytes, uintptr_t pc) {
+  const uint32_t at = shared_offset(reinterpret_cast<uintptr_t>(from));
+  add(races_.store_issued(scheduler_.thread(), at, bytes, site(pc, AccessKind::read)));
+}
+
+void Tracer::store_has_read(const void* from, size_t bytes, uintptr_t pc) {
+  const uint32_t at = shared_offset(reinterpret_cast<uintptr_t>(from));
+  add(races_.store_has_read(scheduler_.thread(), at, bytes, site(pc, AccessKind::read)));
 }
 
 void Tracer::bulk_read(const void* from, size_t bytes, uintptr_t pc) {
@@ -288,6 +305,14 @@ GEMM_SIM_INLINE void Tracer::add(const Races::Report& r) {
         return fmt::format(
             "{{line}}: {} {} {}, which {} {} at {{other}}, and nothing orders the two", who(),
             does(r.write), byte_name(r.at), scheduler_.name(r.other_thread), does(r.other_write));
+      });
+    case Report::being_read:
+      return findings_.add(Check::race, pc, other, block_, [&] {
+        return fmt::format(
+            "{{line}}: {} writes {}, which the TMA store of {} at {{other}} may still be reading: "
+            "no "
+            "wait for it has returned",
+            who(), byte_name(r.at), scheduler_.name(r.other_thread));
       });
     case Report::pending:
       return findings_.add(Check::pending_copy, pc, other, block_, [&] {

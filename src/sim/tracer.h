@@ -106,6 +106,8 @@ class Tracer {
     else if (address - stacks_begin_ >= stacks_bytes_)
       global_access(address, bytes, kind, pc);
   }
+  // The access is one that a GPU faults at.
+  void misaligned(uintptr_t address, int bytes, AccessKind kind, uintptr_t pc);
   // cp.async of `bytes` bytes, of which the first `src_bytes` are read and the rest is zero.
   void copy_issued(const void* to, const void* from, int bytes, int src_bytes, uintptr_t pc);
   void copy_landed(const void* to, int bytes);
@@ -117,7 +119,10 @@ class Tracer {
   void bulk_landed(int thread, const void* to, size_t bytes, const void* barrier);
   // A copy or a store of another block of the cluster.
   void written_from_outside(const void* to, size_t bytes, uintptr_t pc);
-  // The running thread lets them read this.
+  // A TMA store of the running thread, at its issue and when the thread's wait has returned.
+  void store_issued(const void* from, size_t bytes, uintptr_t pc);
+  void store_has_read(const void* from, size_t bytes, uintptr_t pc);
+  // The running thread lets wgmma read this.
   void bulk_read(const void* from, size_t bytes, uintptr_t pc);
   // ... or access a row of a matrix.
   void bulk_global(const void* p, size_t bytes, AccessKind kind, uintptr_t pc);
@@ -127,9 +132,11 @@ class Tracer {
   // The last of these lanes of the running warp arrives at a collective; `orders_memory`: what any
   // of them did before comes before what any of them does after.
   void collective(uint32_t lanes, bool orders_memory);
-  // The running thread comes after all releases of `object` so far: for mbarriers and the like.
+  // The running thread comes after all releases of the phases of `object` that are complete: for
+  // mbarriers and the like.
   void sync_acquire(const void* object) { races_.acquire(scheduler_.thread(), object); }
   void sync_release(const void* object) { races_.release(scheduler_.thread(), object); }
+  void sync_complete(const void* object) { races_.complete(object); }
 
  private:
   using Site = Races::Site;

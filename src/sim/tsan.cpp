@@ -18,6 +18,16 @@ inline __attribute__((always_inline)) void access(const void* p, int bytes, Acce
     tracer->access(reinterpret_cast<uintptr_t>(p), bytes, kind, reinterpret_cast<uintptr_t>(pc));
 }
 
+// By a type that the compiler takes for aligned.
+inline __attribute__((always_inline)) void aligned_access(const void* p, int bytes, AccessKind kind,
+                                                          const void* pc) {
+  gemm::sim::Tracer* const tracer = gemm::sim::this_thread.tracer;
+  if (tracer != nullptr && reinterpret_cast<uintptr_t>(p) % bytes != 0)
+    tracer->misaligned(reinterpret_cast<uintptr_t>(p), bytes, kind,
+                       reinterpret_cast<uintptr_t>(pc));
+  access(p, bytes, kind, pc);
+}
+
 // A copy or a fill of a whole object, as accesses of at most 16 bytes.
 inline __attribute__((always_inline)) void range(const void* p, size_t bytes, AccessKind kind,
                                                  const void* pc) {
@@ -33,11 +43,15 @@ inline __attribute__((always_inline)) void range(const void* p, size_t bytes, Ac
 
 #define CALLER __builtin_return_address(0)
 
-#define ACCESSES(BYTES)                                                                     \
-  void __tsan_read##BYTES(void* p) { access(p, BYTES, AccessKind::read, CALLER); }          \
-  void __tsan_write##BYTES(void* p) { access(p, BYTES, AccessKind::write, CALLER); }        \
-  void __tsan_volatile_read##BYTES(void* p) { access(p, BYTES, AccessKind::read, CALLER); } \
-  void __tsan_volatile_write##BYTES(void* p) { access(p, BYTES, AccessKind::write, CALLER); }
+#define ACCESSES(BYTES)                                                                      \
+  void __tsan_read##BYTES(void* p) { aligned_access(p, BYTES, AccessKind::read, CALLER); }   \
+  void __tsan_write##BYTES(void* p) { aligned_access(p, BYTES, AccessKind::write, CALLER); } \
+  void __tsan_volatile_read##BYTES(void* p) {                                                \
+    aligned_access(p, BYTES, AccessKind::read, CALLER);                                      \
+  }                                                                                          \
+  void __tsan_volatile_write##BYTES(void* p) {                                               \
+    aligned_access(p, BYTES, AccessKind::write, CALLER);                                     \
+  }
 
 #define UNALIGNED(BYTES)                                                                    \
   void __tsan_unaligned_read##BYTES(void* p) { range(p, BYTES, AccessKind::read, CALLER); } \

@@ -159,6 +159,7 @@ void Wgmma::wait(const Caller& caller, int pending) {
   if (++g.arrived < WARPS * WARP)
     return scheduler.suspend({caller.what, caller.where, 0, missing, &g});
   g.arrived = 0;
+  if (this_thread.tracer != nullptr) this_thread.tracer->sync_complete(&g);
   const int first = warpgroup * WARPS * WARP;
   for (int w = first / WARP; w < first / WARP + WARPS; ++w) {
     Warp& warp = warps_[w];

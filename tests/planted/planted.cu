@@ -22,6 +22,7 @@ enum Bug {
   WRITES_TWICE,
   READS_OLD_C,
   WRITES_TO_A,
+  MISALIGNED,
 };
 
 // Block tiles of 16 x 16, one thread an element.
@@ -52,9 +53,11 @@ __global__ void gemm_tiles(GemmArgs<float> p) {
   if (m >= p.M || n >= p.N) return;
   if (BUG == UNWRITTEN_EDGE && n == p.N - 1) return;
   float* const c = p.C + m * p.ldc + n;
-  const float old = p.beta != 0 || BUG == READS_OLD_C ? p.beta * *c : 0;     // [reads_old_c]
-  *c = p.alpha * acc + old;                                                  // [writes_twice]
-  if (BUG == WRITES_TWICE && tn == 0 && n > 0) c[-1] = 0;                    // [writes_twice]
+  const float old = p.beta != 0 || BUG == READS_OLD_C ? p.beta * *c : 0;  // [reads_old_c]
+  *c = p.alpha * acc + old;                                               // [writes_twice]
+  if (BUG == WRITES_TWICE && tn == 0 && n > 0) c[-1] = 0;                 // [writes_twice]
+  const auto* odd = reinterpret_cast<const float*>(reinterpret_cast<uintptr_t>(p.A) + 2);
+  if (BUG == MISALIGNED && tm == 0 && tn == 1) sA[0][0] = *odd;              // [misaligned]
   if (BUG == WRITES_TO_A) const_cast<float*>(p.A)[m * p.lda + m % p.K] = 0;  // [writes_to_a]
 }
 
@@ -153,8 +156,11 @@ void launch_scratch(const GemmArgs<float>& p, Stream stream) {
   gemm::launch(copy_a<BUG>, p.M, dim3(p.K), {}, stream, p, a.as<float>());
   gemm::launch(gemm_scratch<BUG>, p.M, dim3(p.N), {}, stream, p, a.as<float>());
 }
+// A without its first column; with PAST columns more than it has.
+template <int PAST>
 void launch_repacked(const GemmArgs<float>& p, Stream stream) {
-  const RepackedPair<float> in({p.A + 1, p.M, p.K - 1, p.lda}, {p.B, p.K - 1, p.N, p.ldb}, stream);
+  const RepackedPair<float> in({p.A + 1, p.M, p.K - 1 + PAST, p.lda}, {p.B, p.K - 1, p.N, p.ldb},
+                               stream);
   GemmArgs<float> q = p;
   q.A = in.A.data, q.lda = in.A.ld, q.B = in.B.data, q.ldb = in.B.ld, q.K = p.K - 1;
   gemm::launch(gemm_tiles<NONE>, int64_t{cdiv(p.M, TILE)} * cdiv(p.N, TILE), dim3(TILE, TILE), {},
@@ -207,7 +213,7 @@ std::vector<Rung> planted_twins() {
           rung("async", launch_async<RIGHT>),
           rung("partial_sums", launch_partial_sums<ORDERED>),
           rung("scratch", launch_scratch<WHOLE>),
-          rung("repacked", launch_repacked),
+          rung("repacked", launch_repacked<0>),
           rung("atomic_sums", launch_partial_sums<ATOMIC>)};
 }
 
@@ -222,6 +228,7 @@ std::vector<Planted> planted_bugs() {
       {rung("copied_while_read", launch_async<NO_BARRIER>), "race", "writes"},
       {rung("reads_past_the_row", launch_tiles<READS_PAST_THE_ROW>), "out of bounds",
        "4 bytes at A[0][20], but its rows have 20 columns"},
+      {rung("repacks_past_the_row", launch_repacked<1>), "out of bounds", "repack.cuh:"},
       {rung("reads_far_away", launch_tiles<READS_FAR_AWAY>), "out of bounds", "past the end of "},
       {rung("edge_not_zeroed", launch_tiles<EDGE_NOT_ZEROED>), "uninitialised read",
        "of sA, which nobody has written"},
@@ -235,6 +242,8 @@ std::vector<Planted> planted_bugs() {
        "reads 4 bytes from byte 76 of workspace, which nobody has written"},
       {rung("past_the_workspace", launch_scratch<PAST_THE_END>), "out of bounds",
        "4 bytes, 0 bytes past the end of workspace"},
+      {rung("misaligned", launch_tiles<MISALIGNED>), "misaligned access",
+       "reads 4 bytes at 2 bytes past a multiple of 4"},
       {rung("writes_to_a", launch_tiles<WRITES_TO_A>), "forbidden access", "writes A[0][0]"},
   };
 }

@@ -1,0 +1,1089 @@
+"""The mutants of scripts/mutate.py: one change each, and what it breaks.
+
+`find` occurs once in the file; it is text, not a line number, since code moves. A mutation of a
+header names the rungs that are tried with it. `expected` says what becomes of it, and unless it is
+CAUGHT, `reason` why nothing can, or need, notice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CAUGHT = "caught"
+EQUIVALENT = "equivalent"  # the results and the traffic are the same
+BEYOND = "beyond the simulator"  # by its documented limits (src/sim/README.md, "Limits")
+
+
+@dataclass(frozen=True)
+class Mutation:
+    file: str
+    breaks: str
+    find: str
+    replace: str
+    rungs: tuple[str, ...] = ()
+    expected: str = CAUGHT
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.file.rsplit('/', 1)[-1]}: {self.breaks}"
+
+
+def of_rung(
+    stem: str, breaks: str, find: str, replace: str, expected: str = CAUGHT, reason: str = ""
+) -> Mutation:
+    return Mutation(f"kernels/{stem}.cu", breaks, find, replace, (), expected, reason)
+
+
+def of_header(
+    name: str,
+    rungs: str,
+    breaks: str,
+    find: str,
+    replace: str,
+    expected: str = CAUGHT,
+    reason: str = "",
+) -> Mutation:
+    tags = tuple(rungs.split())
+    return Mutation(f"src/device/{name}", breaks, find, replace, tags, expected, reason)
+
+
+BOTH = "    __syncthreads();  // both: the next slice is there, and this one has been read\n"
+BOTH_HERE = "    __syncthreads();  // both: this slice is there, and the one before has been read\n"
+
+CUDA_CORES = (
+    # v1
+    of_rung("v01_naive", "the last product is left out", "k < p.K; ++k", "k + 1 < p.K; ++k"),
+    of_rung("v01_naive", "no right edge", "m >= p.M || n >= p.N", "m >= p.M"),
+    of_rung("v01_naive", "C is read where beta is 0", "p.beta == 0 ? p.alpha * acc : p", "p"),
+    of_rung(
+        "v01_naive",
+        "a warp walks down a column: uncoalesced",
+        "bm * BM + threadIdx.y;\n  const int n = bn * BN + threadIdx.x;",
+        "bm * BM + threadIdx.x;\n  const int n = bn * BN + threadIdx.y;",
+    ),
+    of_rung(
+        "v01u_uncoalesced",
+        "a warp walks along a row: coalesced",
+        "bm * BM + threadIdx.x;\n  const int n = bn * BN + threadIdx.y;",
+        "bm * BM + threadIdx.y;\n  const int n = bn * BN + threadIdx.x;",
+    ),
+    # v2
+    of_rung(
+        "v02_block_tile",
+        "no barrier before the tile is read",
+        "    __syncthreads();  // nobody reads a tile before all of it is there\n",
+        "",
+    ),
+    of_rung(
+        "v02_block_tile",
+        "no barrier before the tile is overwritten",
+        "    __syncthreads();  // nobody overwrites a tile that another still reads\n",
+        "",
+    ),
+    of_rung("v02_block_tile", "reads a column too many", "col < cols ? g", "col <= cols ? g"),
+    of_rung(
+        "v02_block_tile", "the last product of a slice", "k < BK; ++k) acc", "k < BK - 1; ++k) acc"
+    ),
+    # v3
+    of_rung(
+        "v03_thread_tile",
+        "a row of A's thread tile is not copied",
+        "i < TM; ++i)\n      if (tn",
+        "i < TM - 1; ++i)\n      if (tn",
+    ),
+    of_rung("v03_thread_tile", "copies past a row of sA", "if (tn < BK<T>)", "if (tn <= BK<T>)"),
+    of_rung(
+        "v03_thread_tile",
+        "reads A past its last column",
+        "tn, p.M - bm * BM, p.K - k0)",
+        "tn, p.M - bm * BM, p.K)",
+    ),
+    of_rung(
+        "v03_thread_tile",
+        "thread tiles overlap",
+        "sB[k][tn * TN + j])",
+        "sB[k][tn * TM + j + j / 3])",
+    ),
+    # v4
+    of_rung(
+        "v04_coalesced_copy",
+        "copies go down columns: 20 sectors a load, stores 8-way",
+        "row = c / COLS, col = c % COLS;",
+        "row = c % ROWS, col = c / ROWS;",
+    ),
+    of_rung(
+        "v04_coalesced_copy",
+        "no lower edge for A",
+        "p.M - bm * BM, p.K - k0, tid",
+        "p.M, p.K - k0, tid",
+    ),
+    of_rung(
+        "v04_coalesced_copy",
+        "K slices overlap",
+        "k0 < p.K; k0 += BK<T>",
+        "k0 < p.K; k0 += BK<T> - 1",
+    ),
+    # v5
+    of_rung(
+        "v05_float4",
+        "always the narrow kernel",
+        "is_wide(p) ? gemm_v05<T, true> : gemm_v05<T, false>",
+        "gemm_v05<T, false>",
+    ),
+    of_rung(
+        "v05_float4",
+        "no right edge of 128-bit loads",
+        "if (row < rows && col < cols) v",
+        "if (row < rows) v",
+    ),
+    of_rung(
+        "v05_float4", "every group stored is the first", "+ j, &acc[i][j])", "+ j, &acc[i][0])"
+    ),
+    of_rung(
+        "v05_float4",
+        "the wide kernel whatever the alignment",
+        "is_wide(p) ? gemm_v05<T, true> : gemm_v05<T, false>",
+        "gemm_v05<T, true>",
+    ),
+    # v6
+    of_rung(
+        "v06_bank_conflicts",
+        "thread tiles are not interleaved: conflicts",
+        "return i * (BM / TM) + t;",
+        "return t * TM + i;",
+    ),
+    of_rung("v06_bank_conflicts", "no padding: stores conflict", "[BM + Vec<T>::SIZE]", "[BM]"),
+    of_rung(
+        "v06_bank_conflicts", "one element of a group four times", "[row] = v[e]", "[row] = v[0]"
+    ),
+    # v7
+    of_rung("v07_outer_product", "no padding: stores conflict", "[BM + VEC]", "[BM]"),
+    of_rung(
+        "v07_outer_product",
+        "fragments of neighbouring groups: conflicts",
+        "&sB[k][tn * VEC], BN / TN * VEC)",
+        "&sB[k][tn * TN], VEC)",
+    ),
+    of_rung(
+        "v07_outer_product",
+        "rows of the fragment exchanged",
+        "rA[i] * rB[j]",
+        "rA[TM - 1 - i] * rB[j]",
+    ),
+    # v8
+    of_rung("v08_double_buffer", "no padding: stores conflict", "[BM + VEC]", "[BM]"),
+    of_rung(
+        "v08_double_buffer",
+        "commits to the buffer that is read",
+        "commit(stage ^ 1)",
+        "commit(stage)",
+    ),
+    of_rung("v08_double_buffer", "no barrier between slices", BOTH, ""),
+    of_rung(
+        "v08_double_buffer",
+        "no barrier after the first slice",
+        "commit(0);\n  __syncthreads();",
+        "commit(0);",
+    ),
+    of_rung(
+        "v08_double_buffer",
+        "a barrier too many",
+        "if (more) commit(stage ^ 1);",
+        "__syncthreads();\n    if (more) commit(stage ^ 1);",
+    ),
+    of_rung(
+        "v08_double_buffer",
+        "fetches past the end of K",
+        "if (more) fetch(",
+        "fetch(",
+        EQUIVALENT,
+        "zeros, for which nothing is read, and which are not committed",
+    ),
+    # v11
+    of_rung(
+        "v11_warp_tile",
+        "lanes in rows of eight: B's wavefronts double",
+        "{ return lane >> 1 & 3; }\nGEMM_DEVICE int lane_n(int lane) { return (lane & 1) | lane >> 3 << 1; }",
+        "{ return lane / 8; }\nGEMM_DEVICE int lane_n(int lane) { return lane % 8; }",
+    ),
+    of_rung("v11_warp_tile", "no barrier between slices", BOTH, ""),
+    of_rung(
+        "v11_warp_tile", "warps overlap", "% (BN / WN) * WN + lane", "% (BN / WN) * (WN - 8) + lane"
+    ),
+    # v12
+    of_rung(
+        "v12_multistage",
+        "two stages instead of three",
+        "BN = 128, STAGES = 3",
+        "BN = 128, STAGES = 2",
+    ),
+    of_rung(
+        "v12_multistage",
+        "waits for too few copies",
+        "cp_async_wait<STAGES - 2>",
+        "cp_async_wait<STAGES - 1>",
+    ),
+    of_rung("v12_multistage", "no barrier between slices", BOTH_HERE, ""),
+    of_rung(
+        "v12_multistage",
+        "cp.async past the right edge",
+        "row + r < rows && col < cols ? 16 : 0",
+        "row + r < rows ? 16 : 0",
+    ),
+    of_rung(
+        "v12_multistage",
+        "writes one stage for ever",
+        "write = (write + 1) % STAGES",
+        "write = write % STAGES",
+    ),
+    # v13
+    of_rung(
+        "v13_ffma",
+        "the edge's rows are stored at the top",
+        "row.C += (p.M - m) * p.ldc",
+        "row.C += 0",
+    ),
+    of_rung("v13_ffma", "the edge's columns of B are the first", "column.B += p.N - n, ", ""),
+    of_rung(
+        "v13_ffma",
+        "the second block of a cluster goes past the end of K",
+        "p.K - begin > run ? begin + run : p.K, sums",
+        "begin + run, sums",
+    ),
+    of_rung(
+        "v13_ffma",
+        "an early kernel does not wait for the one before",
+        "  grid_dependency_wait();  // so as to end after the kernel before\n",
+        "",
+    ),
+    of_rung(
+        "v13_ffma",
+        "edges of exactly 32 rows go into the tiles",
+        "size % TILE <= 32",
+        "size % TILE < 32",
+        EQUIVALENT,
+        "which tile computes an edge is a matter of speed",
+    ),
+)
+
+TENSOR_CORES = (
+    # v10
+    of_rung("v10_mma", "rows of sA without padding: conflicts", "SA = WORDS + 4", "SA = WORDS"),
+    of_rung("v10_mma", "rows of sB without padding: conflicts", "SB = BN + 8", "SB = BN"),
+    of_rung("v10_mma", "A's lower half is its upper", "+ g + r % 2 * 8][k", "+ g][k"),
+    of_rung("v10_mma", "no barrier between slices", BOTH, ""),
+    of_rung(
+        "v10_mma",
+        "TF32 inputs cut off, not rounded",
+        "return cvt_rna_tf32(x);",
+        "return __builtin_bit_cast(uint32_t, x) & ~0x1fffu;",
+    ),
+    # v14
+    of_rung("v14_3xtf32", "two of three products", "  mma<float>(d, a.small, b.big);\n", ""),
+    of_rung(
+        "v14_3xtf32", "no small part", "const float rest = x - cut;", "const float rest = 0 * cut;"
+    ),
+    of_rung("v14_3xtf32", "only the last slice's sum", "acc[i][j][r] += sum", "acc[i][j][r] = sum"),
+    of_rung("v14_3xtf32", "rows of sA without padding: conflicts", "SA = BK + 4", "SA = BK"),
+    of_rung("v14_3xtf32", "rows of sB without padding: conflicts", "SB = BN + 8", "SB = BN"),
+    of_rung(
+        "v14_3xtf32",
+        "waits for too few copies",
+        "cp_async_wait<STAGES - 2>",
+        "cp_async_wait<STAGES - 1>",
+    ),
+    of_rung("v14_3xtf32", "no barrier between slices", BOTH_HERE, ""),
+    # v15
+    of_rung(
+        "v15_ldmatrix",
+        "no swizzle: conflicts",
+        "swizzled_column(MODE, row, col % WIDTH * sizeof(T)) / sizeof(T)",
+        "col % WIDTH",
+    ),
+    of_rung(
+        "v15_ldmatrix", "B is not transposed on the way", "ldmatrix_x4_trans(r,", "ldmatrix_x4(r,"
+    ),
+    of_rung("v15_ldmatrix", "no barrier between slices", BOTH, ""),
+    # v16
+    of_rung(
+        "v16_multistage_mma",
+        "no barrier between slices",
+        "        __syncthreads();  // both: the next slice is there, and this one has been read\n",
+        "",
+    ),
+    of_rung(
+        "v16_multistage_mma",
+        "the old slice's first fragments",
+        "load(slice + 1, 0);",
+        "load(slice, 0);",
+    ),
+    of_rung(
+        "v16_multistage_mma",
+        "copies one step too late",
+        "if (k == 0) copy_next",
+        "if (k > 0) copy_next",
+    ),
+    of_rung(
+        "v16_multistage_mma",
+        "three stages instead of four",
+        "BK = 32, STAGES = 4",
+        "BK = 32, STAGES = 3",
+    ),
+    of_rung(
+        "v16_multistage_mma",
+        "a slice of B is not counted on",
+        ", gB += BK * p.ldb;",
+        ", gB += p.ldb;",
+    ),
+    # v17
+    of_rung(
+        "v17_raster",
+        "groups overlap from the second on",
+        "group * GROUP_M + within % rows",
+        "group * (GROUP_M - 1) + within % rows",
+    ),
+    of_rung(
+        "v17_raster", "the last group has all rows", "left < GROUP_M ? left : GROUP_M", "GROUP_M"
+    ),
+    of_rung(
+        "v17_raster",
+        "no barrier between slices",
+        "        __syncthreads();  // both: the next slice is there, and this one has been read\n",
+        "",
+    ),
+)
+
+HOPPER = (
+    # v14w
+    of_rung(
+        "v14w_split_wgmma",
+        "one consumer frees the stage for both",
+        "if (tid % 128 == 0) mbarrier_arrive(&empty[slot.stage]);",
+        "if (tid == 0) mbarrier_arrive(&empty[slot.stage]), mbarrier_arrive(&empty[slot.stage]);",
+    ),
+    of_rung(
+        "v14w_split_wgmma",
+        "two of three products",
+        "    multiply(rest, s.A_hi, s.B_lo, false);\n",
+        "",
+    ),
+    of_rung(
+        "v14w_split_wgmma",
+        "the rest is not scaled back",
+        "rest[i] / (1 << TwoHalves::LO_SHIFT)",
+        "rest[i]",
+    ),
+    of_rung(
+        "v14w_split_wgmma",
+        "sums are read before they are there",
+        "wgmma_wait<0>(sum)",
+        "wgmma_wait<1>(sum)",
+    ),
+    of_rung(
+        "v14w_split_wgmma",
+        "columns keep their power of two",
+        "-a_exponents[m] - b_exponents[n]",
+        "-a_exponents[m]",
+    ),
+    # v14x
+    of_rung(
+        "v14x_bf16x6",
+        "five of six products",
+        "    multiply(rest, 1, 1, false);\n",
+        "",
+    ),
+    of_rung(
+        "v14x_bf16x6",
+        "one consumer frees the stage for both",
+        "if (tid % 128 == 0) mbarrier_arrive(&empty[slot.stage]);",
+        "if (tid == 0) mbarrier_arrive(&empty[slot.stage]), mbarrier_arrive(&empty[slot.stage]);",
+    ),
+    # v18
+    of_rung("v18_wgmma", "always the first phase", "slice / STAGES % 2", "0"),
+    of_rung(
+        "v18_wgmma",
+        "loads over a slice that is read",
+        "wgmma_wait<0>();\n    if",
+        "wgmma_wait<1>();\n    if",
+    ),
+    of_rung(
+        "v18_wgmma", "loads past the end of K", "slice < STAGES && slice < slices", "slice < STAGES"
+    ),
+    of_rung("v18_wgmma", "no wgmma.fence", "    wgmma_fence();\n", ""),
+    # v19
+    of_rung("v19_warp_specialized", "phases never change", "stage = 0, phase ^= 1;", "stage = 0;"),
+    of_rung(
+        "v19_warp_specialized",
+        "frees the stage that is read",
+        "mbarrier_arrive(&empty[last])",
+        "mbarrier_arrive(&empty[s])",
+    ),
+    of_rung(
+        "v19_warp_specialized", "waits for two consumers", "full, empty, 1)", "full, empty, 2)"
+    ),
+    of_rung(
+        "v19_warp_specialized",
+        "the producer waits for the other phase",
+        "slot.phase ^ 1)",
+        "slot.phase)",
+    ),
+    # v20
+    of_rung(
+        "v20_two_consumers",
+        "one consumer frees the stage for both",
+        "if (tid % 128 == 0 && slice > 0) mbarrier_arrive(&empty[last]);",
+        "if (tid == 0 && slice > 0) mbarrier_arrive(&empty[last]), mbarrier_arrive(&empty[last]);",
+    ),
+    of_rung(
+        "v20_two_consumers",
+        "frees a stage before it is read",
+        "wgmma_wait<1>();",
+        "wgmma_wait<2>();",
+    ),
+    of_rung(
+        "v20_two_consumers",
+        "both consumers compute the same rows",
+        "BYTES, wg * MMA_M)",
+        "BYTES, 0 * MMA_M)",
+    ),
+    of_rung(
+        "v20_two_consumers",
+        "a k-tile is multiplied twice",
+        "slice = 0, last = 0; slice < slices",
+        "slice = 0, last = 0; slice < slices - 1",
+    ),
+    # v21
+    of_rung(
+        "v21_persistent",
+        "the last stage of a tile is never freed",
+        "    if (tid % 128 == 0 && slices > 0) mbarrier_arrive(&empty[last]);  // the next tile wants it\n",
+        "",
+    ),
+    of_rung(
+        "v21_persistent",
+        "the last tile is left out",
+        "tile < int64_t{tiles_m} * tiles_n",
+        "tile + 1 < int64_t{tiles_m} * tiles_n",
+    ),
+    of_rung(
+        "v21_persistent",
+        "accumulators are not cleared for the next tile",
+        "    float acc[BN / 2] = {};\n    int last",
+        "    static thread_local float all[384][BN / 2];\n    auto& acc = all[tid];\n    int last",
+    ),
+    # v22
+    of_rung("v22_multicast", "counts one block's consumers", "CLUSTER * CONSUMERS)", "CONSUMERS)"),
+    of_rung(
+        "v22_multicast",
+        "tells only its own block",
+        "arrive_remote(barrier, rank",
+        "arrive_remote(barrier, cluster_rank()",
+    ),
+    of_rung(
+        "v22_multicast",
+        "ends while the neighbour loads for it",
+        "  cluster_arrive();\n  cluster_wait();  // the neighbour's last copies and arrivals have come\n",
+        "",
+    ),
+    of_rung(
+        "v22_multicast", "both load the same half", "mn + row, k, full, ALL", "mn, k, full, ALL"
+    ),
+    # v23
+    of_rung(
+        "v23_tma_store",
+        "writes over a tile that TMA reads",
+        "      named_barrier_sync(1 + wg, 128);  // TMA has read the tile before this one\n",
+        "",
+    ),
+    of_rung(
+        "v23_tma_store",
+        "stores before all have written",
+        "      named_barrier_sync(1 + wg, 128);  // all have written\n",
+        "",
+    ),
+    of_rung("v23_tma_store", "no fence.proxy.async", "      fence_proxy_async();\n", ""),
+    of_rung(
+        "v23_tma_store",
+        "does not wait for the store before",
+        "      if (leader) tma_store_wait_read<0>();\n      named",
+        "      named",
+    ),
+    of_rung(
+        "v23_tma_store",
+        "ends before its store is read",
+        "    if (leader) tma_store_wait_read<0>();\n  }",
+        "  }",
+    ),
+    of_rung(
+        "v23_tma_store",
+        "stores a panel past the right edge",
+        "m < p.M && n + c * 64 < p.N",
+        "m < p.M",
+        EQUIVALENT,
+        "of a box outside of the matrix TMA stores nothing",
+    ),
+    # v24
+    of_rung(
+        "v24_pingpong",
+        "does not wait for its turn",
+        "if (slices > 0) mbarrier_wait(&turn[wg], parity);",
+        "",
+    ),
+    of_rung(
+        "v24_pingpong",
+        "does not skip the other's slices",
+        "    slot.skip(slices);  // the other consumer's tile\n",
+        "",
+    ),
+    of_rung("v24_pingpong", "waits for the same turn again", "    parity ^= 1;\n", ""),
+    of_rung(
+        "v24_pingpong",
+        "frees the stage that is read",
+        "if (slice > 0) arrive_at_all<CLUSTER>(&empty[last]);",
+        "if (slice > 0) arrive_at_all<CLUSTER>(&empty[s]);",
+    ),
+    of_rung(
+        "v24_pingpong",
+        "ends before its store is read",
+        "  if (tid % 32 == 0) tma_store_wait_read<0>();\n",
+        "",
+    ),
+    of_rung(
+        "v24_pingpong",
+        "alpha is left out where beta is 0",
+        "p.alpha != 1 || p.beta != 0",
+        "p.beta != 0",
+    ),
+    # v24r
+    of_rung("v24r_resident", "waits for laps of one tile", "lap += 2 * LAPS;", "lap += LAPS;"),
+    of_rung("v24r_resident", "sums go on into the next tile", "slice + k > 0)", "true)"),
+    of_rung(
+        "v24r_resident",
+        "both consumers begin with the same tile",
+        "  if (wg == 1) run.advance();\n",
+        "",
+    ),
+    # v25
+    of_rung(
+        "v25_split_k",
+        "a part of the sums is left out",
+        "from < PARTS; ++from",
+        "from < PARTS - 1; ++from",
+    ),
+    of_rung(
+        "v25_split_k",
+        "adds before all parts have come",
+        "  cluster_arrive();\n  cluster_wait();  // all parts have come\n",
+        "",
+    ),
+    of_rung(
+        "v25_split_k",
+        "blocks share no slice of K",
+        "* (rank + 1) / SPLIT;",
+        "* (rank + 1) / SPLIT - rank;",
+    ),
+    of_rung(
+        "v25_split_k",
+        "never frees the first stage",
+        "slice >= begin + TURNS",
+        "slice > begin + TURNS",
+    ),
+    # v26
+    of_rung(
+        "v26_stream_k",
+        "does not add what another block began",
+        "    if (piece.begin > 0) handover.take(acc);\n",
+        "",
+    ),
+    of_rung(
+        "v26_stream_k",
+        "consumers take the wrong turn",
+        "(nth / 2 + wg + 1) % 2",
+        "(nth / 2 + 1) % 2",
+    ),
+    of_rung(
+        "v26_stream_k",
+        "frees the stage that is read",
+        "slice > 0) mbarrier_arrive(&empty[last]);",
+        "slice > 0) mbarrier_arrive(&empty[s]);",
+    ),
+    # v27, v27w
+    of_rung(
+        "v27_uneven",
+        "high strips by the low map",
+        "rows > strips.low_box() ? map_high : map_low",
+        "map_low",
+    ),
+    of_rung(
+        "v27_uneven",
+        "always forward along K",
+        "nth++ % 2 == 1",
+        "false",
+        EQUIVALENT,
+        "the order of k-tiles is for L2",
+    ),
+    of_rung(
+        "v27_uneven",
+        "a strip stores the next one's rows",
+        "p.M < m + rows ? p.M : m + rows;",
+        "p.M;",
+    ),
+    of_rung(
+        "v27w_wide", "both consumers compute the same columns", "BYTES, wg * WX + i", "BYTES, i"
+    ),
+    of_rung("v27w_wide", "counts one block's consumers", "empty, 2 * CLUSTER)", "empty, 2)"),
+    of_rung(
+        "v27w_wide",
+        "the neighbour may have ended",
+        "  if (CLUSTER > 1) sync_cluster<CLUSTER>();",
+        "  if (CLUSTER > 9) sync_cluster<CLUSTER>();",
+    ),
+    # v28
+    of_rung(
+        "v28_dispatch",
+        "flat results go to v24",
+        'return {2, "v25: " + std::to_string(shorter)',
+        'return {0, "v25: " + std::to_string(shorter)',
+        EQUIVALENT,
+        "which kernel runs is a matter of speed",
+    ),
+)
+
+HEADERS = (
+    of_header(
+        "epilogue.cuh",
+        "v2",
+        "C is read where beta is 0",
+        "p.beta == 0 ? p.alpha * acc : p.alpha * acc + p.beta * float(*c)",
+        "p.alpha * acc + p.beta * float(*c)",
+    ),
+    of_header(
+        "epilogue.cuh",
+        "v8",
+        "no right edge of 128-bit stores",
+        "    if (m >= p.M || n >= p.N) return;\n    T* c",
+        "    if (m >= p.M) return;\n    T* c",
+    ),
+    of_header(
+        "epilogue.cuh",
+        "v16",
+        "the right one of a pair has the left one's C",
+        "right += p.beta * float(was[1])",
+        "right += p.beta * float(was[0])",
+    ),
+    of_header(
+        "epilogue.cuh",
+        "v16",
+        "alpha only for the left one of a pair",
+        "left *= p.alpha, right *= p.alpha;",
+        "left *= p.alpha;",
+    ),
+    of_header(
+        "vec.cuh",
+        "v8",
+        "rows of any length are wide",
+        "ld % VEC == 0 && cols % VEC == 0",
+        "ld % VEC == 0",
+    ),
+    of_header(
+        "vec.cuh",
+        "v8",
+        "any base is aligned",
+        "reinterpret_cast<uintptr_t>(base) % 16 == 0 && ld",
+        "ld",
+    ),
+    of_header(
+        "vec.cuh",
+        "v8",
+        "the groups of a thread tile are neighbours in C",
+        "i / VEC * (TILES * VEC) + t * VEC",
+        "i / VEC * VEC + t * 2 * VEC",
+    ),
+    of_header(
+        "tile_copy.cuh",
+        "v6",
+        "no lower edge of 128-bit loads",
+        "if (row < rows && col < cols) v",
+        "if (col < cols) v",
+    ),
+    of_header("tile_copy.cuh", "v4 v6", "zeros are ones", "T(0.0f)", "T(1.0f)"),
+    of_header(
+        "tile_copy.cuh",
+        "v7",
+        "a group is stored untransposed",
+        "s[col + e][row] = v[e]",
+        "s[col][row] = v[e]",
+    ),
+    of_header(
+        "tile_copy_async.cuh",
+        "v17",
+        "cp.async past the lower edge",
+        "T* to = swizzled(s, row + r, col);\n    if constexpr (WIDE)\n      cp_async_16(to, from, row + r < rows && col < cols ? 16 : 0);",
+        "T* to = swizzled(s, row + r, col);\n    if constexpr (WIDE)\n      cp_async_16(to, from, col < cols ? 16 : 0);",
+    ),
+    of_header(
+        "swizzle.cuh",
+        "v16",
+        "the swizzle leaves two chunks in one bank group",
+        "col ^ (row * span >> 3 & (span - 16))",
+        "col ^ (row * span >> 3 & (span - 32))",
+    ),
+    of_header(
+        "swizzle.cuh", "v23", "swizzles other rows than TMA", "offset >> 3 &", "offset >> 4 &"
+    ),
+    of_header(
+        "fragments.cuh",
+        "v16",
+        "A's right half is its left",
+        "k + lane / 16 * 8",
+        "k + lane / 32 * 8",
+    ),
+    of_header(
+        "warp_tile.cuh",
+        "v12",
+        "lanes in rows of eight: B's wavefronts double",
+        "{ return lane >> 1 & 3; }\nGEMM_DEVICE int lane_n(int lane) { return (lane & 1) | lane >> 3 << 1; }",
+        "{ return lane / 8; }\nGEMM_DEVICE int lane_n(int lane) { return lane % 8; }",
+    ),
+    of_header(
+        "scheduler.cuh",
+        "v13 v18",
+        "groups overlap from the second on",
+        "return {group * group_m + within % rows",
+        "return {group * (group_m - 1) + within % rows",
+    ),
+    of_header(
+        "scheduler.cuh",
+        "v24",
+        "uneven groups",
+        "return cdiv(tiles_m, cdiv(tiles_m, group_m));",
+        "return tiles_m < group_m ? tiles_m : group_m;",
+        EQUIVALENT,
+        "how tiles are grouped is for L2",
+    ),
+    of_header(
+        "ffma_loop.cuh",
+        "v13",
+        "a row of A past the edge is read",
+        "if (inside_m && cpA_k",
+        "if (cpA_k",
+    ),
+    of_header(
+        "ffma_loop.cuh",
+        "v13",
+        "B past the end of K is not zero",
+        "cpB_k < left && c * COLS_B < left_n",
+        "c * COLS_B < left_n",
+    ),
+    of_header(
+        "ffma_loop.cuh",
+        "v13",
+        "waits for too few copies",
+        "  cp_async_wait<Tile::STAGES - 2>();\n  __syncthreads();\n  const float",
+        "  cp_async_wait<Tile::STAGES - 1>();\n  __syncthreads();\n  const float",
+    ),
+    of_header(
+        "ffma_loop.cuh",
+        "v13",
+        "sums over copies in flight",
+        "  cp_async_wait<0>();  // of copies past the end, before shared memory is used anew\n",
+        "",
+    ),
+    of_header(
+        "ffma_loop.cuh",
+        "v13",
+        "one group's sums are left out",
+        "g < Tile::GROUPS; ++g)",
+        "g < (Tile::GROUPS + 1) / 2; ++g)",
+    ),
+    of_header(
+        "ffma_loop.cuh",
+        "v13",
+        "a block ends while its neighbour reads it",
+        "    if constexpr (CLUSTER > 1) sync_cluster<CLUSTER>();  // nobody",
+        "    if constexpr (CLUSTER > 9) sync_cluster<CLUSTER>();  // nobody",
+    ),
+    of_header(
+        "stream_k.cuh",
+        "v13",
+        "a helper's part is added too rarely",
+        "h < work.helpers && work.begin(h) < begin + work.low",
+        "h < work.helpers - 1 && work.begin(h) < begin + work.low",
+    ),
+    of_header(
+        "stream_k.cuh",
+        "v13",
+        "the last slice of a tile is cut short",
+        "to < work.slices ? to * Tile::BK : p.K",
+        "to * Tile::BK < p.K ? to * Tile::BK : p.K - 1",
+    ),
+    of_header(
+        "stream_k.cuh",
+        "v13",
+        "even and odd rows exchanged",
+        "acc[i + 1 - e % 2][j + e / 2]",
+        "acc[i + e % 2][j + e / 2]",
+    ),
+    of_header("split.cuh", "v14w", "halves run out of their range", "TOP = 14;", "TOP = 16;"),
+    of_header(
+        "split.cuh",
+        "v14x",
+        "all three parts are the first",
+        "x -= float(p);  // exact",
+        "x -= 0 * float(p);",
+    ),
+    of_header(
+        "split.cuh",
+        "v14w",
+        "no low part",
+        "half((x - float(part[0])) * (1 << LO_SHIFT))",
+        "half(0.0f * x)",
+    ),
+    of_header(
+        "split.cuh",
+        "v14w",
+        "no barrier in the reduction",
+        "      largest[tid] = bits = bits < other ? other : bits;\n    }\n    __syncthreads();",
+        "      largest[tid] = bits = bits < other ? other : bits;\n    }",
+    ),
+    of_header(
+        "repack.cuh",
+        "v18",
+        "the fast path reads past a row's end",
+        "cols - REPACK_UNROLL * STEP)",
+        "cols - (REPACK_UNROLL - 1) * STEP)",
+    ),
+    of_header(
+        "repack.cuh",
+        "v18",
+        "odd rows take the wrong half of a word",
+        "lower[i] >> 16 | upper[i] << 16",
+        "lower[i] << 16 | upper[i] >> 16",
+    ),
+    of_header(
+        "repack.cuh", "v13", "rows of any stride are aligned", "from.ld % GROUP == 0 &&", "true &&"
+    ),
+    of_header(
+        "repack.cuh", "v21", "copies rows that are not there", "  if (m >= rows) return;\n", ""
+    ),
+    of_header(
+        "wgmma_epilogue.cuh",
+        "v18",
+        "rows of any stride are wide",
+        "p.ldc % Vec<T>::SIZE == 0 &&",
+        "true &&",
+    ),
+    of_header(
+        "wgmma_epilogue.cuh",
+        "v24",
+        "lanes do not exchange the odd words",
+        "a = __shfl_xor_sync(~0u, odd ? words[0] : words[1], 1);",
+        "a = odd ? words[0] : words[1];",
+    ),
+    of_header(
+        "wgmma_epilogue.cuh",
+        "v23",
+        "C is read past the right edge",
+        "p.beta != 0 && r < p.M && c < p.N",
+        "p.beta != 0 && r < p.M",
+    ),
+    of_header(
+        "wgmma_epilogue.cuh",
+        "v27",
+        "transposed, C is read past the right edge",
+        "row + i * 2 + below < p.M && col + beside < p.N",
+        "row + i * 2 + below < p.M",
+    ),
+    of_header(
+        "wgmma_epilogue.cuh",
+        "v27",
+        "transposed, rows past the strip are stored",
+        "if (row + i * 2 < p.M && col < p.N) *",
+        "if (col < p.N) *",
+    ),
+    of_header(
+        "tma_epilogue.cuh",
+        "v24",
+        "writes over a panel that TMA reads",
+        "if (leader) tma_store_wait_read<PENDING>();",
+        "if (leader) tma_store_wait_read<PENDING + 1>();",
+    ),
+    of_header(
+        "tma_epilogue.cuh",
+        "v24",
+        "lanes do not wait for their leader",
+        "  __syncwarp();  // what the warp left there has been read\n",
+        "",
+    ),
+    of_header(
+        "tma_epilogue.cuh",
+        "v24",
+        "stores before all lanes have written",
+        "  __syncwarp();  // all lanes have written\n",
+        "",
+    ),
+    of_header(
+        "tma_epilogue.cuh",
+        "v27",
+        "warps do not wait for each other",
+        "    sync();  // what the warpgroup left there has been read\n",
+        "",
+    ),
+    of_header(
+        "tma_epilogue.cuh",
+        "v27",
+        "stores before all warps have written",
+        "    sync();  // all have written\n",
+        "",
+    ),
+    of_header(
+        "tma_epilogue.cuh",
+        "v24",
+        "an odd row's last element is left out",
+        "    if (next == 0 && cols > 0) c[0] = pair[1];\n",
+        "",
+    ),
+    of_header("pipeline.cuh", "v20", "phases never change", "stage = 0, phase ^= 1;", "stage = 0;"),
+    of_header(
+        "pipeline.cuh",
+        "v24",
+        "skipped rounds change no phase",
+        "    phase ^= stage / STAGES & 1;\n",
+        "",
+    ),
+    of_header(
+        "pipeline.cuh",
+        "v24",
+        "turns begin with too few arrivals",
+        "&turn[consumer], 4",
+        "&turn[consumer], 3",
+    ),
+    of_header(
+        "pipeline.cuh",
+        "v26",
+        "the producer does not wait for empty stages",
+        "    mbarrier_wait(&empty[slot.stage], slot.phase ^ 1 GEMM_CALLER_PASS);\n",
+        "",
+    ),
+    of_header(
+        "persistent.cuh",
+        "v24",
+        "every cluster's tiles are the first block's",
+        "work(row * STACK + rank, n, stacks - stack);",
+        "work(row * STACK, n, stacks - stack);",
+    ),
+    of_header(
+        "multicast.cuh",
+        "v24",
+        "counts one block's arrival twice",
+        "mbarrier_arrive_remote(barrier, rank GEMM_CALLER_PASS)",
+        "mbarrier_arrive_remote(barrier, 0 GEMM_CALLER_PASS)",
+    ),
+    of_header(
+        "multicast.cuh",
+        "v27w",
+        "both load the same part",
+        "Tile::ALONG_K ? mn + row : k + row",
+        "Tile::ALONG_K ? mn : k",
+    ),
+    of_header(
+        "operand_tile.cuh",
+        "v18",
+        "a panel of an MN-major tile is loaded twice",
+        "map, k, mn + i * WIDTH, full",
+        "map, k, mn + i / 2 * WIDTH, full",
+    ),
+    of_header(
+        "operand_tile.cuh",
+        "v18",
+        "k steps of wgmma half as far",
+        "(PANEL_BYTES) >> 4",
+        "(PANEL_BYTES) >> 5",
+    ),
+    of_header(
+        "resident.cuh",
+        "v24r",
+        "a strip of B is loaded for every tile",
+        "const bool next = run.strip != loaded;",
+        "const bool next = run.strip != loaded - 1;",
+    ),
+    of_header(
+        "resident.cuh",
+        "v24r",
+        "a strip of B is not loaded again",
+        "loaded = run.strip, run.advance()",
+        "loaded = run.strip, run.advance(), loaded = run.strip",
+    ),
+    of_header(
+        "resident.cuh",
+        "v24r",
+        "a run ends a part too early",
+        "int(parts * (blockIdx.x + 1) / gridDim.x) - begin;",
+        "int(parts * (blockIdx.x + 1) / gridDim.x) - begin - (blockIdx.x == 1);",
+    ),
+    of_header(
+        "runs.cuh",
+        "v26",
+        "a block takes the slices of the one before",
+        "done_ = slice(block), begun_",
+        "done_ = slice(block + 1), begun_",
+    ),
+    of_header(
+        "runs.cuh",
+        "v26",
+        "takes from the wrong block",
+        "(blockIdx.x - 1) * vectors",
+        "(blockIdx.x ^ 1) * vectors",
+    ),
+    of_header(
+        "runs.cuh",
+        "v26",
+        "a flag is not reset",
+        "      *flag = 0;  // a graph launches again, with the same tag\n",
+        "",
+        BEYOND,
+        "only a launch by a CUDA graph uses a tag again",
+    ),
+    of_header(
+        "runs.cuh",
+        "v26",
+        "a flag is set before all lanes have written",
+        "    __syncwarp();\n    if (threadIdx.x % 32 == 0) flag_set",
+        "    if (threadIdx.x % 32 == 0) flag_set",
+        BEYOND,
+        "of what blocks hand over only that it has been written is checked",
+    ),
+    of_header(
+        "runs.cuh",
+        "v26",
+        "short last pieces come first",
+        "SHORT = 10;",
+        "SHORT = 0;",
+        EQUIVALENT,
+        "the order of pieces is a matter of speed",
+    ),
+    of_header(
+        "strips.cuh",
+        "v27",
+        "low strips lie a row too high",
+        "y * (of(eights) + 1) : y * of(eights) + of(more);",
+        "y * (of(eights) + 1) : y * of(eights) + of(more) - 1;",
+    ),
+    of_header(
+        "strips.cuh",
+        "v27 v27w",
+        "the other columns' strips are left out",
+        "const int high1 = low0 + tiles(1, false, STACK)",
+        "const int high1 = low0 + 0 * tiles(1, false, STACK)",
+    ),
+    of_header(
+        "strips.cuh",
+        "v27",
+        "boxes are 8 rows short",
+        "low_box() + (rows > low_box() ? 8 : 0)",
+        "low_box()",
+    ),
+)
+
+MUTATIONS = CUDA_CORES + TENSOR_CORES + HOPPER + HEADERS
