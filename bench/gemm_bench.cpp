@@ -15,6 +15,7 @@
 
 #include "harness/cli.h"
 #include "harness/inspection_report.h"
+#include "harness/nvtx.h"
 #include "harness/report.h"
 #include "harness/timing.h"
 #include "harness/tuning.h"
@@ -64,6 +65,7 @@ class Runner {
       o.skipped = unmet_need(rung, job.problem, device_);
       if (!o.skipped.empty()) return o;
     }
+    const NvtxRange range(job.name());
     prepare(job.problem);
     sim::clear_launches();
     o.failure = verifier_->verify(rung);
@@ -379,6 +381,7 @@ int tune(const Options& o, Device& device, const std::string& file) {
   bool wrong = false;
   for (const Job& job : jobs) {
     if (!unmet_need(*job.rung, job.problem, device).empty() || flops(job.problem) == 0) continue;
+    const NvtxRange range(job.name());
     std::vector<int> right;
     std::vector<double> tflops;
     try {
