@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
@@ -671,6 +672,58 @@ class Grade(unittest.TestCase):
         run = self.grade("ex99")
         self.assertEqual(run.returncode, 2)
         self.assertRegex(run.stderr, "no exercise 'ex99'; there are: ex01 ex02 ")
+
+
+class Timeline(unittest.TestCase):
+    SYSTEM = "/usr/bin:/bin"
+    FOLDERS = ("/usr/local/cuda*/bin", "/usr/local/cuda*/nsight*/bin", "/opt/nvidia/nsight*/*/bin")
+    INSTALLED = shutil.which("nsys", path=SYSTEM) or [
+        found for folder in FOLDERS for found in glob.glob(f"{folder}/nsys")
+    ]
+
+    def timeline(self, folder: Path, path: str, *args: str) -> subprocess.CompletedProcess:
+        environment = {"PATH": path, "HOME": str(folder), "CUDA_HOME": str(folder)}
+        command = [str(SCRIPTS / "timeline.sh"), *args]
+        return subprocess.run(command, capture_output=True, text=True, env=environment)
+
+    def test_records_that_rung_with_those_options(self) -> None:
+        with tempfile.TemporaryDirectory() as made:
+            nsys = Path(made, "nsys")
+            nsys.write_text(f'#!/bin/sh\necho "$@" >> {made}/calls\n')
+            nsys.chmod(0o755)
+            run = self.timeline(Path(made), f"{made}:{self.SYSTEM}", "v24", "--size", "512")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            recorded, summed = Path(made, "calls").read_text().splitlines()
+        self.assertRegex(recorded, r"^profile .*--trace=cuda,nvtx")
+        bench = "./gemm_bench --backend gpu --kernel v24_pingpong --size 512"
+        self.assertTrue(recorded.endswith(bench), recorded)
+        self.assertRegex(summed, r"^stats .*--report nvtx_sum .*/v24_pingpong\.nsys-rep$")
+        self.assertIn("report: build/timeline/v24_pingpong.nsys-rep", run.stdout)
+
+    @unittest.skipIf(INSTALLED, "a real nsys would be found first")
+    def test_found_in_its_usual_folder(self) -> None:
+        with tempfile.TemporaryDirectory() as made:
+            nsys = Path(made, "nsight-systems-2025.1", "bin", "nsys")
+            nsys.parent.mkdir(parents=True)
+            nsys.write_text(f"#!/bin/sh\ntouch {made}/called\n")
+            nsys.chmod(0o755)
+            run = self.timeline(Path(made), self.SYSTEM, "v1")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertTrue(Path(made, "called").exists())
+
+    def test_bad_input_is_one_line(self) -> None:
+        with tempfile.TemporaryDirectory() as made:
+            for args, says in (
+                ((), "usage: scripts/timeline.sh RUNG"),
+                (("v99",), "unknown rung 'v99'"),
+                (("v1",), "nsys .Nsight Systems"),
+            ):
+                if args == ("v1",) and self.INSTALLED:
+                    continue
+                run = self.timeline(Path(made), self.SYSTEM, *args)
+                self.assertEqual(run.returncode, 2, run.stderr)
+                self.assertRegex(run.stderr, f"^{says}")
+                self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
 
 
 class TileLanguage(unittest.TestCase):

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/nvtx.h"
 #include "harness/text.h"
 
 namespace gemm {
@@ -39,6 +40,7 @@ void Runner::attempt(const Job& job, Outcome& o) {
     o.skipped = unmet_need(rung, job.problem, device_);
     if (!o.skipped.empty()) return;
   }
+  const NvtxRange range(job.name());
   prepare(job.problem);
   sim::clear_launches();
   o.wrong = verifier_->verify(rung);

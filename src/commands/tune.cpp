@@ -7,6 +7,7 @@
 #include "commands/jobs.h"
 #include "commands/signals.h"
 #include "harness/errors.h"
+#include "harness/nvtx.h"
 #include "harness/timing.h"
 #include "harness/verify.h"
 #include "version.h"

@@ -2,6 +2,7 @@
 
 #include "harness/device.h"
 #include "harness/host_matrix.h"
+#include "harness/nvtx.h"
 
 namespace gemm {
 namespace {
@@ -21,6 +22,7 @@ std::vector<double> values(const Problem& p, Operand operand, Inputs kind, uint6
 }  // namespace
 
 HostReference cpu_reference(const Problem& p, Inputs kind, uint64_t seed) {
+  const NvtxRange range("reference on the CPU");
   HostReference r;
   r.want.assign(int64_t{p.M} * p.N, 0.0);
   if (p.beta != 0) {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "harness/nvtx.h"
+
 namespace gemm {
 namespace {
 
@@ -66,6 +68,7 @@ std::shared_ptr<const Reference> Verifier::reference() {
 }
 
 std::string Verifier::verify(const Rung& rung) {
+  const NvtxRange range("verify " + rung.name);
   std::vector<int> pads = {problem_.ld_pad};
   if (layouts_ == Layouts::also_padded) pads.insert(pads.begin(), problem_.ld_pad + PAD);
   for (const int pad : pads)
@@ -75,6 +78,8 @@ std::string Verifier::verify(const Rung& rung) {
 }
 
 std::string Verifier::pass(const Rung& rung, Inputs kind, int ld_pad) {
+  const NvtxRange range(
+      fmt::format("{}{}", name(kind), ld_pad ? fmt::format(", ld + {}", ld_pad) : ""));
   Problem p = with_exact_scalars(with_pad(problem_, ld_pad), kind);
   p.product_error = rung.product_error;
   if (filled_ != std::pair(kind, ld_pad)) {

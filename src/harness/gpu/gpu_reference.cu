@@ -5,6 +5,7 @@
 #include "device/blas.h"
 #include "harness/gpu/cuda_check.h"
 #include "harness/gpu/gpu_device.h"
+#include "harness/nvtx.h"
 
 namespace gemm {
 namespace {
@@ -71,6 +72,7 @@ void check_against_cpu(GpuDevice& device) {
 }  // namespace
 
 std::unique_ptr<GpuReference> gpu_reference(GpuDevice& device, const Problem& p, uint64_t seed) {
+  const NvtxRange range("reference on the GPU");
   static std::once_flag checked;  // an exception leaves it unset
   std::call_once(checked, check_against_cpu, std::ref(device));
   return multiply(device, p, seed);

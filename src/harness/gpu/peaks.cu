@@ -9,6 +9,7 @@
 #include "harness/gpu/cuda_check.h"
 #include "harness/gpu/gpu_device.h"
 #include "harness/gpu/stream_timer.h"
+#include "harness/nvtx.h"
 #include "harness/timing.h"
 
 namespace gemm {
@@ -205,6 +206,7 @@ class Bench {
 }  // namespace
 
 Peaks measure_peaks(Device& device) {
+  const NvtxRange range("measure peaks");
   constexpr double TERA = 1e12;
   const DeviceScope scope(as_gpu(device).ordinal());
   Bench bench(as_gpu(device));

@@ -2,13 +2,13 @@
 #include <array>
 #include <cmath>
 #include <functional>
-#include <nvtx3/nvtx3.hpp>
 
 #include "device/current_device.h"
 #include "harness/gpu/blas.h"
 #include "harness/gpu/cuda_check.h"
 #include "harness/gpu/gpu_device.h"
 #include "harness/gpu/stream_timer.h"
+#include "harness/nvtx.h"
 #include "harness/timing.h"
 
 namespace gemm {
@@ -134,7 +134,7 @@ class GpuTimedProblem final : public TimedProblem {
       std::vector<double> samples = {};
       double seconds() const { return quantile(samples, 0.5); }
     };
-    const nvtx3::scoped_range range("compare");
+    const NvtxRange range("compare " + std::to_string(rungs.size()) + " variants");
     const DeviceScope scope(device_.ordinal());
     std::vector<Entrant> entrants;
     for (size_t i = 0; i < rungs.size(); ++i)
@@ -212,7 +212,7 @@ class GpuTimedProblem final : public TimedProblem {
   }
 
   CheckResult check_set_0(int side, double product_error = 0) {
-    const nvtx3::scoped_range range("verify");
+    const NvtxRange range("verify timed buffers");
     Problem checked = p_;
     checked.product_error = product_error;
     return device_.check(sets_.c(0, side), checked, Inputs::uniform, SEED, reference_.get());
@@ -229,7 +229,7 @@ class GpuTimedProblem final : public TimedProblem {
   // A cheap pass over all candidates, then the best few against each other until their medians
   // settle. At 16384 f32, 0.17 s a launch, this takes about 8 s.
   void choose_baseline() {
-    const nvtx3::scoped_range range("choose baseline");
+    const NvtxRange range("choose baseline");
     std::vector<Candidate> finalists = quick_pass(candidates());
     std::string wrong;
     std::erase_if(finalists, [&](const Candidate& candidate) {
@@ -310,7 +310,7 @@ class GpuTimedProblem final : public TimedProblem {
 
   // Seconds a launch takes once everything is loaded and hot.
   double warm_up(const Rung& rung, const std::function<void()>& launch, double ms) {
-    const nvtx3::scoped_range range(("warm-up " + rung.name).c_str());
+    const NvtxRange range("warm-up of " + rung.name);
     device_.run(rung, calls_[RUNG][0]);  // loads its code
     double seconds = timer_.run({{&launch, 1}}, false)[0];
     for (double spent = seconds; spent < ms / 1e3;) {
@@ -347,8 +347,7 @@ class GpuTimedProblem final : public TimedProblem {
     Timing t;
     std::vector<double> tflops, baseline_tflops, ratios;
     {
-      const nvtx3::scoped_range range(
-          ("timed " + rung.name + " " + to_string(p_.dtype) + " " + shape_name(p_)).c_str());
+      const NvtxRange range("timed launches of " + rung.name);
       ConditionsSampler conditions(device_.nvml());
       double spent = 0;
       while (t.samples < enough || (spent < options_.min_ms / 1e3 && pair <= 0.5)) {
@@ -382,7 +381,7 @@ class GpuTimedProblem final : public TimedProblem {
 
   // `seconds`: what a launch takes.
   Alone alone(const std::string& name, const std::function<void()>& launch, double seconds) {
-    const nvtx3::scoped_range range(("alone " + name).c_str());
+    const NvtxRange range("alone: " + name);
     const int launches = launches_for(2e-3, seconds);
     const double sample = launches * seconds;
     // A queue full, and no more than 0.1 s.
