@@ -35,6 +35,7 @@ std::vector<int> right_variants(Device& device, const Job& job, bool& wrong) {
 
 // Fastest first; none: no variant takes the problem, or none is right.
 TunedProblem measure(const Options& o, Device& device, const Job& job, bool& wrong) {
+  const NvtxRange range(job.name());
   TunedProblem tuned{device.name(), job.rung->name, job.problem, {}, GIT_REVISION};
   const std::vector<int> right = right_variants(device, job, wrong);
   if (right.empty()) return tuned;
