@@ -36,7 +36,6 @@ from pathlib import Path
 from typing import Callable, Optional
 
 import accuracy
-
 import compare_counters
 import ladder
 import ladder_diff

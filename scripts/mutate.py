@@ -99,7 +99,9 @@ class Build:
 
     def compile_to(self, build: str, rung: str, sources: Path, to: Path) -> list[str]:
         # A mutant may leave a name unused: no warnings.
-        words = [w for w in self.compile[build, rung] if not w.endswith("ccache") and w != "-Werror"]
+        words = [
+            w for w in self.compile[build, rung] if not w.endswith("ccache") and w != "-Werror"
+        ]
         for flag, count in (("-MD", 1), ("-MT", 2), ("-MF", 2)):
             if flag in words:
                 at = words.index(flag)

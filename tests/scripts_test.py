@@ -18,12 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
-<<<<<<< HEAD
 import accuracy  # noqa: E402
-
-=======
 import compare_counters  # noqa: E402
->>>>>>> b73563d (mutate.py: 185 mutants of rungs and device headers, each to be caught or explained; committed counters are held against the kernels of today)
 import ladder  # noqa: E402
 import ladder_diff  # noqa: E402
 import mutate  # noqa: E402
@@ -884,7 +880,6 @@ class NewRung(Fixture):
         self.assertEqual(sorted(os.listdir(self.root / "kernels")), before)
 
 
-
 class Counters(unittest.TestCase):
     """compare_counters.py --check, with a stand-in for gemm_bench."""
 
@@ -903,7 +898,9 @@ class Counters(unittest.TestCase):
     def test_the_kernels_of_today_are_counted(self) -> None:
         entry = {"name": "v01_naive/f32/nn/1024x1024x1024", "barriers": 0}
         loads = {"requests": 8, "sectors": 32}
-        self.assertEqual(self.changes({**entry, "global_loads": loads}, {**entry, "global_loads": loads}), [])
+        self.assertEqual(
+            self.changes({**entry, "global_loads": loads}, {**entry, "global_loads": loads}), []
+        )
         (change,) = self.changes(
             {**entry, "global_loads": loads}, {**entry, "global_loads": {**loads, "sectors": 160}}
         )
