@@ -15,11 +15,8 @@ measurement for breaks its line and is marked below the axis. What bounds the ru
   plots/timeline_*.svg     pipelines, computed from sizes and latencies
   plots/wave_quantisation.svg  TFLOPS in small steps of M
 
-<<<<<<< HEAD
   plots/compare_runs.svg   two committed runs overlaid (overlay.py)
-=======
   plots/accuracy.svg       errors against K, by class of inputs (accuracy.py)
->>>>>>> 80666744dc54abc340d7651f38d57fcfb563e63f
 
 And from what the simulator saw, which scripts/simulate.py writes (pictures.py and layouts.py):
 
