@@ -1,4 +1,4 @@
-// v14 3xTF32: 22 bits of FP32's 24 from tensor cores, by three products of parts of the numbers.
+// v14 3xTF32: 22 bits of FP32's 24 from tensor cores, by three products of high and low parts.
 //
 // before: v10 multiplies floats on tensor cores after rounding them to TF32's 11 significant bits;
 //         FP32 kernels multiply on CUDA cores, at a fifth of the tensor cores' rate

@@ -1,7 +1,7 @@
 // v17 raster: blocks that run at the same time work on a compact patch of C.
 //
-// before: v16's 132 blocks in flight are tiles row by row: two rows of a 32768-wide matrix share
-//         one stripe of A and every column of B, which then passes through L2 row after row
+// before: v16's 132 CTAs in flight take tiles row by row: in a 32768-wide matrix they lie in two
+//         rows of tiles and read all of B, which passes through L2 again for the next two rows
 // idea:   number the tiles in groups of 8 rows, column by column within a group: 132 tiles are 8
 //         rows x 17 columns, a patch of 1024 x 4352 elements, and need few rows of A and few
 //         columns of B

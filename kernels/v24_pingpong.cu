@@ -4,7 +4,8 @@
 //         the first of the next the tensor cores wait, about 4000 cycles
 // idea:   consumer 1 computes a tile while consumer 0 stores the one before, and so on. Tiles may
 //         then be smaller, and are chosen to fill the last round; and the next kernel's blocks
-//         start when this one's end. Where rows are no whole lines, clusters share B's slices
+//         start when this one's end. Where a row pitch is not a multiple of
+//         128 bytes, clusters share B's k-tiles
 // watch:  a parity tells only neighbouring phases apart: a consumer may wait for its slices only
 //         when the other has seen the last of its own
 // needs:  sm_90a; copies of operands that TMA cannot address; stores by rows where C is unaligned
@@ -142,7 +143,7 @@ Choice choose(const GemmArgs<T>& p, int sms) {
 }
 
 const Registration rung({.prev = "v23",
-                         .idea = "pingpong: two warpgroups take turns; tiles that fill the rounds",
+                         .idea = "pingpong: two warpgroups take turns; tiles that fill the waves",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
                         {f16(VARIANTS<half>, choose), bfloat16(VARIANTS<bf16>, choose)});
 

@@ -1,11 +1,11 @@
-// v26 stream-K: no block idles in the last round.
+// v26 stream-K: no CTA idles in the last wave.
 //
 // before: v24's tiles take whole rounds: 4096 x 4096 are 7.76 of 128 x 128, and cost 8; 2560 x 2560
 //         are 3.03, and cost 4
 // idea:   what fills no round is cut along K into equal runs, one a block. A block hands the sums
 //         of the tile that its run ends in to the next block, which ends that tile
 // watch:  nobody should wait: the piece that is handed over comes first. And blocks should read the
-//         same slices of K at the same time, else their requests do not meet in L2: the piece that
+//         same k-tiles at the same time, else they lose reuse in L2: the piece that
 //         ends a tile comes right behind, so that all blocks are done with both at once
 // needs:  sm_90a; copies of operands that TMA cannot address; stores by rows where C is unaligned
 //
@@ -142,7 +142,7 @@ Choice choose(const GemmArgs<T>& p, int sms) {
 }
 
 const Registration rung({.prev = "v24",
-                         .idea = "stream-K: no block idles in the last round",
+                         .idea = "stream-K: no CTA idles in the last wave",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
                         {f16(VARIANTS<half>, choose), bfloat16(VARIANTS<bf16>, choose)});
 

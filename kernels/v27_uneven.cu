@@ -1,12 +1,12 @@
-// v27 uneven tiles: all rounds full, and nothing cut along K.
+// v27 uneven tiles: all waves full, and nothing cut along K.
 //
-// before: v26 ends together, but its blocks read different slices of K at a time: fewer of their
-//         requests meet in L2, and what the last round gains, the first two lose at 4096
-// idea:   tiles of two heights: 33 strips of 128 and 120 rows make 4096 x 4096 exactly 8 x 132
-//         tiles. A wgmma has any multiple of 8 columns, so C^T is computed: a strip's rows of A are
-//         those columns, and K-major, so that a TMA box may begin at any row
-// watch:  blocks should be at the same K at the same time, so all high tiles come before all low
-//         ones. C is turned round on its way, which takes long: not so for a block's last tile
+// before: v26's CTAs end together, but read different k-tiles at a time: they lose reuse in L2, and
+//         at 4096 the first two waves lose what the last one gains
+// idea:   tiles of neighbouring heights: 24 or 25 row panels of 160 to 176 rows make 4096 x 4096
+//         exactly 6 x 132 tiles. A wgmma has any multiple of 8 columns, so C^T is computed: a row
+//         panel of A gives those columns, K-major, so that a TMA box may begin at any row
+// watch:  CTAs should be at the same k-tile at the same time, so all high tiles come before all low
+//         ones. The epilogue transposes C, slowly, except for a CTA's last tile
 // needs:  sm_90a; A transposed or C's rows not in whole 16 bytes: v24; copies as for v24
 //
 //   role        threads   waits for              then                  and tells
@@ -142,7 +142,7 @@ Choice choose(const GemmArgs<T>& p, int sms) {
 }
 
 const Registration rung({.prev = "v24",
-                         .idea = "uneven tiles: strips of two heights that fill all rounds",
+                         .idea = "uneven tiles: neighbouring heights that fill all waves",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
                         {f16(VARIANTS<half>, choose), bfloat16(VARIANTS<bf16>, choose)});
 

@@ -1,7 +1,7 @@
-// v28 dispatch: for every shape the kernel that ends first.
+// v28 dispatch: for every shape the fastest kernel.
 //
-// before: v24 to v27w each pass cuBLAS where they are at home; elsewhere one is ten times slower
-//         than another (v25 on large results), or a tenth (v26 where v24's rounds are nearly full)
+// before: v24 to v27w each pass cuBLAS on some shapes; on others one is up to 10x slower than
+//         another (v25 on large results), or 10 % (v26 where v24's waves are nearly full)
 // idea:   what a library adds to its kernels is a rule. v25 for results that are flat, or so few
 //         that small tiles make no more blocks than there are SMs; for others the kernel whose
 //         busiest SM has least to do. Each of them then chooses its tile
@@ -62,7 +62,7 @@ Choice choose(const GemmArgs<T>& p, int sms) {
 // [/region idea]
 
 const Registration rung({.prev = "v24",
-                         .idea = "dispatch: for every shape the kernel that ends first",
+                         .idea = "dispatch: for every shape the fastest kernel",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
                         {f16(VARIANTS<half>, choose), bfloat16(VARIANTS<bf16>, choose)});
 

@@ -20,6 +20,13 @@
   <!-- embed:false_alarms -->                        right results that were verified, and refused
   <!-- embed:figure plots/waves.svg What it shows --> a figure, as soon as there is one
   <!-- embed:exercises -->                           the exercises, from their own pages
+Within a line of prose, and followed by <!-- /embed --> on the same line, one number:
+
+  <!-- embed:value v17 f16 8192 ratio -->           paired ratio to cuBLAS; also tflops, and gain, the
+                                                    ratio of that to the rung before's
+  <!-- embed:value v24 f16 4096 ratio short.json --> from another run; also 16384x16384x512
+  <!-- embed:value limit peak_mma_f16_tflops -->    a limit of the card
+
 Results are of the GPU with the most complete ladder in plots/results, or of that of --gpu.
 Each is followed, on a line of its own, by <!-- /embed -->; what stands between is replaced.
 Nothing measured yet reads "not measured". --check writes nothing and fails when a file is stale.
@@ -41,7 +48,8 @@ import ladder
 import ladder_diff
 from ladder import ROOT, BadInput, Point, Rung, fail
 
-MARKER = re.compile(r"^<!-- embed:(\S+)[ ]*(.*?) -->$")
+MARKER = re.compile(r"^<!-- embed:(?!value )(\S+)[ ]*(.*?) -->$")
+INLINE = re.compile(r"<!-- embed:value ([^>]*?) -->[^<]*<!-- /embed -->")
 END = "<!-- /embed -->"
 NOT_MEASURED = "not measured"
 
@@ -149,6 +157,30 @@ class Embedder:
             )
         return "\n".join(lines)
 
+    def value(self, args: list[str]) -> str:
+        """One number, for a sentence."""
+        if len(args) == 2 and args[0] == "limit":
+            limit = float(self.results.context.get(args[1]) or 0) if self.results else 0
+            return tflops(limit) if limit else NOT_MEASURED
+        if len(args) not in (4, 5):
+            raise BadInput("embed:value takes a rung, a type, a size, what of it [and a file]")
+        wanted, dtype, size, field = args[:4]
+        shape = tuple(map(int, size.split("x"))) if "x" in size else (int(size),) * 3
+        path = ladder.folder_of(self.gpu, self.root) / args[4] if len(args) == 5 else None
+        results = self.results if path is None else ladder.load_results(path)
+        rung = ladder.find_rung(self.rungs, wanted)
+        point = results.at(rung, dtype, shape) if results else None
+        if not (point and results):
+            return NOT_MEASURED
+        if field == "tflops":
+            return tflops(point.tflops)
+        if field == "ratio":
+            return f"{point.ratio:.3f}"
+        if field != "gain":
+            raise BadInput(f"no '{field}' of a measurement; known: ratio, tflops, gain")
+        before = results.at(ladder.find_rung(self.rungs, rung.prev), dtype, shape)
+        return f"{point.ratio / before.ratio:.2f}" if before else NOT_MEASURED
+
     def table(self, page: Path) -> str:
         lines = [
             "| rung | idea | f32 TFLOPS | of cuBLAS | f16 TFLOPS | of cuBLAS |",
@@ -252,20 +284,19 @@ class Embedder:
             rest = [f"{r[key]:.0f}" for key in ("sm_clock_mhz", "power_w", "nj_a_slice")]
             lines.append(f"| {' | '.join([wgmma, loads, *speeds, *rest])} |")
 
-        # What a slice of the largest shape takes more with most loads than without.
-        def joules(source: str) -> tuple[float, int]:
-            those = [r for r in results if r["from"] == source and r["wgmma_n"] == 192]
-            most = max((r["bytes_a_slice"] for r in those), default=0)
-            nj = [r["nj_a_slice"] for r in those if r["bytes_a_slice"] == most]
-            return (sum(nj) / len(nj) if nj else 0), most
-
-        bare, _ = joules("")
-        bytes_of = {source: joules(source) for source in ("L2", "memory")}
-        told = [
-            f"{(nj - bare) / n * 1e3:.0f} pJ a byte from {s}"
-            for s, (nj, n) in bytes_of.items()
-            if n
-        ]
+        # What each row of the largest shape takes more than the mean of those without loads.
+        shape = [r for r in results if r["wgmma_n"] == 192]
+        none = [r["nj_a_slice"] for r in shape if not r["from"]]
+        told = []
+        for source in ("L2", "memory") if none else ():
+            more = [
+                (r["nj_a_slice"] - sum(none) / len(none)) / r["bytes_a_slice"] * 1e3
+                for r in shape
+                if r["from"] == source
+            ]
+            ends = list(dict.fromkeys(f"{pj:.0f}" for pj in (min(more), max(more)))) if more else []
+            if ends:
+                told.append(f"{' to '.join(ends)} pJ a byte from {source}")
         return "\n".join([*lines, "", f"The difference to wgmma without loads: {', '.join(told)}."])
 
     def accuracy(self, dtype: str) -> str:
@@ -449,12 +480,30 @@ def relinked(text: str, file: Path, page: Path) -> str:
     return re.sub(target, lambda m: f"]({link((file.parent / m[1]).resolve(), page)})", text)
 
 
+def with_values(line: str, page: Path, embedder: Embedder) -> str:
+    """A line of prose with its numbers filled in."""
+
+    def number(marker: re.Match[str]) -> str:
+        try:
+            value = embedder.value(marker[1].split())
+        except (BadInput, ValueError) as error:
+            raise BadInput(
+                f"{page.relative_to(embedder.root)}: embed:value {marker[1]}: {error}"
+            ) from None
+        return f"<!-- embed:value {marker[1]} -->{value}<!-- /embed -->"
+
+    return INLINE.sub(number, line)
+
+
 def fill(page: Path, embedder: Embedder) -> tuple[str, list[str]]:
     """The page's text with all markers filled, and the markers whose content changed."""
     lines = page.read_text(encoding="utf-8").split("\n")
-    filled, changed, i = [], [], 0
+    filled, changed, i, code = [], [], 0, False
     while i < len(lines):
-        filled.append(lines[i])
+        code ^= lines[i].startswith("```")
+        filled.append(lines[i] if code else with_values(lines[i], page, embedder))
+        if filled[-1] != lines[i]:
+            changed.append(f"embed:value in line {i + 1}")
         marker = MARKER.match(lines[i])
         i += 1
         if not marker:

@@ -71,6 +71,11 @@ class Rung:
         return "v{}{}".format(*self.order)
 
     @property
+    def is_baseline(self) -> bool:
+        """v9: what all others are compared with, and no kernel of ours."""
+        return self.name.endswith("_cublas")
+
+    @property
     def chapter(self) -> Path:
         return self.path.with_suffix(".md")
 

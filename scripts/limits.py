@@ -170,8 +170,10 @@ def draw_roofline(root: Path, gpu: str, results: Results, rungs: list[Rung]) -> 
 
 
 def chain(results: Results, rungs: list[Rung], dtype: str) -> list[Rung]:
-    """From the first rung to the last one measured, each the one that the next one changes."""
-    measured = [r for r in rungs if results.at(r, dtype) and "__global__" in r.source]
+    """From the first rung to the last one measured that competes at the dtype's own precision, each
+    the one that the next one changes."""
+    own = [r for r in rungs if not r.is_baseline and not ladder.label(r, dtype)]
+    measured = [r for r in own if results.at(r, dtype)]
     if not measured:
         return []
     steps = [measured[-1]]
@@ -181,46 +183,41 @@ def chain(results: Results, rungs: list[Rung], dtype: str) -> list[Rung]:
 
 
 def draw_waterfall(results: Results, rungs: list[Rung], dtype: str) -> Optional[Figure]:
+    """In ratios to cuBLAS, timed in turn with each rung: TFLOPS of two rungs differ by the clock, too."""
     steps = chain(results, rungs, dtype)
     if len(steps) < 2:
         return None
-    speeds = [p for r in steps if (p := results.at(r, dtype))]  # chain() chose those that have one
-    fig = plt.figure(figsize=(10, 1.75 + 0.33 * len(steps)))
+    speeds = [p.ratio for r in steps if (p := results.at(r, dtype))]  # chain() chose measured ones
+    fig = plt.figure(figsize=(10, 1.65 + 0.3 * len(steps)))
     height = fig.get_figheight()
-    ax = fig.add_axes((0.215, 0.45 / height, 0.755, (height - 1.25) / height))
+    ax = fig.add_axes((0.215, 0.5 / height, 0.66, (height - 1.35) / height))
+    gains = [after / before for before, after in zip(speeds, speeds[1:])]
+    largest = max(range(len(gains)), key=lambda i: speeds[i + 1] - speeds[i])
     heading(
         fig,
-        f"{dtype} at {ladder.REFERENCE_SHAPE[0]}: what each step adds to the one before, in TFLOPS",
+        f"{dtype} at {ladder.REFERENCE_SHAPE[0]}: from {speeds[0]:.2g} to {speeds[-1]:.3g} of cuBLAS's "
+        f"speed; {steps[largest + 1].id} adds most",
         f"{results.conditions()}.",
     )
-    baseline = sorted(p.baseline for p in speeds)[len(speeds) // 2]
-    end = 1.04 * max(baseline, *(p.tflops for p in speeds))
     before = 0.0
-    for row, point in enumerate(speeds):
-        gained = point.tflops - before
-        ax.barh(row, gained, 0.68, left=before, color=BLUE if gained >= 0 else RED)
+    for row, speed in enumerate(speeds):
+        ax.barh(row, speed - before, 0.68, left=before, color=BLUE if speed >= before else RED)
         if row + 1 < len(steps):
-            ax.plot([point.tflops] * 2, [row - 0.34, row + 1.34], color=GREY, linewidth=0.7)
-        text = f"{gained:+.3g}  to {point.tflops:.3g}"
-        right = max(before, point.tflops)
-        inside = right > 0.8 * end
+            ax.plot([speed] * 2, [row - 0.34, row + 1.34], color=GREY, linewidth=0.7)
+        gain = f"   x{gains[row - 1]:.2f}" if row else ""
         ax.text(
-            (min(before, point.tflops) if inside else right) + (-1 if inside else 1) * 0.008 * end,
-            row,
-            text if row else f"{point.tflops:.3g}",
-            va="center",
-            ha="right" if inside else "left",
-            fontsize=9,
-        )
-        before = point.tflops
-    ax.axvline(baseline, color="black", linewidth=1.2)
-    ax.text(baseline, -0.62, f"cuBLAS {baseline:.3g} ", fontsize=8.5, ha="right", va="bottom")
-    ax.set_xlim(0, end)
+            1.01, row, f"{speed:.3f}{gain}", va="center", fontsize=9,
+            transform=ax.get_yaxis_transform(),
+        )  # fmt: skip
+        before = speed
+    ax.axvline(1, color="black", linewidth=1.2)
+    ax.text(1, -0.62, "cuBLAS", fontsize=8.5, ha="center", va="bottom")
+    ax.set_xlim(0, 1.04 * max(1, *speeds))
     ax.set_ylim(len(steps) - 0.5, -0.6)
     ax.set_yticks(range(len(steps)), [title_of(r) for r in steps], fontsize=9)
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="y", visible=False)
-    ax.set_xlabel("TFLOPS")
+    ax.set_xlabel("speed, cuBLAS timed in turn = 1; at the right the ratio, and the gain over the bar above")
     return fig
 
 
@@ -228,14 +225,11 @@ def draw_waterfall(results: Results, rungs: list[Rung], dtype: str) -> Optional[
 # --------------------------------------------------------------------------------------------------
 
 
-def blocks_an_sm(rung: Rung) -> int:
-    """What __launch_bounds__ asks for; 1 where it says nothing."""
-    found = re.search(r"__launch_bounds__\([^,()]+,\s*(\d+)\)", rung.source)
-    return int(found[1]) if found else 1
-
-
 def draw_waves(folder: Path, rungs: list[Rung]) -> Optional[Figure]:
-    """TFLOPS in small steps of M, beside what whole waves of tiles would allow."""
+    """TFLOPS in small steps of M, beside what whole waves of tiles would allow.
+
+    A wave is a tile for each SM, also where an SM runs several CTAs: these share its arithmetic, so
+    that the time is that of the SM with most tiles."""
     if not (folder / WAVES).exists():
         return None
     results = ladder.load_results(folder / WAVES)
@@ -251,39 +245,44 @@ def draw_waves(folder: Path, rungs: list[Rung]) -> Optional[Figure]:
     rung, dtype, measured = tiled[0]
     sizes, ms = constants(rung, dtype), [m for m, _ in measured]
     _, n, k = next(iter(results.points[rung.name, dtype]))
-    slots = int(number(results, "sm_count")) * blocks_an_sm(rung)
+    sms = int(number(results, "sm_count"))
     tiles_n = math.ceil(n / sizes["BN"])
 
     def share(m: int) -> float:
         tiles = math.ceil(m / sizes["BM"]) * tiles_n
-        return m / sizes["BM"] * tiles_n / (math.ceil(tiles / slots) * slots)
+        return m / sizes["BM"] * tiles_n / (math.ceil(tiles / sms) * sms)
 
-    best = max(p.tflops / share(m) for m, p in measured)
-    fig = plt.figure(figsize=(10, 5))
-    ax = fig.add_axes((0.065, 0.1, 0.92, 0.72))
+    full_speed = [p.tflops / share(m) for m, p in measured]
+    best = sorted(full_speed)[len(full_speed) // 2]
+    apart = max(abs(one / best - 1) for one in full_speed)
+    fig = plt.figure(figsize=(10, 4.7))
+    ax = fig.add_axes((0.065, 0.11, 0.77, 0.65))
     heading(
         fig,
-        f"Waves: TFLOPS against M, {dtype}, N = {n}, K = {k}",
-        f"{results.conditions()}.",
-        f"{rung.id} computes tiles of {sizes['BM']} x {sizes['BN']}, {slots} at a time. A last wave that "
-        "is not full takes as long as a full one: dotted, the",
-        f"share of the slots that work, times {best:.3g} TFLOPS.",
+        f"A wave is {sms} tiles: {rung.id} follows that model within {100 * apart:.0f} %",
+        f"{dtype}, N = {n}, K = {k}. {results.conditions()}.",
+        f"Dotted: {best:.3g} TFLOPS times tiles / (whole waves of {sms}). {rung.id}'s tiles are {sizes['BM']} x {sizes['BN']}.",
     )
+    # A line a row of tiles: within one, more rows of C cost nothing.
     fine = range(ms[0], ms[-1] + 1, 16)
-    ax.plot(fine, [best * share(m) for m in fine], ":", color=GREY, label=f"{rung.id}, predicted")
-    cublas = [p.baseline for _, p in measured]
-    ax.plot(ms, cublas, "-s", color="black", markersize=3.5, label="cuBLAS")
+    ax.plot(fine, [best * share(m) for m in fine], ":", color="black", linewidth=1.2)
+    names = [("cuBLAS", GREY, measured[-1][1].baseline)]
+    ax.plot(ms, [p.baseline for _, p in measured], "-s", color=GREY, markersize=3.5)
     for (other, _, points), tone in zip(series, (ORANGE, BLUE, GREEN, RED)):
-        xs, ys = [m for m, _ in points], [p.tflops for _, p in points]
-        ax.plot(xs, ys, "-o", color=tone, markersize=4, label=title_of(other))
-    wave = slots / tiles_n * sizes["BM"]
+        ax.plot([m for m, _ in points], [p.tflops for _, p in points], "-o", color=tone, markersize=4)
+        names.append((title_of(other), tone, points[-1][1].tflops))
+    for name, tone, y in names:
+        ax.annotate(name, (ms[-1], y), xytext=(8, 0), textcoords="offset points", color=tone,
+                    fontsize=9, va="center", annotation_clip=False)  # fmt: skip
+    wave = sms / tiles_n * sizes["BM"]
     for full in range(math.ceil(ms[0] / wave), int(ms[-1] / wave) + 1):
         ax.axvline(full * wave, color=RULE, linewidth=1)
-        label = f" {full} wave{'s' if full > 1 else ''}"
-        ax.text(full * wave, 0.96, label, transform=ax.get_xaxis_transform(), fontsize=8)
+        where = {"transform": ax.get_xaxis_transform(), "fontsize": 8, "va": "bottom"}
+        ax.text(full * wave, 1.0, f"{full} waves", ha="center", **where)
+    ax.set_xlim(ms[0] - 32, ms[-1] + 32)
+    ax.set_ylim(bottom=0.9 * min(p.tflops for _, p in measured))
     ax.set_xlabel("M")
-    ax.set_ylabel("TFLOPS")
-    ax.legend(loc="lower right", ncols=2)
+    ax.set_ylabel("TFLOPS (axis does not begin at 0)")
     return fig
 
 

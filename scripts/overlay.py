@@ -26,6 +26,7 @@ from figure_style import GREY, STYLE, svg
 from runs import Change, Comparison, Entry, Key, Run, Value
 
 MOST_LINES = 6
+LABEL_INCHES = 0.19  # between the names of two lines
 # Told apart with any kind of colour vision, and dark enough for text on white.
 COLORS = ("#0060a8", "#c04a00", "#00795a", "#a0307a", "#6b5b00", "#444444")
 NAMES = {
@@ -258,7 +259,8 @@ def draw_baseline(
     return [t for t in timed if math.isfinite(t)]
 
 
-def scales(ax: Axes, lines: list[Line], sizes: list[float], measure: str) -> None:
+def value_axis(ax: Axes, lines: list[Line]) -> None:
+    """Logarithmic where the values are far apart."""
     values = [v.median for line in lines for _, v in line.points.values()]
     if max(values) > 2.5 * min(values):
         ax.set_yscale("log")
@@ -266,6 +268,9 @@ def scales(ax: Axes, lines: list[Line], sizes: list[float], measure: str) -> Non
         ax.yaxis.set_major_locator(FixedLocator([d * 10.0**e for e in range(-9, 7) for d in steps]))
         ax.yaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+
+
+def size_axis(ax: Axes, sizes: list[float]) -> None:
     if sizes[0] > 0 and sizes[-1] > 6 * sizes[0]:
         ax.set_xscale("log", base=2)
         powers = [s for s in sizes if math.log2(s).is_integer()]
@@ -295,8 +300,10 @@ def tooltip(line: Line, size: float) -> str:
     return "\n".join(parts)
 
 
-def draw_lines(ax: Axes, lines: list[Line], sizes: list[float]) -> dict[str, str]:
-    """Draws them; a tooltip by the id of each point."""
+def draw_lines(
+    ax: Axes, lines: list[Line], sizes: list[float], panel: str = "point"
+) -> dict[str, str]:
+    """Draws them; a tooltip by the id of each point, which begins with the panel's name."""
     tips = {}
     several = len({line.run.label for line in lines}) > 1
     for i, line in enumerate(lines):
@@ -308,7 +315,7 @@ def draw_lines(ax: Axes, lines: list[Line], sizes: list[float]) -> dict[str, str
         for j, (size, (_, value)) in enumerate(sorted(line.points.items())):
             change = line.changed.get(size)
             told = change is not None and change.verdict in ("slower", "faster")
-            gid = f"point-{i}-{j}"
+            gid = f"{panel}-{i}-{j}"
             face = "white" if line.first and several else line.color
             ax.plot(size, value.median, "o", gid=gid, color=line.color, markersize=8 if told else 4.5,
                     markerfacecolor=face, zorder=3)  # fmt: skip
@@ -329,7 +336,8 @@ def draw_names(fig: Figure, ax: Axes, lines: list[Line], baseline: Optional[list
     fig.canvas.draw()
     to_axes = ax.transData + ax.transAxes.inverted()
     wanted = [float(to_axes.transform((ax.get_xlim()[1], y))[1]) for y in ends]
-    for (name, tone), at, end in zip(names, spread_apart(wanted, 0.052, 0.0, 1.0), wanted):
+    gap = LABEL_INCHES / (ax.get_position().height * fig.get_figheight())
+    for (name, tone), at, end in zip(names, spread_apart(wanted, gap, 0.0, 1.0), wanted):
         ax.annotate(
             name, (1.0, end), xytext=(1.04, at), xycoords="axes fraction", textcoords="axes fraction",
             color=tone, fontsize=9, va="center", annotation_clip=False,
@@ -369,7 +377,8 @@ def draw(
         told.append(f"the rungs {which}, {left_out} more in the table")
     fig.text(0.012, 0.912, "; ".join(told), fontsize=8.5, color=GREY, va="top")
 
-    scales(ax, lines, sizes, measure)
+    value_axis(ax, lines)
+    size_axis(ax, sizes)
     baseline = draw_baseline(ax, lines, sizes, measure)
     tips = draw_lines(ax, lines, sizes)
     notes = ["Bands: p10 to p90."]
@@ -453,7 +462,7 @@ def write(
     tables: list[list[list[str]]],
 ) -> None:  # fmt: skip
     """PNG, SVG, or a page of its own with the tables, by the name's end."""
-    matplotlib.rcParams.update({**STYLE, "axes.axisbelow": True})
+    matplotlib.rcParams.update(STYLE)
     fig, tips = draw(shown, comparisons, y)
     title = fig.texts[0].get_text()
     try:

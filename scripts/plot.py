@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Draws the figures from the committed results, and from nothing else.
 
-  plots/tflops_f32.svg  plots/tflops_f16.svg   TFLOPS against size, a line a rung
-  plots/ladder_f32.svg  plots/ladder_f16.svg   % of cuBLAS at 4096, with the gain of each step
+  plots/tflops_f32.svg  plots/tflops_f16.svg   ratio to cuBLAS against size, a panel a generation
+  plots/ladder_f32.svg  plots/ladder_f16.svg   ratio to cuBLAS at 4096, with the gain of each step
 
-  plots/sweep_f32.svg   plots/sweep_f16.svg    TFLOPS against size in small steps, with the limit
+  plots/sweep_f32.svg   plots/sweep_f16.svg    ratio to cuBLAS against size in small steps
+  plots/sweep_rungs_f16.svg                    several rungs in the same steps
 
 for the GPU with the most complete ladder in plots/results, or for that of --gpu; those of any
 other GPU lie beside its results. A size that a rung has no
-measurement for breaks its line and is marked below the axis. What bounds the rungs (limits.py):
+measurement for breaks its line and is marked with an x. What bounds the rungs (limits.py):
 
   plots/roofline.svg       what memory and arithmetic allow, and what was reached
   plots/waterfall_*.svg    what each step adds
@@ -35,14 +36,14 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Optional
 
 import matplotlib
 import matplotlib.pyplot as plt
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 import accuracy
 import ladder
@@ -53,11 +54,12 @@ import pictures
 import runs
 from figure_style import GREY, STYLE, svg
 from ladder import REFERENCE_SHAPE, ROOT, BadInput, Point, Results, Rung, Shape, fail
+from overlay import Line
+from runs import Key, Run
 
 # The columns of a figure: f32's shows the rungs that multiply floats in TF32 too, labelled.
 FIGURE_DTYPES = {"f32": ("f32", "tf32"), "f16": ("f16",)}
-TITLES = {"f32": "FP32", "f16": "FP16 (float accumulation)", "tf32": "TF32"}
-MARKERS = "osD^vP*Xph<>"
+TITLES = {"f32": "FP32", "f16": "FP16", "tf32": "TF32"}
 TF32 = "#d95f02"
 
 Series = tuple[Rung, str]  # a rung and one of its dtypes
@@ -84,198 +86,207 @@ def cubes(points: dict[Shape, Point]) -> dict[int, Point]:
     return {m: p for (m, n, k), p in points.items() if m == n == k}
 
 
-def without_gaps(sizes: list[int], points: dict[int, Point], field: str) -> list[float]:
-    """The field at every size of the figure; nan, which breaks a line, where there is none."""
-    return [
-        getattr(points[s], field) if s in points and not points[s].reason else math.nan
-        for s in sizes
-    ]
-
-
 def titles(fig: Figure, results: Results, title: str) -> None:
     height = fig.get_figheight()
     fig.text(0.01, 1 - 0.1 / height, title, fontsize=13, fontweight="bold", va="top")
     fig.text(0.01, 1 - 0.4 / height, results.conditions(), fontsize=8, color=GREY, va="top")
 
 
-# TFLOPS against size
+# Speed over cuBLAS's, in panels
 # --------------------------------------------------------------------------------------------------
 
+ROW, ABOVE = 2.35, 0.75  # inches: a panel with its axis; the figure's title
+LAST = 8192  # where small steps end
+ON_LINE = 64  # a line goes through multiples of it; other sizes stand beside it as bars
+Picture = tuple[Figure, dict[str, str]]  # and a tooltip by the id of each point
 
-def draw_baseline(
-    ax: Axes, sizes: list[int], all_points: list[dict[int, Point]], dtype: str
+
+@dataclass(frozen=True)
+class Panel:
+    title: str
+    run: Run  # of the panel's rungs only
+    steps: bool = False  # small ones, in which a percent is to be seen: not from zero
+
+
+def part(run: Run, series: list[Series]) -> Run:
+    """A run's square problems, as stored, of some rungs."""
+    wanted = {(rung.name, dtype, "nn") for rung, dtype in series}
+    kept = {
+        name: entry
+        for name, entry in run.entries.items()
+        if entry.key in wanted and len(set(entry.shape)) == 1 and len(entry.shape) == 3
+    }
+    return Run(run.path, run.context, kept, run.label)
+
+
+def number_of(rung: Rung) -> int:
+    return rung.order[0]
+
+
+def generations(series: list[Series], figure: str) -> list[tuple[str, list[Series]]]:
+    """What is drawn together: at most six rungs that use the same instructions."""
+    own = [(r, d) for r, d in series if not r.is_baseline]
+    if figure == "f32":
+        cores = [s for s in own if not ladder.label(*s)]
+        named = [
+            ("CUDA cores, v1 to v5", [s for s in cores if number_of(s[0]) <= 5]),
+            ("CUDA cores, from v6 on", [s for s in cores if number_of(s[0]) > 5]),
+            ("tensor cores (each against cuBLAS at the precision it claims)", [s for s in own if ladder.label(*s)]),
+        ]  # fmt: skip
+    else:
+        mma = {10, 15, 16, 17}
+        named = [
+            ("CUDA cores", [s for s in own if number_of(s[0]) < 15 and number_of(s[0]) not in mma]),
+            ("tensor cores through mma.sync", [s for s in own if number_of(s[0]) in mma]),
+            ("TMA and wgmma", [s for s in own if 18 <= number_of(s[0]) < 24]),
+            ("tiles and schedules for every shape", [s for s in own if number_of(s[0]) >= 24]),
+        ]
+    return [(name, of) for name, of in named if of]
+
+
+def draw_beside(
+    fig: Figure, lines: list[Line], groups: list[list[float]], bottom: float, axis: str
 ) -> None:
-    """cuBLAS, timed beside every rung: the median of those measurements."""
-    median = []
-    for size in sizes:
-        seen = sorted(p[size].baseline for p in all_points if size in p and not p[size].reason)
-        median.append(seen[len(seen) // 2] if seen else math.nan)
-    dashes, tone = ("--", TF32) if dtype == "tf32" else ("-", "black")
-    name = "cuBLAS or Lt, the better" + (" (TF32)" if dtype == "tf32" else "")
-    ax.plot(sizes, median, dashes, color=tone, linewidth=2.4, marker=".", label=name, zorder=4)
+    """Bars of the sizes that no line goes through: an axis for each, or for those of one height."""
+    left, right, height, several = 0.7, 0.99, fig.get_figheight(), len(lines) > 1
+    bars = [[(size, line) for size in group for line in lines] for group in groups]
+    unit = min(0.05, (right - left - 0.05 * (len(bars) - 1)) / max(1, sum(map(len, bars))))
+    for group, sizes in zip(bars, groups):
+        ax = fig.add_axes((left, bottom, unit * len(group), (ROW - 0.75) / height))
+        left += unit * len(group) + 0.05
+        for x, (size, line) in enumerate(group):
+            if size in line.points:
+                _, value = line.points[size]
+                low, high = value.quantile(0.1), value.quantile(0.9)
+                ax.bar(x, value.median, 0.72, color=line.color)
+                ax.plot([x, x], [low, high], color="black", linewidth=1)
+                ax.annotate(
+                    f"{value.median:.2f}", (x, high), xytext=(0, 2), textcoords="offset points",
+                    fontsize=7, ha="center", va="bottom", rotation=90 if several else 0, zorder=5,
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.3},
+                )  # fmt: skip
+            else:
+                ax.text(x, 0.02, "x", color=line.color, ha="center", fontsize=9)
+        names = [line.name if several else f"{size:.0f}" for size, line in group]
+        ax.set_xticks(range(len(group)), names, fontsize=7.5, rotation=90)
+        if several:
+            ax.set_title(f"{axis} = {sizes[0]:.0f}", fontsize=9, loc="left", pad=5)
+        elif sizes is groups[0]:
+            ax.set_title(f"{axis}, other sizes", fontsize=9, loc="left", pad=5)
+        ax.axhline(1, color="black", linewidth=1.2)
+        found = [line.points[size][1].median for size, line in group if size in line.points]
+        ax.set_ylim(0, (1.25 if several else 1.15) * max(1.0, *found, 0.0))
+        ax.set_xlim(-0.6, len(group) - 0.4)
+        ax.tick_params(axis="both", length=0)
+        ax.grid(axis="x", visible=False)
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
 
 
-def draw_limit(ax: Axes, results: Results, dtype: str) -> None:
-    peak = results.peak(dtype)
-    if peak:
-        tone = TF32 if dtype == "tf32" else "black"
-        ax.axhline(peak[0], color=tone, linewidth=1, linestyle=":")
-        ax.annotate(
-            f"{peak[1]} limit of this card, measured: {peak[0]:.0f}",
-            (0.005, peak[0]),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            xytext=(0, 3),
-            fontsize=8,
-            color=tone,
-        )
+def draw_panels(results: Results, panels: list[Panel], title: str) -> Optional[Picture]:
+    """A row a panel: lines of the ratio to cuBLAS, bars where lines would jump."""
+    panels = [p for p in panels if p.run.timed()]
+    if not panels:
+        return None
+    fig = plt.figure(figsize=(10, ABOVE + ROW * len(panels) + 0.3))
+    height = fig.get_figheight()
+    titles(fig, results, title)
+    tips: dict[str, str] = {}
+    reasons: dict[str, set[str]] = {}
+    left_out: set[Key] = set()
+    missing = False
+    for i, panel in enumerate(panels):
+        lines, axis, _ = overlay.lines_of([panel.run], [], "ratio")
+        shown = {line.key for line in lines}
+        for entry in panel.run.entries.values():
+            if entry.key in shown and entry.reason:
+                reasons.setdefault(entry.reason, set()).add(runs.rung_id(entry.key[0]))
+        left_out |= {e.key for e in panel.run.timed().values()} - shown
+        for line in lines:
+            line.name = runs.rung_id(line.key[0]) + (" TF32" if line.key[1] == "tf32" else "")
+        bottom = (0.3 + ROW * (len(panels) - 1 - i) + 0.5) / height
+        every = sorted({s for line in lines for s in (*line.points, *line.skipped)})
+        last = LAST if panel.steps else math.inf
+        through = [s for s in every if s % ON_LINE == 0 and s <= last] or every
+        beside = [s for s in every if s not in through]
+        drawn = [
+            replace(line, points={s: p for s, p in line.points.items() if s in through})
+            for line in lines
+        ]
+        drawn = [line for line in drawn if line.points]
+        missing |= any(line.gaps(through) for line in drawn)
+        wide = 0.5 if beside else 0.8
+        ax = fig.add_axes((0.065, bottom, wide, (ROW - 0.75) / height))
+        if panel.steps:
+            ax.xaxis.set_major_locator(MultipleLocator(1024))
+        else:
+            overlay.size_axis(ax, through)
+        ax.axhline(1, color="black", linewidth=1.4)
+        tips |= overlay.draw_lines(ax, drawn, through, f"panel-{i}")
+        values = [v.median for line in drawn for _, v in line.points.values()]
+        if panel.steps:
+            ax.set_ylim(min(0.97, *values) - 0.02, 1.02 * max(1.02, *values))
+        else:
+            ax.set_ylim(0, max(1.15, 1.08 * max(values)))
+        ax.set_title(panel.title, fontsize=10, loc="left", pad=5)
+        ax.set_xlabel(axis)
+        ax.set_ylabel("speed, cuBLAS = 1")
+        overlay.draw_names(fig, ax, drawn, [1.0])
+        if beside:
+            small = [s for s in beside if max((l.points[s][1].median for l in lines if s in l.points), default=0) < 1.6]  # fmt: skip
+            large = [s for s in beside if s not in small]
+            several = len(lines) > 1
+            groups = [[s] for s in beside] if several else [g for g in (small, large) if g]
+            draw_beside(fig, lines, groups, bottom, axis)
+    notes = ["Bands and black strokes: p10 to p90."]
+    if left_out:
+        ids = sorted((runs.rung_id(key[0]) for key in left_out), key=lambda one: (len(one), one))
+        notes.append(f"Slower, and only in the table: {', '.join(ids)}.")
+    if missing or reasons:
+        told = [f"{', '.join(sorted(who))}: {why}" for why, who in sorted(reasons.items())]
+        notes.append("x: no measurement" + (f" ({'; '.join(told)})." if told else "."))
+    fig.text(0.012, 0.1 / height, "  ".join(notes), fontsize=8, color=GREY)
+    return fig, tips
 
 
-def draw_gaps(ax: Axes, gaps: list[tuple[Series, dict[int, str]]], rungs: list[Rung]) -> None:
-    """A row a rung that lacks sizes: an x at each. Reasons are numbered, and spelled out below."""
-    reasons = sorted({reason for _, missing in gaps for reason in missing.values()})
-    for row, ((rung, dtype), missing) in enumerate(gaps):
-        sizes = sorted(missing)
-        ax.plot(sizes, [row] * len(sizes), "x", color=color(rungs, rung, dtype), markersize=6)
-        listed = ", ".join(f"{s} ({reasons.index(missing[s]) + 1})" for s in sizes)
-        ax.text(1.02, row, listed, transform=ax.get_yaxis_transform(), fontsize=7.5, va="center")
-    ax.set_ylim(len(gaps) - 0.5, -0.5)
-    ax.set_yticks(range(len(gaps)), [rung.id for (rung, _), _ in gaps], fontsize=8)
-    ax.grid(axis="y", visible=False)
-    ax.tick_params(axis="y", length=0)
-    for side in ("left", "bottom"):
-        ax.spines[side].set_visible(False)
-    caption = "x = no measurement.  " + "   ".join(f"({i}) {r}" for i, r in enumerate(reasons, 1))
-    ax.annotate(
-        caption,
-        (0, 0),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        xytext=(0, -6),
-        fontsize=8,
-        color=GREY,
-        va="top",
-    )
-
-
-def draw_tflops(results: Results, rungs: list[Rung], figure: str) -> Optional[Figure]:
+def draw_tflops(results: Results, rungs: list[Rung], figure: str) -> Optional[Picture]:
+    """The ladder: a panel a generation."""
     series = series_of(results, rungs, figure)
-    points = {(r.name, d): cubes(results.points[r.name, d]) for r, d in series}
-    sizes = sorted({s for p in points.values() for s in p})
-    if not sizes:
+    run = runs.load(results.path)
+    panels = [Panel(name, part(run, of)) for name, of in generations(series, figure)]
+    own = [s for s in series if not ladder.label(*s) and not s[0].is_baseline]
+    found = [(p.ratio, r.id) for r, d in own if (p := results.at(r, d))]
+    best = f": at {REFERENCE_SHAPE[0]} {max(found)[1]} has {max(found)[0]:.2f} of cuBLAS's speed" if found else ""  # fmt: skip
+    return draw_panels(results, panels, f"{TITLES[figure]}{best}")
+
+
+def draw_sweep(results: Results, rungs: list[Rung], figure: str) -> Optional[Picture]:
+    """Small steps: a panel a rung, in which a percent can be seen."""
+    run, panels, told = runs.load(results.path), [], []
+    for rung, dtype in series_of(results, rungs, figure):
+        mine = part(run, [(rung, dtype)])
+        panels.append(Panel(label(rung, dtype), mine, steps=True))
+        ratios = [
+            p.ratio
+            for n, p in cubes(results.points[rung.name, dtype]).items()
+            if n % 256 == 0 and n <= LAST and not p.reason
+        ]
+        above = sum(ratio > 1 for ratio in ratios)
+        first = f"{rung.id} is above cuBLAS at {above} of {len(ratios)} multiples of 256"
+        told.append(f"{rung.id} at {above}" if told else first)
+    return draw_panels(results, panels, f"{TITLES[figure]}: {', '.join(told)}")
+
+
+def draw_rungs_sweep(path: Path) -> Optional[Picture]:
+    """Several rungs in the same small steps."""
+    if not path.exists():
         return None
-    gaps = []
-    for rung, dtype in series:
-        here = points[rung.name, dtype]
-        missing = {
-            s: here[s].reason if s in here else "not part of the run"
-            for s in sizes
-            if s not in here or here[s].reason
-        }
-        if missing:
-            gaps.append(((rung, dtype), missing))
-
-    strip = 0.17 * len(gaps)
-    fig = plt.figure(figsize=(10, 6 + strip + (0.4 if gaps else 0)))
-    height = fig.get_figheight()
-    ax = fig.add_axes((0.075, (1.0 + strip) / height, 0.655, (height - 1.7 - strip) / height))
-    titles(fig, results, f"{TITLES[figure]} GEMM, square matrices, row-major: TFLOPS against size")
-
-    for rung, dtype in series:
-        here, tone = points[rung.name, dtype], color(rungs, rung, dtype)
-        ax.plot(
-            sizes,
-            without_gaps(sizes, here, "tflops"),
-            color=tone,
-            linewidth=1.4,
-            markersize=5,
-            marker=MARKERS[rungs.index(rung) % len(MARKERS)],
-            label=label(rung, dtype),
-        )
-        low, high = without_gaps(sizes, here, "p10"), without_gaps(sizes, here, "p90")
-        ax.fill_between(sizes, low, high, color=tone, alpha=0.25, linewidth=0)
-    for dtype in FIGURE_DTYPES[figure]:
-        of_dtype = [points[r.name, d] for r, d in series if d == dtype]
-        if of_dtype:
-            draw_baseline(ax, sizes, of_dtype, dtype)
-            draw_limit(ax, results, dtype)
-
-    ax.set_xscale("log", base=2)
-    ax.set_yscale("log")
-    bottom, top = ax.get_ylim()
-    ax.set_ylim(bottom, top * 1.15)
-    ticks = [
-        s for s in sizes if not s & (s - 1)
-    ] or sizes  # powers of two; all are marked below them
-    ax.xaxis.set_major_locator(FixedLocator(ticks))
-    ax.xaxis.set_minor_locator(FixedLocator(sizes))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.0f}"))
-    ax.xaxis.set_minor_formatter(FuncFormatter(lambda x, _: ""))
-    ax.yaxis.set_major_locator(FixedLocator([d * 10.0**e for e in range(-4, 4) for d in (1, 2, 5)]))
-    ax.yaxis.set_minor_locator(NullLocator())
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
-    ax.set_xlabel("M = N = K")
-    ax.set_ylabel("TFLOPS: median, band p10 to p90")
-    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8.5)
-
-    if gaps:
-        below = fig.add_axes((0.075, 0.4 / height, 0.655, strip / height), sharex=ax)
-        below.tick_params(axis="x", which="both", length=0, labelbottom=False)
-        draw_gaps(below, gaps, rungs)
-    return fig
-
-
-# TFLOPS against size in small steps
-# --------------------------------------------------------------------------------------------------
-
-
-LAST = 8192  # where the small steps end
-
-
-def draw_panel(
-    ax: Axes, results: Results, rungs: list[Rung], series: list[Series], sizes: list[int]
-) -> None:
-    """Lines of some rungs over the sizes, from 0 up; cuBLAS as timed beside them."""
-    for i, (rung, dtype) in enumerate(series):
-        here = cubes(results.points[rung.name, dtype])
-        tone = matplotlib.colormaps["viridis"](0.85 * (1 - i / max(1, len(series) - 1)))
-        data = without_gaps(sizes, here, "tflops")
-        marker = MARKERS[i % len(MARKERS)]
-        ax.plot(sizes, data, color=tone, linewidth=1.4, marker=marker, markersize=3.5,
-                label=label(rung, dtype))  # fmt: skip
-        low, high = without_gaps(sizes, here, "p10"), without_gaps(sizes, here, "p90")
-        ax.fill_between(sizes, low, high, color=tone, alpha=0.2, linewidth=0)
-    beside = [cubes(results.points[rung.name, dtype]) for rung, dtype in series]
-    draw_baseline(ax, sizes, beside, series[0][1])
-    ax.set_ylabel("TFLOPS: median, band p10 to p90")
-    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8.5)
-
-
-def draw_sweep(results: Results, rungs: list[Rung], figure: str) -> Optional[Figure]:
-    """Rungs on tensor cores that stand among f32's get a panel of their own."""
-    series = [
-        s for s in series_of(results, rungs, figure) if cubes(results.points[s[0].name, s[1]])
-    ]
-    panels = [[s for s in series if bool(ladder.label(*s)) == apart] for apart in (False, True)]
-    if not series:
-        return None
-    sizes = sorted({n for r, d in series for n in cubes(results.points[r.name, d]) if n <= LAST})
-    shown = [p for p in panels if p]
-    fig = plt.figure(figsize=(10, 1.1 + 4.2 * len(shown)))
-    height = fig.get_figheight()
-    titles(fig, results, f"{TITLES[figure]} GEMM, square matrices in small steps")
-    for i, panel in enumerate(shown):
-        ax = fig.add_axes(
-            (0.075, (0.55 + 4.2 * (len(shown) - 1 - i)) / height, 0.655, 3.5 / height)
-        )
-        draw_panel(ax, results, rungs, panel, sizes)
-        if not ladder.label(*panel[0]):
-            draw_limit(ax, results, figure)
-        elif len(shown) > 1:
-            ax.set_title("on tensor cores, not FFMA", fontsize=10, loc="left")
-        ax.set_ylim(bottom=0)
-        ax.set_xlabel("M = N = K")
-    return fig
+    results, run = ladder.load_results(path), runs.load(path)
+    lines, _, _ = overlay.lines_of([run], [], "ratio")
+    return draw_panels(
+        results,
+        [Panel("", run, steps=True)],
+        overlay.finding(lines, [], "ratio"),
+    )
 
 
 # The ladder as bars
@@ -283,50 +294,43 @@ def draw_sweep(results: Results, rungs: list[Rung], figure: str) -> Optional[Fig
 
 
 def draw_ladder(results: Results, rungs: list[Rung], figure: str) -> Optional[Figure]:
+    """Names left, bars in the middle, and what they say in columns at the right."""
     series = series_of(results, rungs, figure)
     if not any(results.at(*s) for s in series):
         return None
-    fig = plt.figure(figsize=(10, 1.5 + 0.36 * len(series)))
+    fig = plt.figure(figsize=(10, 1.75 + 0.27 * len(series)))
     height = fig.get_figheight()
-    ax = fig.add_axes((0.215, 0.5 / height, 0.755, (height - 1.2) / height))
-    titles(
-        fig, results, f"{TITLES[figure]} at {' x '.join(map(str, REFERENCE_SHAPE))}: % of cuBLAS"
-    )
+    ax = fig.add_axes((0.215, 0.5 / height, 0.5, (height - 1.5) / height))
+    own = [(p.ratio, r.id) for r, d in series if not ladder.label(r, d) and not r.is_baseline and (p := results.at(r, d))]  # fmt: skip
+    best = f": {max(own)[1]} has {max(own)[0]:.2f} of cuBLAS's speed" if own else ""
+    titles(fig, results, f"{TITLES[figure]} at {' x '.join(map(str, REFERENCE_SHAPE))}{best}")
+    columns = {"ratio": 1.1, "TFLOPS": 1.25, "gain in the ratio": 1.29}
+    beside = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 9}
+    for name, x in columns.items():
+        left = "left" if name.startswith("gain") else "right"
+        ax.text(x, -1.05, name, ha=left, **beside, color=GREY)
     for row, (rung, dtype) in enumerate(series):
         point = results.at(rung, dtype)
         if not point:
             known = results.points[rung.name, dtype].get(REFERENCE_SHAPE)
-            ax.text(
-                0.5,
-                row,
-                f"x  {known.reason if known else 'not part of the run'}",
-                va="center",
-                fontsize=9,
-                color=GREY,
-            )
+            why = known.reason if known else "not part of the run"
+            ax.text(0.01, row, f"x  {why}", **beside, color=GREY)
             continue
-        percent = 100 * point.ratio
         hatch = "//" if ladder.label(rung, dtype) else None
-        ax.barh(row, percent, 0.72, color=color(rungs, rung, dtype), hatch=hatch, edgecolor="white")
-        gain = ladder.gain(results, rungs, rung, dtype)
-        step = f"   x{gain:.2f} over {rung.prev}" if gain else ""
-        text = f"{percent:.1f} %   {point.tflops:.1f} TFLOPS{step}"
-        inside = percent > 65
-        ax.text(
-            percent + (-1 if inside else 1),
-            row,
-            text,
-            va="center",
-            fontsize=9,
-            ha="right" if inside else "left",
-            color="black",
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.2},
-        )
-    ax.axvline(100, color="black", linewidth=1.2)
-    ax.set_xlim(0, max(105.0, *(105 * p.ratio for s in series for p in [results.at(*s)] if p)))
+        tone = GREY if rung.is_baseline else color(rungs, rung, dtype)
+        ax.barh(row, point.ratio, 0.72, color=tone, hatch=hatch, edgecolor="white")
+        ax.text(columns["ratio"], row, f"{point.ratio:.3f}", ha="right", **beside)
+        ax.text(columns["TFLOPS"], row, f"{point.tflops:.3g}", ha="right", **beside)
+        before = results.at(ladder.find_rung(rungs, rung.prev), dtype) if rung.prev else None
+        if before and not rung.is_baseline:
+            gain = f"x{point.ratio / before.ratio:.2f} over {rung.prev}"
+            ax.text(columns["gain in the ratio"], row, gain, ha="left", **beside)
+    ax.axvline(1, color="black", linewidth=1.2)
+    ax.text(1, -0.75, "cuBLAS", fontsize=9, ha="center", va="bottom")
+    ax.set_xlim(0, max(1.05, *(1.05 * p.ratio for s in series for p in [results.at(*s)] if p)))
     ax.set_ylim(len(series) - 0.4, -0.6)
     ax.set_yticks(range(len(series)), [label(*s) for s in series], fontsize=9)
-    ax.set_xlabel("% of the better of cuBLAS and cuBLASLt at the same precision, timed in turn")
+    ax.set_xlabel("speed over that of the better of cuBLAS and cuBLASLt at that precision, timed in turn")
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="y", visible=False)
     return fig
@@ -349,7 +353,13 @@ def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
             for figure in FIGURE_DTYPES:
                 source = ladder.sweep_of(figure, gpu, root) if draw is draw_sweep else results
                 drawn = draw(source, rungs, figure) if source else None
-                wanted[folder / f"{name}_{figure}.svg"] = svg(drawn) if drawn else None
+                path = folder / f"{name}_{figure}.svg"
+                if isinstance(drawn, tuple):
+                    wanted[path] = overlay.render(*drawn)
+                else:
+                    wanted[path] = svg(drawn) if drawn else None
+        several = draw_rungs_sweep(ladder.folder_of(gpu, root) / "rungs_sweep.json")
+        wanted[folder / "sweep_rungs_f16.svg"] = overlay.render(*several) if several else None
     results = ladder.results_of(reference, root)
     sms = int(results.context.get("sm_count", 0)) if results else 0
     for others in (

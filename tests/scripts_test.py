@@ -324,6 +324,8 @@ class Embed(Fixture):
         none = {"wgmma_n": 0, "blocks_of_64": 0, "tflops": 0}
         results = [wgmma | loads | rest, wgmma | without | rest | {"nj_a_slice": 2563.66}]
         results.append(none | loads | rest)
+        fewer = {"bytes_a_slice": 10240, "nj_a_slice": 2563.66 + 20 * 10.240}
+        results.append(wgmma | loads | rest | fewer)
         file = self.root / "plots" / "results" / "h200" / "energy_limits.json"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps({"gpu": "one", "results": results}))
@@ -333,7 +335,7 @@ class Embed(Fixture):
             "| 2 of m64n192 | 40960 bytes from L2 | 686 | 8.90 | 1440 | 684 | 3137 |",
             "| 2 of m64n192 | none | 686 |  | 1440 | 684 | 2564 |",
             "| none | 40960 bytes from L2 |  | 8.90 | 1440 | 684 | 3137 |",
-            "The difference to wgmma without loads: 14 pJ a byte from L2.",
+            "The difference to wgmma without loads: 14 to 20 pJ a byte from L2.",
         ):
             self.assertIn(line, text)
 
@@ -376,6 +378,32 @@ class Embed(Fixture):
         told = self.script("embed.py", "--check", status=1)
         self.assertIn("page.md: stale: <!-- embed:region kernels/v02_second.cu idea -->", told)
         self.assertNotIn("embed:table", told)
+
+    def test_values_in_a_line(self) -> None:
+        self.measure()
+        fence = "```text\n<!-- embed:value v1 f32 4096 ratio -->old<!-- /embed -->\n```\n"
+        self.page.write_text(
+            "From <!-- embed:value v1 f32 4096 ratio -->old<!-- /embed --> to "
+            "<!-- embed:value v2 f32 4096 ratio --><!-- /embed -->, times "
+            "<!-- embed:value v2 f32 4096 gain --><!-- /embed -->; of "
+            "<!-- embed:value limit peak_ffma_tflops --><!-- /embed -->;\n"
+            "<!-- embed:value v1 f32 77 tflops --><!-- /embed -->.\n" + fence
+        )
+        told = self.script("embed.py", "--check", status=1)
+        self.assertIn("page.md: stale: embed:value in line 1", told)
+        self.script("embed.py")
+        text = self.page.read_text()
+        shown = re.sub("<!--.*?-->", "", text.replace(fence, ""))
+        self.assertEqual(shown, "From 0.100 to 0.300, times 3.00; of 64.0;\nnot measured.\n")
+        self.assertTrue(text.endswith(fence))  # an example in a code block stays
+        self.assertEqual(self.script("embed.py", "--check"), "")
+        for marker, told in (
+            ("v1 f32 4096", "takes a rung, a type, a size"),
+            ("v1 f32 4096 colour", "known: ratio, tflops, gain"),
+            ("v77 f32 4096 ratio", "unknown rung 'v77'"),
+        ):
+            self.page.write_text(f"a <!-- embed:value {marker} --><!-- /embed -->\n")
+            self.assertIn(told, self.script("embed.py", status=2))
 
     def test_bad_markers(self) -> None:
         for marker, told in (
