@@ -63,6 +63,12 @@ class Fuzzer:
         return found, result.seconds
 
     def one(self, number: int) -> None:
+        try:
+            self.try_one(number)
+        except Exception as e:
+            raise RuntimeError(f"seed {self.seed}, case {number}") from e
+
+    def try_one(self, number: int) -> None:
         case = make(self.seed, number, self.kinds, self.program)
         found, seconds = self.judge(case, number // len(self.kinds) % TWICE == 0)
         with self.lock:
@@ -130,7 +136,7 @@ def fuzz(fuzzer: Fuzzer, minutes: float, workers: int, numbers: list[int] | None
                 return
             done, running = concurrent.futures.wait(running, 1, concurrent.futures.FIRST_COMPLETED)
             for future in done:
-                future.result()
+                future.result()  # an error of this script ends it
             now = time.monotonic()
             if sys.stderr.isatty():
                 print(f"\r{fuzzer.line(now - begin)}\033[K", end="", file=sys.stderr, flush=True)

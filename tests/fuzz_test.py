@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from fuzzing import cases, check, shrink
+from fuzzing import cases, check, shrink  # noqa: E402
 
 BENCH = Path(os.environ["GEMM_BENCH"]).resolve()
 PROGRAM = check.ask(BENCH)

@@ -160,7 +160,7 @@ def supervise(command: list[str], limit: float, memory: float, output: Output) -
             env={**os.environ, "GRADER_CHANNEL": str(channel.theirs.fileno())},
             pass_fds=[channel.theirs.fileno()],
             start_new_session=True,
-            preexec_fn=family.die_with_parent,  # noqa: PLW1509 (there is one thread)
+            preexec_fn=family.die_with_parent,
         )
         channel.theirs.close()
         assert child.stdout is not None

@@ -229,6 +229,8 @@ def of_copy(case: Case, result: Result) -> Violation | None:
     """A tuning cache, read and written: nothing but what was in it."""
     if result.status != 0:
         return None
+    if "copy.json" not in result.files:
+        return Violation("tuning", "exit 0, and nothing was written")
     copy = json.loads(result.files["copy.json"])
     for entry in copy["measured"]:
         for size in (*entry["shape"], entry["ld_pad"]):
