@@ -290,8 +290,9 @@ def rows_of_json(data: Any, program: Program) -> list[Row]:
             continue
         rung, dtype, ops, shape = re.sub(r"/repeats:\d+$", "", entry["name"]).split("/")[:4]
         problem = f"{dtype}/{ops}/{shape}"
-        if entry["m"] < 0 or f"{entry['m']:.0f}x{entry['n']:.0f}x{entry['k']:.0f}" != shape:
-            problem = f"m, n, k of {entry['name']}"
+        said = "x".join(f"{entry[size]:.0f}" for size in "mnk" if size in entry)
+        if said not in ("", shape):  # Google Benchmark keeps no counters of what was skipped
+            problem = f"{entry['name']}, but m, n and k say {said}"
         if entry.get("error_occurred"):
             word, _, rest = entry["error_message"].partition(": ")
             rows.append((ids[rung], problem, word, None, rest))
