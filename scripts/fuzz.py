@@ -95,14 +95,14 @@ class Fuzzer:
             print(smallest.shell(), flush=True)
 
     def line(self, seconds: float) -> str:
-        classes = ", ".join(f"{kind} {self.cases[kind]}" for kind in self.kinds)
+        classes = ", ".join(f"{kind} {self.cases[kind]}" for kind in dict.fromkeys(self.kinds))
         failures = sum(self.failures.values())
         minutes = f"{seconds // 60:.0f}:{seconds % 60:02.0f}"
         return f"{minutes}  {sum(self.cases.values())} commands ({classes}), {failures} failures"
 
     def summary(self, seconds: float) -> str:
         rows = [f"{'class':<9}{'commands':>9}{'failures':>9}{'seconds':>9}   runs by exit status"]
-        for kind in self.kinds:
+        for kind in dict.fromkeys(self.kinds):
             statuses = ", ".join(f"{s}: {n}" for s, n in sorted(self.statuses[kind].items()))
             rows.append(
                 f"{kind:<9}{self.cases[kind]:>9}{self.failures[kind]:>9}"

@@ -151,7 +151,8 @@ def maybe_json(r: random.Random) -> list[str]:
 
 
 def layout(r: random.Random) -> list[str]:
-    words = ["--op", ",".join(r.sample(("nn", "nt", "tn", "tt"), r.choice((1, 1, 1, 2))))]
+    ops = r.sample(("nn", "nt", "tn", "tt"), r.choice((1, 1, 1, 2)))  # which many rungs do not take
+    words = ["--op", "nn" if r.random() < 0.4 else ",".join(ops)]
     words += ["--ld-pad", str(r.choice(PADS)), "--alpha", scalar(r), "--beta", scalar(r)]
     return words
 
@@ -307,6 +308,11 @@ FLAGS = (
     ("--keep-going",),
     ("--variant", "all"),
 )
+ENVIRONMENT = (
+    *(("BENCHMARK_FILTER", value) for value in ("zzz", "[", "", ".", "f32", "\x1b")),
+    *(("BENCHMARK_REPETITIONS", value) for value in ("2", "0", "-1", "100000")),
+    *(("BENCHMARK_FORMAT", value) for value in ("json", "zzz", "")),
+)
 VALUES = (
     *("", " ", "0", "-0", "+1", "1e5", "0x10", "1e400", "nan", "inf", "2147483647", "4294967296"),
     *(
@@ -400,8 +406,9 @@ def of_cli(r: random.Random, program: Program) -> Case:
         args = damaged_args(r, args)
     environment = {}
     if r.random() < 0.1:
-        name = r.choice(("BENCHMARK_FILTER", "BENCHMARK_REPETITIONS", "BENCHMARK_FORMAT"))
-        environment[name] = r.choice(("zzz", "[", "", "2", "json"))
+        # A number that is none Google Benchmark itself remarks on, before main begins.
+        name, value = r.choice(ENVIRONMENT)
+        environment[name] = value
     case = Case("cli", tuple(args), "any", {}, environment)
     return planned_only(case) if is_large(case) else case
 

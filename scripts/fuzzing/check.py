@@ -264,7 +264,7 @@ ROW = re.compile(
 )
 SUMMARY = re.compile(r"^(\d+) verified, (\d+) wrong, (\d+) skipped", re.MULTILINE)
 COUNTERS = ("blocks", "threads_per_block", "barriers", "collectives", "async_copies")
-NO_RUN = ("--list", "--help", "-h", "--explain", "--inspect", "--benchmark_list_tests", "--tune")
+NO_RUN = ("--list", "--help", "-h", "--version", "--explain", "--benchmark_list_tests", "--tune")
 
 Row = tuple[Any, ...]
 
@@ -310,10 +310,10 @@ def of_table(case: Case, result: Result, program: Program) -> Violation | None:
     out = result.out.decode()
     if not out.strip():
         return Violation("silent", "exit 0 and nothing on stdout")
-    if "--inspect" in words and not words & {"--list", "--help", "-h"}:
-        return of_inspection(case, result)
     if words & set(NO_RUN):
         return None
+    if "--inspect" in words:
+        return of_inspection(case, result)
     summary = SUMMARY.search(out)
     if summary is None:
         return Violation("nothing verified", "exit 0 without a summary")
