@@ -3,6 +3,7 @@ the real one, is found, and the command that shows it is small. Needs GEMM_BENCH
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import stat
@@ -42,7 +43,6 @@ if last and int(last[0].split("x")[2]) >= 50 and status == 0:
     if FAULT == "chatty": err = b"hello\\n"
     if FAULT == "silent": out = b""
     if FAULT == "none": out = re.sub(rb"\\n\\d+ verified", b"\\n0 verified", out)
-    if FAULT == "row": out = re.sub(rb"\\n(v.*) 1  verified", rb"\\n\\1 2  verified", out, count=1)
     if FAULT == "count": out = re.sub(rb"\\n(v.*)  verified", b"", out, count=1)
     if FAULT == "twice": out = str(time.monotonic()).encode() + b"\\n" + out
     if FAULT == "finding": out = out.replace(b"| ok", b"| 1 race")
@@ -70,77 +70,63 @@ def fuzz(bench: Path, *args: str) -> subprocess.CompletedProcess[str]:
 
 
 class Faults(unittest.TestCase):
-    def found(self, fault: str, kind: str, *args: str) -> tuple[str, str]:
-        """The name of what was found, and the smallest command."""
-        with tempfile.TemporaryDirectory() as folder:
-            wrapper = Path(folder, "gemm_bench")
-            wrapper.write_text(WRAPPER.format(python=sys.executable, fault=fault, bench=str(BENCH)))
-            wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
-            # The first command of this seed with a K of 50 or more, and a few before it.
-            run = fuzz(wrapper, "--only", kind, "--seed", "1", "--shrink", "0", *args)
-        self.assertEqual(run.returncode, 1, run.stdout + run.stderr)
-        shown = re.search(r"FAILURE \((.+?)\): .*\n# --seed .*\n((?:.*\n)+?)\n", run.stdout)
-        assert shown is not None, run.stdout
-        return shown[1], shown[2].rstrip()
+    def wrapper(self, fault: str) -> Path:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = Path(folder.name, "gemm_bench")
+        path.write_text(WRAPPER.format(python=sys.executable, fault=fault, bench=str(BENCH)))
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return path
 
-    def first(self, kind: str, wanted: str = r"x([5-9]\d|\d{3,})(?!\S)") -> str:
-        """The number of the first command that the fault meets."""
-        for number in range(1000):
-            case = cases.make(1, number, (kind,), PROGRAM)
-            if re.search(wanted, case.shell()):
-                return str(number)
-        raise AssertionError("no such command")
+    def found(self, fault: str, case: cases.Case, timeout: float = 60) -> str:
+        runner = check.Runner(self.wrapper(fault), None, timeout)
+        result = runner.run(case)
+        found = check.violation(case, result, PROGRAM)
+        if found is None:
+            found = check.difference(case, result, runner.run(case))
+        return "" if found is None else found.name
 
     def test_each_is_found(self) -> None:
-        number = self.first("rungs")
-        with_json = self.first("rungs", r"x([5-9]\d|\d{3,}) .*--json")
-        for fault, name in (
-            ("crash", "crash"),
-            ("status", "status"),
-            ("wrong", "wrong"),
-            ("text", "text"),
-            ("bytes", "text"),
-            ("sanitizer", "sanitizer"),
-            ("refused", "refused"),
-            ("lines", "message"),
-            ("chatty", "message"),
-            ("silent", "silent"),
-            ("none", "nothing verified"),
-            ("count", "table"),
-            ("left", "files"),
+        words = ("--kernel", "v3", "--shape", "7x9x55", "--json", "out.json")
+        plain = cases.Case("rungs", cases.encoded(list(words[:4])), "run")
+        with_json = cases.Case("rungs", cases.encoded(list(words)), "run")
+        inspect = cases.Case("inspect", (b"--inspect", *plain.args), "run")
+        for fault, case, name in (
+            ("", with_json, ""),
+            ("crash", plain, "crash"),
+            ("status", plain, "status"),
+            ("wrong", plain, "wrong"),
+            ("text", plain, "text"),
+            ("bytes", plain, "text"),
+            ("sanitizer", plain, "sanitizer"),
+            ("refused", plain, "refused"),
+            ("lines", plain, "message"),
+            ("chatty", plain, "message"),
+            ("silent", plain, "silent"),
+            ("none", plain, "nothing verified"),
+            ("count", plain, "table"),
+            ("left", plain, "files"),
+            ("twice", plain, "twice"),
+            ("json", with_json, "json"),
+            ("entry", with_json, "table"),
+            ("finding", inspect, "findings"),
         ):
             with self.subTest(fault=fault):
-                self.assertEqual(self.found(fault, "rungs", "--case", number)[0], name)
-        for fault, name in (("json", "json"), ("entry", "table")):
-            with self.subTest(fault=fault):
-                self.assertEqual(self.found(fault, "rungs", "--case", with_json)[0], name)
+                self.assertEqual(self.found(fault, case), name)
+        self.assertEqual(self.found("time", plain, timeout=2), "time")
 
-    def test_time(self) -> None:
-        name, _ = self.found("time", "rungs", "--case", self.first("rungs"), "--timeout", "2")
-        self.assertEqual(name, "time")
-
-    def test_findings(self) -> None:
-        name, command = self.found("finding", "inspect", "--case", self.first("inspect"))
-        self.assertEqual(name, "findings")
-        self.assertIn("--inspect", command)
-
-    def test_another_output(self) -> None:
-        # Every fourth command is run twice, the first one among them.
-        numbers = (str(n) for n in range(0, 1000, 4))
-        number = next(
-            n
-            for n in numbers
-            if re.search(
-                r"x([5-9]\d|\d{3,})(?!\S)", cases.make(1, int(n), ("rungs",), PROGRAM).shell()
-            )
+    def test_the_script_shows_it(self) -> None:
+        made = (cases.make(1, number, ("layouts",), PROGRAM) for number in itertools.count())
+        small = re.compile(r".*--shape \d{1,2}x\d{1,2}x[5-9]\d ")
+        number, case = next((n, c) for n, c in enumerate(made) if small.match(c.shell()))
+        options = f"--only layouts --seed 1 --case {number} --shrink 0".split()
+        run = fuzz(self.wrapper("crash"), *options)
+        self.assertEqual(run.returncode, 1, run.stdout + run.stderr)
+        self.assertIn(
+            "\nFAILURE (crash): ended by signal 11 (Segmentation fault)\n"
+            f"# --seed 1 --only layouts --case {number}\n{case.shell()}\n",
+            run.stdout,
         )
-        self.assertEqual(self.found("twice", "rungs", "--case", number)[0], "twice")
-
-    def test_the_command_is_small(self) -> None:
-        _, command = self.found(
-            "crash", "layouts", "--case", self.first("layouts"), "--shrink", "100"
-        )
-        self.assertRegex(command, r"^\./gemm_bench --kernel v\w+ --shape [01]x[01]x5\d$")
 
 
 class Nothing(unittest.TestCase):
@@ -177,6 +163,17 @@ class Nothing(unittest.TestCase):
             self.assertEqual(shell.stdout.split(b"\0"), list(words))
             for name, data in case.files.items():
                 self.assertEqual(Path(folder, name).read_bytes(), data)
+
+    def test_the_command_is_small(self) -> None:
+        """What is left is what it takes: a rung, and a K of 50."""
+        last = re.compile(r".*--kernel v.*--shape \d+x\d+x([5-9]\d|\d{3,})(?!\S)")
+        for number in range(20):
+            case = cases.make(1, number, ("layouts",), PROGRAM)
+            large = cases.Case("layouts", (*case.args, b"--shape", b"77x88x99"), "run")
+            smallest = shrink.shrink(large, lambda c: last.match(c.shell()) is not None, 100)
+            self.assertRegex(
+                smallest.shell(), r"^\./gemm_bench --kernel v\w+ --shape 0x0x50$", large.shell()
+            )
 
     def test_shrink_ends(self) -> None:
         case = cases.make(1, 4, ("shapes",), PROGRAM)
