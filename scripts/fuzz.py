@@ -21,6 +21,7 @@ import itertools
 import math
 import os
 import secrets
+import signal
 import sys
 import threading
 import time
@@ -189,6 +190,8 @@ def main() -> int:
     )
     begin = time.monotonic()
     numbers = None if args.case is None else [args.case]
+    for number in (signal.SIGINT, signal.SIGTERM):  # both end it with its summary
+        signal.signal(number, signal.default_int_handler)
     try:
         fuzz(fuzzer, args.minutes, max(1, args.workers), numbers)
     except KeyboardInterrupt:
