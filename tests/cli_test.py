@@ -262,6 +262,13 @@ class Refused(unittest.TestCase):
         for warp in ("99:0", "0:99"):
             known = r"no warp \d+ of block \d+ in .*: it has \d+ blocks of \d+ warps"
             self.refused(*SMALL, "--inspect", "--kernel", "v2", "--warp", warp, names=known)
+        with tempfile.TemporaryDirectory() as folder:  # v11 has that block, v22 has not
+            two = ("--inspect", "--kernel", "v11,v22", "--dtype", "f16", "--shape", "256x256x16")
+            json_file = f"{folder}/run.json"
+            kept = (
+                r"no warp 0 of block 3 in v22.*; the results until then are in .*run.json.partial"
+            )
+            self.refused(*two, "--warp", "3:0", "--json", json_file, names=kept)
 
     def test_flags(self) -> None:
         self.refused("--no-such-flag", names="--no-such-flag")

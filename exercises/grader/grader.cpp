@@ -7,6 +7,7 @@
 #include <cstring>
 #include <optional>
 
+#include "grader/verdict.h"
 #include "harness/device.h"
 #include "harness/host_matrix.h"
 #include "sim/half.h"
@@ -78,6 +79,20 @@ std::string say(const Problem& p) {
                                                              : "A and B");
   if (p.alpha != 1 || p.beta != 0) text += fmt::format(", alpha {:g}, beta {:g}", p.alpha, p.beta);
   return text;
+}
+
+// Runs the attempt. What it throws becomes a finding, as what the simulator throws does.
+void run(const Submission& submission, const GemmCall& c, const void* bias) {
+  verdict::at(fmt::format("at M = {}, N = {}, K = {}", c.M, c.N, c.K));
+  try {
+    submission.launch(c, bias, SLOPE);
+  } catch (const sim::Error&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw sim::Error(fmt::format("launch() threw an exception: {}", e.what()));
+  } catch (...) {
+    throw sim::Error("launch() threw something that is no std::exception");
+  }
 }
 
 struct Buffer {
@@ -198,7 +213,7 @@ struct Grader::View {
     const size_t bytes = p.N * element + 2 * GUARD;
     std::memset(bias.memory, 0, bytes);
     const char* const first = bias.memory + GUARD;
-    rung.launch = [&submission, first](const GemmCall& c) { submission.launch(c, first, SLOPE); };
+    rung.launch = [&submission, first](const GemmCall& c) { run(submission, c, first); };
     if (submission.epilogue == Epilogue::bias)
       inspector.add_input({"bias", bias.memory, bytes, first, 1, p.N, p.N, element});
   }
@@ -331,7 +346,7 @@ std::string Grader::wrong(Problem p, Inputs inputs) {
     }
   }
   try {
-    submission_.launch(make_call(p, a.memory, b.memory, c.memory), first, SLOPE);
+    run(submission_, make_call(p, a.memory, b.memory, c.memory), first);
   } catch (const sim::Error& e) {
     return e.what();
   }

@@ -36,11 +36,13 @@ Inspection out_of_memory(const Job& job) {
   return i;
 }
 
-void refuse_missing_warp(const Inspection& i, const Job& job) {
+// `kept`: where the results of the jobs before it are; empty: there are none.
+void refuse_missing_warp(const Inspection& i, const Job& job, const std::string& kept) {
   const int warps = (i.threads_per_block + 31) / 32;
   if (i.skipped.empty() && i.watched && (i.watched->block >= i.blocks || i.watched->warp >= warps))
-    throw UsageError(fmt::format("no warp {} of block {} in {}: it has {} blocks of {} warps",
-                                 i.watched->warp, i.watched->block, job.name(), i.blocks, warps));
+    throw UsageError(fmt::format("no warp {} of block {} in {}: it has {} blocks of {} warps{}",
+                                 i.watched->warp, i.watched->block, job.name(), i.blocks, warps,
+                                 kept.empty() ? "" : "; " + kept));
 }
 
 }  // namespace
@@ -56,7 +58,7 @@ ExitStatus inspect(const Options& o) {
   InspectionTable table;
   std::vector<Inspection> few;
   Problem problem;
-  std::string skipped;
+  std::string skipped, kept;  // why; and where the results until then are
   bool wrong = false, seen = false, too_large = false;
   for (const Job& job : jobs) {
     now_running(job.name());
@@ -73,7 +75,7 @@ ExitStatus inspect(const Options& o) {
       i = out_of_memory(job);
       too_large = true;
     }
-    refuse_missing_warp(i, job);
+    refuse_missing_warp(i, job, kept);
     table.add(i);
     wrong |= !i.findings.empty();
     seen |= i.skipped.empty();
@@ -81,7 +83,8 @@ ExitStatus inspect(const Options& o) {
     file["benchmarks"].push_back(to_json(i));
     if (json) {
       json->save(text());
-      now_kept(fmt::format("the results until then are in {}", json->kept_in()));
+      kept = fmt::format("the results until then are in {}", json->kept_in());
+      now_kept(kept);
     }
     if (jobs.size() <= FEW) few.push_back(std::move(i));
   }
