@@ -1,7 +1,9 @@
 """The ladder as data: the rungs (parsed from kernels/*.cu) and their measured results (JSON).
 
-Also two questions that the shell scripts ask:
+Also three questions that the shell scripts ask:
   ladder.py find v8            v08_double_buffer
+  ladder.py needs v17-v18      v17_raster 80 up
+                               v18_wgmma 90 only: the name, the least sm, whether that one alone
   ladder.py gpu results.json   h200
 """
 
@@ -53,6 +55,8 @@ class Rung:
     idea: str
     dtypes: tuple[str, ...]
     tensor_cores: bool = False  # an f32 rung whose products are theirs: not held against FFMA
+    sm: int = 0  # the least compute capability that it needs, 80 = 8.0; 0: any
+    exact_arch: bool = False  # only that very architecture
 
     @property
     def name(self) -> str:  # v05_float4
@@ -106,7 +110,18 @@ def parse_rung(path: Path) -> Rung:
     dtypes = re.findall(r"\b(t?f32|f16|bfloat16)\s*\(", registrations[0])
     dtypes = ["bf16" if d == "bfloat16" else d for d in dtypes]
     tensor_cores = ".product_error" in registrations[0]
-    return Rung(path, source, text("prev"), text("idea"), tuple(dtypes), tensor_cores)
+    sm = re.search(r"\.sm\s*=\s*(\d+)", registrations[0])
+    exact_arch = re.search(r"\.exact_arch\s*=\s*true\b", registrations[0]) is not None
+    return Rung(
+        path,
+        source,
+        text("prev"),
+        text("idea"),
+        tuple(dtypes),
+        tensor_cores,
+        int(sm[1]) if sm else 0,
+        exact_arch,
+    )
 
 
 def load_rungs(root: Path = ROOT) -> list[Rung]:
@@ -120,6 +135,23 @@ def find_rung(rungs: list[Rung], wanted: str) -> Rung:
         if wanted in (rung.id, rung.tag, rung.name):
             return rung
     raise BadInput(f"unknown rung '{wanted}'; known: {' '.join(r.id for r in rungs)}")
+
+
+def select_rungs(rungs: list[Rung], wanted: str) -> list[Rung]:
+    """By --kernel's words: ids, ranges such as v1-v8, all, with commas between."""
+    chosen: set[Rung] = set()
+    for part in wanted.split(","):
+        first, dash, last = part.partition("-")
+        if part == "all":
+            chosen.update(rungs)
+        elif dash:
+            low, high = find_rung(rungs, first).order, find_rung(rungs, last).order
+            if high < low:
+                raise BadInput(f"empty range '{part}': a range is FIRST-LAST, as in v1-v8")
+            chosen.update(r for r in rungs if low <= r.order <= high)
+        else:
+            chosen.add(find_rung(rungs, part))
+    return [r for r in rungs if r in chosen]
 
 
 def region(source: str, name: str) -> Optional[str]:
@@ -315,10 +347,13 @@ def gpu_slug(gpu: str) -> str:
 def main(args: list[str]) -> None:
     if len(args) == 2 and args[0] == "find":
         print(find_rung(load_rungs(), args[1]).name)
+    elif len(args) == 2 and args[0] == "needs":
+        for rung in select_rungs(load_rungs(), args[1]):
+            print(rung.name, rung.sm, "only" if rung.exact_arch else "up")
     elif len(args) == 2 and args[0] == "gpu":
         print(gpu_slug(load_results(Path(args[1])).context.get("gpu", "")))
     else:
-        fail("usage: ladder.py find RUNG | ladder.py gpu FILE.json")
+        fail("usage: ladder.py find RUNG | ladder.py needs RUNGS | ladder.py gpu FILE.json")
 
 
 if __name__ == "__main__":

@@ -262,6 +262,30 @@ TEST(CommandLine, RungSelection) {
   EXPECT_THROW(ids("v8", {DType::tf32}), UsageError);
 }
 
+TEST(Needs, AreHeldAgainstTheGpuAndItsCode) {
+  const Needs any, ampere{.sm = 80}, hopper{.sm = 90, .exact_arch = true};
+  const CodeArch sm_75{75, false}, sm_80{80, false}, sm_90{90, false}, sm_90a{90, true};
+  for (const CodeArch code : {sm_75, sm_80, sm_90, sm_90a})
+    EXPECT_EQ(unmet_arch(any, 90, code), "");
+  // By the GPU.
+  EXPECT_EQ(unmet_arch(ampere, 75, sm_75), "needs sm_80, this GPU is sm_75");
+  EXPECT_EQ(unmet_arch(hopper, 80, sm_80), "needs sm_90a, this GPU is sm_80");
+  EXPECT_EQ(unmet_arch(hopper, 120, {120, true}), "needs sm_90a, this GPU is sm_120");
+  EXPECT_EQ(unmet_arch(ampere, 86, sm_80), "");
+  EXPECT_EQ(unmet_arch(ampere, 120, {120, true}), "");
+  EXPECT_EQ(unmet_arch(hopper, 90, sm_90a), "");
+  // By what was compiled: elsewhere than on its architecture a kernel is a stub that traps.
+  EXPECT_EQ(unmet_arch(hopper, 90, sm_90),
+            "needs sm_90a, this program was built for sm_90; "
+            "-DCMAKE_CUDA_ARCHITECTURES=90a-real builds it");
+  EXPECT_EQ(unmet_arch(hopper, 90, sm_80),  // by PTX
+            "needs sm_90a, this program was built for sm_80; "
+            "-DCMAKE_CUDA_ARCHITECTURES=90a-real builds it");
+  EXPECT_EQ(unmet_arch(ampere, 89, sm_75),
+            "needs sm_80, this program was built for sm_75; "
+            "-DCMAKE_CUDA_ARCHITECTURES=89-real builds it");
+}
+
 TEST(Registry, IdsComeFromFileNames) {
   for (const Rung* r : rungs(Backend::sim)) {
     EXPECT_EQ(r->file, "kernels/" + r->name + ".cu");

@@ -16,8 +16,13 @@
 #define GEMM_ONLY_CALLER_ARG std::source_location where = std::source_location::current()
 #endif
 
-// Instructions that came with sm_90, or exist on sm_90a alone. A kernel that uses them compiles for
-// any architecture, and traps on others; its Needs keep it from being launched there.
+// Instructions that came with sm_80 or sm_90, or exist on sm_90a alone. A kernel that uses them
+// compiles for any architecture, and traps on others; its Needs keep it from being launched there.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+#define GEMM_SM80_ASM(...) asm volatile(__VA_ARGS__)
+#else
+#define GEMM_SM80_ASM(...) __trap()
+#endif
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 #define GEMM_SM90_ASM(...) asm volatile(__VA_ARGS__)
 #else
@@ -43,9 +48,9 @@ GEMM_DEVICE uint32_t shared_address(const void* p) {
 // is read. Complete only after cp_async_wait.
 GEMM_DEVICE void cp_async_16(void* shared, const void* global, int src_bytes GEMM_CALLER_ARG) {
 #if GEMM_ON_GPU
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
-               "l"(global), "r"(src_bytes)
-               : "memory");
+  GEMM_SM80_ASM("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
+                "l"(global), "r"(src_bytes)
+                : "memory");
 #else
   sim::cp_async(shared, global, 16, src_bytes GEMM_CALLER_PASS);
 #endif
@@ -54,7 +59,7 @@ GEMM_DEVICE void cp_async_16(void* shared, const void* global, int src_bytes GEM
 // cp.async.commit_group: closes this thread's current group of copies.
 GEMM_DEVICE void cp_async_commit() {
 #if GEMM_ON_GPU
-  asm volatile("cp.async.commit_group;" ::: "memory");
+  GEMM_SM80_ASM("cp.async.commit_group;" ::: "memory");
 #else
   sim::cp_async_commit();
 #endif
@@ -64,7 +69,7 @@ GEMM_DEVICE void cp_async_commit() {
 template <int PENDING>
 GEMM_DEVICE void cp_async_wait() {
 #if GEMM_ON_GPU
-  asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+  GEMM_SM80_ASM("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 #else
   sim::cp_async_wait(PENDING);
 #endif
@@ -104,7 +109,7 @@ GEMM_DEVICE void ldmatrix_x4_trans(uint32_t (&r)[4], const void* row GEMM_CALLER
 GEMM_DEVICE void mma_m16n8k16_f16(float (&d)[4], const uint32_t (&a)[4],
                                   const uint32_t (&b)[2] GEMM_CALLER_ARG) {
 #if GEMM_ON_GPU
-  asm volatile(
+  GEMM_SM80_ASM(
       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, "
       "%9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -118,7 +123,7 @@ GEMM_DEVICE void mma_m16n8k16_f16(float (&d)[4], const uint32_t (&a)[4],
 GEMM_DEVICE void mma_m16n8k16_bf16(float (&d)[4], const uint32_t (&a)[4],
                                    const uint32_t (&b)[2] GEMM_CALLER_ARG) {
 #if GEMM_ON_GPU
-  asm volatile(
+  GEMM_SM80_ASM(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -133,7 +138,7 @@ GEMM_DEVICE void mma_m16n8k16_bf16(float (&d)[4], const uint32_t (&a)[4],
 GEMM_DEVICE void mma_m16n8k8_tf32(float (&d)[4], const uint32_t (&a)[4],
                                   const uint32_t (&b)[2] GEMM_CALLER_ARG) {
 #if GEMM_ON_GPU
-  asm volatile(
+  GEMM_SM80_ASM(
       "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, "
       "%9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -147,8 +152,12 @@ GEMM_DEVICE void mma_m16n8k8_tf32(float (&d)[4], const uint32_t (&a)[4],
 // a float's bit pattern.
 GEMM_DEVICE uint32_t cvt_rna_tf32(float x) {
 #if GEMM_ON_GPU
-  uint32_t r;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x));
+  uint32_t r = 0;
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x));  // not volatile: it may move
+#else
+  __trap();
+#endif
   return r;
 #else
   return sim::cvt_rna_tf32(x);

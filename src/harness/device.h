@@ -44,6 +44,13 @@ HostReference cpu_reference(const Problem& p, Inputs kind, uint64_t seed);
 // Of `sums` and `products`, whose result needs no multiplication (Generator::result).
 HostReference known_result(const Problem& p, Inputs kind, uint64_t seed);
 
+// The architecture that a device's code was compiled for: {90, true} is sm_90a. A program may have
+// been built for sm_90 alone, or only bring PTX of sm_80.
+struct CodeArch {
+  int sm = 0;
+  bool exact = false;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -51,6 +58,7 @@ class Device {
   virtual std::string name() const = 0;  // "NVIDIA H200", "simulator"
   virtual int sm()
       const = 0;  // compute capability, 90 = 9.0; the simulator runs everything: INT_MAX
+  virtual CodeArch code() const = 0;
   virtual int sm_count() const = 0;  // multiprocessors; of the simulator, those of an H200
   // Memory, 256-byte aligned. Throws std::bad_alloc when there is not enough.
   virtual void* allocate(size_t bytes) = 0;
@@ -73,6 +81,8 @@ class Device {
 };
 
 std::unique_ptr<Device> make_sim_device();
+// CMake's option for a GPU: "-DCMAKE_CUDA_ARCHITECTURES=90a-real" for 90.
+std::string build_option(int sm);
 // The GPU with this number, as CUDA counts those that CUDA_VISIBLE_DEVICES leaves. Null when there
 // is no usable GPU (or no CUDA in this build); `why` then says so in a few words. Throws
 // std::out_of_range when there are GPUs but not this one; what() names those that there are.

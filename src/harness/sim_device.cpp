@@ -15,6 +15,7 @@ class SimDevice final : public Device {
   Backend backend() const override { return Backend::sim; }
   std::string name() const override { return "simulator"; }
   int sm() const override { return INT_MAX; }
+  CodeArch code() const override { return {INT_MAX, true}; }
   int sm_count() const override { return 132; }
 
   void* allocate(size_t bytes) override {

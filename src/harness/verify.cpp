@@ -102,11 +102,25 @@ std::string Verifier::pass(const Rung& rung, Inputs kind, int ld_pad) {
                      describe(result));
 }
 
+std::string build_option(int sm) {
+  // As CMakeLists.txt chooses it for this machine's GPU.
+  return fmt::format("-DCMAKE_CUDA_ARCHITECTURES={}{}-real", sm, sm >= 90 ? "a" : "");
+}
+
+std::string unmet_arch(const Needs& needs, int sm, CodeArch code) {
+  const std::string needed = fmt::format("needs sm_{}{}", needs.sm, needs.exact_arch ? "a" : "");
+  if (sm < needs.sm || (needs.exact_arch && sm != needs.sm))
+    return fmt::format("{}, this GPU is sm_{}", needed, sm);
+  if (code.sm < needs.sm || (needs.exact_arch && !code.exact))
+    return fmt::format("{}, this program was built for sm_{}; {} builds it", needed, code.sm,
+                       build_option(sm));
+  return "";
+}
+
 std::string unmet_need(const Rung& rung, const Problem& p, const Device& device) {
-  if (device.sm() < rung.needs.sm ||
-      (rung.needs.exact_arch && device.backend() == Backend::gpu && device.sm() != rung.needs.sm))
-    return fmt::format("needs sm_{}{}, this GPU is sm_{}", rung.needs.sm,
-                       rung.needs.exact_arch ? "a" : "", device.sm());
+  if (device.backend() == Backend::gpu)  // the simulator runs everything
+    if (std::string why = unmet_arch(rung.needs, device.sm(), device.code()); !why.empty())
+      return why;
   if (!rung.needs.transposed && (p.op_a == Op::T || p.op_b == Op::T))
     return fmt::format("takes row-major N, N operands only, not {}", ops_name(p));
   if (rung.fits && !rung.fits(make_call(p, nullptr, nullptr, nullptr)))

@@ -52,6 +52,10 @@ class Verifier {
   std::shared_ptr<const Reference> reference_;
 };
 
+// Why a rung with these needs cannot run on a GPU of compute capability `sm` by code for `code`;
+// empty when it can.
+std::string unmet_arch(const Needs& needs, int sm, CodeArch code);
+
 // Why `rung` cannot take this problem on this device; empty when it can.
 std::string unmet_need(const Rung& rung, const Problem& p, const Device& device);
 

@@ -37,6 +37,18 @@ GEMM_HOST_DEVICE int64_t element_at(const MatrixLayout& l, int64_t i) {
   return col < l.cols ? row * l.cols + col : -1;
 }
 
+// What this code was compiled for. Only the code itself knows its "a".
+__global__ void code_kernel(CodeArch* code) {
+#ifdef __CUDA_ARCH__
+  code->sm = __CUDA_ARCH__ / 10;
+#endif
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  code->exact = true;
+#else
+  code->exact = false;
+#endif
+}
+
 template <class T>
 __global__ void fill_kernel(T* allocation, MatrixLayout l, uint32_t outside, bool all_nan,
                             Operand operand, Generator generator) {
@@ -202,13 +214,14 @@ std::unique_ptr<Device> make_gpu_device(std::string& why, int ordinal) {
   try {
     auto device = std::make_unique<GpuDevice>(ordinal);
     cudaFuncAttributes attributes;
-    const cudaError_t usable = cudaFuncGetAttributes(&attributes, fill_kernel<float>);
-    if (usable == cudaSuccess) return device;
+    const cudaError_t usable = cudaFuncGetAttributes(&attributes, code_kernel);
+    if (usable == cudaSuccess) {
+      device->find_code();
+      return device;
+    }
     cudaGetLastError();
-    const std::string sm = std::to_string(device->sm());
-    why = device->name() + " (sm_" + sm + "): " + describe(usable) +
-          ", this program was built for others; -DCMAKE_CUDA_ARCHITECTURES=" + sm +
-          "-real builds for it";
+    why = device->name() + " (sm_" + std::to_string(device->sm()) + "): " + describe(usable) +
+          ", this program was built for others; " + build_option(device->sm()) + " builds for it";
   } catch (const std::bad_alloc&) {
     why = "the GPU has no free memory";
   } catch (const std::exception& e) {
@@ -265,6 +278,13 @@ void GpuDevice::upload(void* device, const void* host, size_t bytes) {
 void GpuDevice::synchronize() {
   const DeviceScope scope(ordinal_);
   GEMM_CUDA(cudaStreamSynchronize(stream_));
+}
+
+void GpuDevice::find_code() {
+  const DeviceMemory code(*this, sizeof code_);
+  code_kernel<<<1, 1, 0, stream_>>>(code.as<CodeArch>());
+  check_cuda(cudaGetLastError(), "code_kernel");
+  download(&code_, code.as<CodeArch>(), sizeof code_);
 }
 
 void GpuDevice::fill(void* allocation, const Problem& p, Operand operand, Inputs kind,

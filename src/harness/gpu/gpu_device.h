@@ -27,6 +27,7 @@ class GpuDevice final : public Device {
   Backend backend() const override { return Backend::gpu; }
   std::string name() const override { return properties_.name; }
   int sm() const override { return properties_.major * 10 + properties_.minor; }
+  CodeArch code() const override { return code_; }
   int sm_count() const override { return properties_.multiProcessorCount; }
   void* allocate(size_t bytes) override;
   void release(void* p) override;
@@ -43,6 +44,8 @@ class GpuDevice final : public Device {
   // earlier kernel broke the context, std::bad_alloc when there is no memory for its workspace.
   void enqueue(const Rung& rung, const GemmCall& call);
   void synchronize();
+  // Asks the GPU what its code was compiled for; code() knows it from then on.
+  void find_code();
 
   int ordinal() const { return ordinal_; }
   cudaStream_t stream() const { return stream_; }
@@ -52,6 +55,7 @@ class GpuDevice final : public Device {
  private:
   const int ordinal_;
   cudaDeviceProp properties_;
+  CodeArch code_;
   Nvml nvml_;
   cudaStream_t stream_ = nullptr;
 };
