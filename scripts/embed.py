@@ -165,7 +165,8 @@ class Embedder:
         if len(args) not in (4, 5):
             raise BadInput("embed:value takes a rung, a type, a size, what of it [and a file]")
         wanted, dtype, size, field = args[:4]
-        shape = tuple(map(int, size.split("x"))) if "x" in size else (int(size),) * 3
+        m, n, k = map(int, size.split("x")) if "x" in size else [int(size)] * 3
+        shape = (m, n, k)
         path = ladder.folder_of(self.gpu, self.root) / args[4] if len(args) == 5 else None
         results = self.results if path is None else ladder.load_results(path)
         rung = ladder.find_rung(self.rungs, wanted)

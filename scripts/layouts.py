@@ -93,36 +93,44 @@ def paint(ax: Axes, areas: Rectangles, color: Any, edge: Any = "white") -> None:
 
 
 def size_of(areas: Rectangles, what: str) -> str:
-    """A warp 64 x 32; a thread 8 x 8 elements in 4 pieces."""
+    """A warp 64 x 32; a thread 64 elements, as 4 patches of 4 x 4."""
     elements = sum(rows * cols for _, _, rows, cols in areas)
     _, _, rows, cols = bounds(areas)
     if len(areas) == 1:
         return f"a {what} {rows} x {cols}"
     pieces = {(r, c) for _, _, r, c in areas}
-    shape = "{} x {}".format(*next(iter(pieces))) if len(pieces) == 1 else "unequal"
-    return f"a {what} {elements} elements: {len(areas)} pieces of {shape}, in {rows} x {cols}"
+    shape = "{} x {}".format(*next(iter(pieces))) if len(pieces) == 1 else "unequal size"
+    return f"a {what} {elements} elements, as {len(areas)} patches of {shape}"
 
 
 def draw_tiles(tile: dict[str, Any], rung: Rung) -> Figure:
     rows, cols, warps, lanes = tile["rows"], tile["cols"], tile["warps"], tile["lanes"]
     depth = constants(rung, tile["dtype"]).get("BK", 0)
-    fig = plt.figure(figsize=(10, 5.6))
+    # Two sheets side by side, as high as what they show.
+    sheet, margin = 4.2, depth + 0.15 * max(rows, cols)
+    top, left, high, wide = bounds(warps[0])
+    to_scale = 0.2 < high / wide < 5
+    block_wide = min(sheet, 3.9 * (1.02 * cols + margin) / (1.02 * rows + margin))
+    block_high = block_wide * (1.02 * rows + margin) / (1.02 * cols + margin)
+    zoom_wide = min(sheet, 3.6 * wide / high) if to_scale else sheet
+    zoom_high = zoom_wide * high / wide if to_scale else 1.3
+    height = 1.75 + max(block_high, zoom_high + 0.25)
+    fig = plt.figure(figsize=(10, height))
     heading(
         fig,
-        f"{title_of(rung)} ({tile['dtype']}): block, warp and thread tile of C",
-        f"A block computes {rows} x {cols} of C with {plural(len(warps), 'warp')}"
-        + (f", from slices of A and B that are {depth} deep" if depth else "")
-        + f"; {size_of(warps[0], 'warp')}.",
-        f"Of it {size_of(lanes[0], 'thread')}. Seen in the simulator: which thread writes which "
-        "element.",
+        f"{title_of(rung)} ({tile['dtype']}): tiles of C: CTA {rows} x {cols}, {size_of(warps[0], 'warp')[2:]}",
+        f"A CTA computes {rows} x {cols} of C with {plural(len(warps), 'warp')}"
+        + (f", from k-tiles of A and B that are {depth} deep" if depth else "")
+        + f"; {size_of(warps[0], 'warp')};",
+        f"{size_of(lanes[0], 'thread')}. Seen in the simulator: which thread writes which element.",
     )
     unit = max(rows, cols)
-    ax = fig.add_axes((0.03, 0.03, 0.45, 0.74))
-    margin = depth + 0.15 * unit
+    ax = fig.add_axes(
+        (0.06, 1 - (1.15 + block_high) / height, block_wide / 10, block_high / height)
+    )
     bare(ax, unit, unit)
-    ax.set_xlim(-margin, unit * 1.02)
-    ax.set_ylim(unit * 1.02, -margin)
-    ax.set_aspect("equal")
+    ax.set_xlim(-margin, cols * 1.02)
+    ax.set_ylim(rows * 1.02, -margin)
     if depth:
         fill(ax, -0.04 * unit - depth, 0, depth, rows, SHADES[2], "white")
         fill(ax, 0, -0.04 * unit - depth, cols, depth, SHADES[2], "white")
@@ -146,26 +154,26 @@ def draw_tiles(tile: dict[str, Any], rung: Rung) -> Figure:
                 fontsize=7,
                 color="white" if number == 0 else GREY,
             )
-    above(ax, 4, f"the block: {rows} x {cols}, warp 0 in blue")
+    above(ax, 4, "the CTA's tile; warp 0 in blue")
+    ax.set_xticks([0.5, cols - 0.5], [0, cols - 1])
+    ax.set_yticks([0.5, rows - 0.5], [0, rows - 1])
+    ax.set_xlabel("column of C", fontsize=8, x=(margin + cols / 2) / (margin + 1.02 * cols))
+    ax.set_ylabel("row of C", fontsize=8, y=0.52 * rows / (margin + 1.02 * rows))
 
-    top, left, high, wide = bounds(warps[0])
-    zoom = fig.add_axes((0.52, 0.03, 0.45, 0.68))
+    zoom = fig.add_axes((0.55, 1 - (1.4 + zoom_high) / height, zoom_wide / 10, zoom_high / height))
     bare(zoom, wide, high)
-    zoom.set_xlim(left - 0.01 * wide, left + wide * 1.01)
-    zoom.set_ylim(top + high * 1.02, top - 0.02 * high)
-    if 0.2 < high / wide < 5:
-        zoom.set_aspect("equal")
-        zoom.set_anchor("NW")
-    else:
-        zoom.set_anchor("NW")
-        zoom.set_box_aspect(0.5 if high < wide else 1.3)
+    zoom.set_xlim(left, left + wide)
+    zoom.set_ylim(top + high, top)
     paint(zoom, warps[0], TINTS[0], TINTS[0])
     for color, areas in zip(LANE_COLORS, lanes):
         tiny = min(areas[0][2:]) < unit / 40
         paint(zoom, areas, color, color if tiny else "white")
     zoom.set_xticks([left + 0.5, left + wide - 0.5], [left, left + wide - 1])
-    zoom.set_yticks([top + 0.5, top + high - 0.5], [top, top + high - 1])
-    stretched = "" if 0.2 < high / wide < 5 else ", stretched"
+    rows_shown = sorted({top, top + high - 1})
+    zoom.set_yticks([row + 0.5 for row in rows_shown], rows_shown)
+    zoom.set_xlabel("column of C", fontsize=8)
+    zoom.set_ylabel("row of C", fontsize=8)
+    stretched = "" if to_scale else ", not to scale"
     above(zoom, 22, f"warp 0: what its lanes write{stretched}")
     handles = [Patch(color=c, label=f"lane {i}") for i, c in enumerate(LANE_COLORS)]
     handles.append(Patch(color=TINTS[0], label="other lanes"))
@@ -242,20 +250,28 @@ def panels(order: list[list[int]]) -> tuple[int, int]:
     return len({m for m, _ in order}), len({n for _, n in order})
 
 
+ROWS_SHOWN = 13  # of tiles, in the figure of orders
+
+
 def draw_order(ax: Axes, raster: dict[str, Any], wave: int, numbers: bool) -> None:
-    order, rows, cols = raster["order"], raster["tiles_m"], raster["tiles_n"]
+    order, cols = raster["order"], raster["tiles_n"]
+    rows = min(raster["tiles_m"], ROWS_SHOWN)
     bare(ax, cols, rows)
     ax.set_aspect("equal")
     for number, (m, n) in enumerate(order):
+        if m >= rows:
+            continue
         fill(ax, n, m, 1, 1, BLUE if number < wave else PALE, "white")
         if numbers:
             tone = "white" if number < wave else GREY
             ax.text(
                 n + 0.5, m + 0.52, str(number), ha="center", va="center", color=tone, fontsize=9
             )
-    xs, ys = [n + 0.5 for _, n in order], [m + 0.5 for m, _ in order]
     if not numbers:
-        ax.plot(xs[:wave], ys[:wave], color="white", linewidth=0.7)
+        ax.set_xticks([0.5, cols - 0.5], [0, cols - 1], fontsize=8)
+        ax.set_yticks([0.5, rows - 0.5], [0, rows - 1], fontsize=8)
+        ax.set_xlabel("column of tiles", fontsize=8)
+        ax.set_ylabel("row of tiles", fontsize=8)
 
 
 def draw_raster(rasters: list[dict[str, Any]], rung: Rung, sms: int) -> Figure:
@@ -266,33 +282,46 @@ def draw_raster(rasters: list[dict[str, Any]], rung: Rung, sms: int) -> Figure:
         raise BadInput(f"{LAYOUTS}: no raster of {tiles_m} rows in groups of {group}")
 
     sizes = constants(rung, "f16")
-    group, real = sizes["GROUP_M"], 4096 // sizes["BM"]
-    fig = plt.figure(figsize=(10, 5.6))
+    group, small, large = sizes["GROUP_M"], 4096, 8192
+
+    def operands(group_m: int, size: int) -> tuple[int, int, int]:
+        """Panels of A and of B that the first wave reads, and their rows and columns."""
+        a, b = panels(of(group_m, size // sizes["BM"])["order"][:sms])
+        return a, b, a * sizes["BM"] + b * sizes["BN"]
+
+    told = []
+    for size in (large, small):
+        change = 100 * (operands(group, size)[2] / operands(1, size)[2] - 1)
+        told.append(f"{abs(change):.0f} % {'more' if change > 0 else 'fewer'} operands at {size}")
+    fig = plt.figure(figsize=(10, 6.2))
+    height = fig.get_figheight()
     heading(
         fig,
-        "The order of block tiles, and what the blocks that run together load",
-        "Blue: the tiles in flight at first. Each row of tiles among them is a panel of A, each column "
-        "one of B, that has to come from memory once.",
-        f"Left: a grid of 4 x 4 tiles, K of 4 tiles, four blocks at a time. Right: 4096 x 4096 in "
-        f"tiles of {sizes['BM']} x {sizes['BN']}, {sms} blocks at a time.",
+        f"Groups of {group} rows ({rung.id}): {' and '.join(told)}",
+        f"Blue: the tiles of the first {sms} CTAs (top left: of the first 4). Each row of tiles among them is a panel of A, each "
+        "column one of B, that has",
+        f"to come from memory once. Tiles are {sizes['BM']} x {sizes['BN']}; of the {large // sizes['BM']} and {small // sizes['BM']} rows of tiles "
+        f"the first {ROWS_SHOWN} are drawn.",
     )
-    for left, group_m, what in ((0.035, 1, "row by row"), (0.25, 2, "groups of 2 rows")):
-        ax = fig.add_axes((left, 0.22, 0.19, 0.42))
+    for left, group_m, what in ((0.035, 1, "row by row"), (0.235, 2, "groups of 2 rows")):
+        ax = fig.add_axes((left, 0.53, 0.15, 0.24))
         raster = of(group_m, 4)
         draw_order(ax, raster, 4, numbers=True)
         a, b = (4 * count for count in panels(raster["order"][:4]))
-        ax.set_title(f"{what}:\n{a} + {b} = {a + b} tile loads", fontsize=10, loc="left")
-    for left, group_m, what in (
-        (0.49, 1, "row by row"),
-        (0.755, group, f"groups of {group} rows ({rung.id})"),
+        ax.set_title(f"{what}:\n{a} + {b} = {a + b} tile loads", fontsize=9, loc="left")
+    for size, bottom, places, wide in (
+        (small, 0.5, (0.46, 0.745), 0.2),
+        (large, 0.06, (0.06, 0.55), 0.43),
     ):
-        ax = fig.add_axes((left, 0.03, 0.23, 0.67))
-        raster = of(group_m, real)
-        draw_order(ax, raster, sms, numbers=False)
-        a, b = panels(raster["order"][:sms])
-        elements = a * sizes["BM"] + b * sizes["BN"]
-        text = f"{what}:\n{a} panels of A + {b} of B,\n{elements} rows and columns"
-        ax.set_title(text, fontsize=9.5, loc="left")
+        for left, group_m in zip(places, (1, group)):
+            ax = fig.add_axes(
+                (left, bottom, wide, wide * 10 / height * ROWS_SHOWN * sizes["BN"] / size)
+            )
+            draw_order(ax, of(group_m, size // sizes["BM"]), sms, numbers=False)
+            a, b, elements = operands(group_m, size)
+            what = "row by row" if group_m == 1 else f"groups of {group} rows"
+            text = f"{size}, {what}: {a} panels\nof A, {b} of B: {elements} rows and columns"
+            ax.set_title(text, fontsize=9, loc="left")
     return fig
 
 

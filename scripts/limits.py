@@ -18,12 +18,14 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 import compare_counters
 import ladder
 from ladder import Results, Rung
 from layouts import constants
-from pictures import BLUE, GREY, ORANGE, PALE, RULE, bare, fill, heading, title_of
+from overlay import spread_apart
+from pictures import BLUE, GREY, ORANGE, PALE, RULE, bare, fill, heading, plural, title_of
 
 GREEN, RED = "#1b9e77", "#b2182b"
 SECTOR, WAVEFRONT = 32, 128  # bytes
@@ -44,72 +46,101 @@ def number(results: Results, key: str) -> float:
 class Roof:
     name: str
     tbs: float
-    measured: bool
+    below: bool = False  # where its name stands
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A rung: FLOP for each byte asked for, and TFLOPS; `bound`: FLOP per byte are at most that."""
+
+    rung: Rung
+    intensity: float
+    tflops: float
+    bound: bool = False
+
+
+def name_marks(fig: Figure, ax: Axes, marks: list[Mark]) -> None:
+    """Ids beside the points, in a column for those that stand close."""
+    to_axes = ax.transData + ax.transAxes.inverted()
+    at = sorted((*to_axes.transform((m.intensity, m.tflops)), m.rung.id) for m in marks)
+    gap = 0.15 / (ax.get_position().height * fig.get_figheight())
+    columns: list[list[tuple[float, float, str]]] = []
+    for one in at:
+        if columns and one[0] - columns[-1][-1][0] < 0.14:
+            columns[-1].append(one)
+        else:
+            columns.append([one])
+    for column in columns:
+        right = column[-1][0] < 0.8
+        edge = max(x for x, *_ in column) + 0.06 if right else min(x for x, *_ in column) - 0.06
+        heights = spread_apart([y for _, y, _ in column], gap, 0.0, 0.97)
+        for (x, y, name), high in zip(column, heights):
+            line = {"arrowstyle": "-", "color": GREY, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}
+            ax.annotate(
+                name, (x, y), xytext=(edge, high), xycoords="axes fraction",
+                textcoords="axes fraction", fontsize=8, va="center", ha="left" if right else "right",
+                arrowprops=line | {"relpos": (0.0 if right else 1.0, 0.5)},
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.3},
+            )  # fmt: skip
 
 
 def draw_roof(
-    ax: Axes,
-    points: list[tuple[Rung, str, float, float]],
-    roofs: list[Roof],
-    flat: list[tuple[str, float]],
+    fig: Figure, ax: Axes, marks: list[Mark], roofs: list[Roof], flat: list[tuple[str, float]],
     label: str,
-) -> None:
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    xs = [x for _, _, x, _ in points]
-    left, right = min(xs) / 2.5, max(xs) * 4
-    top, bottom = max(limit for _, limit in flat), min(y for *_, y in points) / 2
+) -> None:  # fmt: skip
+    """On logarithmic axes where rungs are far apart."""
+    xs, ys = [m.intensity for m in marks], [m.tflops for m in marks]
+    top, log = max(limit for _, limit in flat), max(xs) > 4 * min(xs)
+    if log:
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+    left, right, bottom = (min(xs) / 2, max(xs) * 3, min(ys) / 2) if log else (0, max(xs) * 1.5, 0)
+    ax.set_xlim(left, right)
+    ax.set_ylim(bottom, top * (1.6 if log else 1.12))
+    text = {"textcoords": "offset points", "fontsize": 8}
     for name, limit in flat:
-        ax.plot([left, right], [limit, limit], color="black", linewidth=1.2)
-        ax.annotate(
-            f"{name} {limit:.0f}",
-            (right, limit),
-            xytext=(-2, 3),
-            textcoords="offset points",
-            fontsize=8,
-            ha="right",
-        )
+        ax.axhline(limit, color="black", linewidth=1.2)
+        ax.annotate(f"{name} {limit:.0f}", (left, limit), xytext=(4, 3), **text)
     for roof, dash in zip(roofs, ("-", "--", ":")):
         end = min(right, top / roof.tbs)
         ax.plot([left, end], [left * roof.tbs, end * roof.tbs], dash, color=BLUE, linewidth=1.3)
-        how = "" if roof.measured else ", derived"
-        x = max(left, bottom / roof.tbs) * 1.15
-        ax.annotate(
-            f"{roof.name} {roof.tbs:.3g} TB/s{how}",
-            (x, x * roof.tbs),
-            xytext=(0, 4),
-            textcoords="offset points",
-            fontsize=8,
-            color=BLUE,
-            rotation=38,
-            rotation_mode="anchor",
+        x = max(left, bottom / roof.tbs) * 1.25 if log else 0.25 * end
+        (x0, y0), (x1, y1) = ax.transData.transform(
+            [(x, x * roof.tbs), (1.1 * x, 1.1 * x * roof.tbs)]
         )
-    for _, dtype, x, y in points:
-        tone = ORANGE if dtype == "f16" else GREEN if dtype == "tf32" else "black"
-        ax.plot([x], [y], "o", color=tone, markersize=4.5)
-    # Labels to the left of f32, to the right of others, below each other where rungs stand close.
-    for sign in (-1, 1):
-        placed: list[tuple[float, float]] = []
-        side = [p for p in points if (p[1] == "f32") == (sign < 0)]
-        for rung, dtype, x, y in sorted(side, key=lambda p: -p[3]):
-            tone = ORANGE if dtype == "f16" else GREEN if dtype == "tf32" else "black"
-            at = y
-            while any(abs(math.log(x / px)) < 0.5 and at > 0.82 * py for px, py in placed):
-                at *= 0.97
-            placed.append((x, at))
-            where = "right" if sign < 0 else "left"
-            ax.text(
-                x * math.exp(0.12 * sign),
-                at,
-                rung.id,
-                color=tone,
-                ha=where,
-                va="center",
-                fontsize=7.5,
-            )
-    ax.set_xlim(left, right)
-    ax.set_ylim(bottom, top * 1.8)
+        ax.annotate(
+            f"{roof.name} {roof.tbs:.3g} TB/s", (x, x * roof.tbs), color=BLUE, **text,
+            xytext=(4, -5) if roof.below else (-2, 4), va="top" if roof.below else "bottom",
+            rotation=math.degrees(math.atan2(y1 - y0, x1 - x0)), rotation_mode="anchor",
+        )  # fmt: skip
+    for mark in marks:
+        ax.plot([mark.intensity], [mark.tflops], "o", color=ORANGE, markersize=5,
+                markerfacecolor="white" if mark.bound else ORANGE)  # fmt: skip
+    name_marks(fig, ax, marks)
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.yaxis.set_minor_formatter(NullFormatter())
     ax.set_xlabel(label)
+
+
+def tile_marks(results: Results, rungs: list[Rung]) -> list[Mark]:
+    """Rungs on tensor cores in f16, whose requests a profiler does not count: by their tiles.
+
+    A CTA asks for BM rows of A and BN columns of B, half of either where a cluster of two shares it."""
+    marks = []
+    for rung in rungs:
+        point, sizes = results.at(rung, "f16"), constants(rung, "f16")
+        if not point or rung.is_baseline or not re.search(r"\bw?g?mma\b", rung.source):
+            continue
+        chosen = re.match(r"(\d+)x(\d+) ", point.variant)
+        bm, bn = (int(chosen[1]), int(chosen[2])) if chosen else (sizes.get("BM"), sizes.get("BN"))
+        if not (bm and bn):
+            continue
+        cluster = 1 if chosen else sizes.get("CLUSTER", 1)
+        intensity = bm * bn / (bm + bn / cluster)  # 2 FLOP, elements of 2 bytes
+        marks.append(Mark(rung, intensity, point.tflops, bound="strips" in rung.source))
+    return marks
 
 
 def draw_roofline(root: Path, gpu: str, results: Results, rungs: list[Rung]) -> Optional[Figure]:
@@ -117,51 +148,57 @@ def draw_roofline(root: Path, gpu: str, results: Results, rungs: list[Rung]) -> 
     if not counted.exists():
         return None
     limits = ladder.limits("memory", gpu, root)
-    size = ladder.REFERENCE_SHAPE
-    global_points, shared_points = [], []
+    from_global, from_shared = [], []
     for kernel in json.loads(counted.read_text(encoding="utf-8"))["rungs"]:
         rung = ladder.find_rung(rungs, kernel["rung"])
-        point = results.at(rung, kernel["dtype"])
-        if not point or not kernel["global_load_sectors"]:
+        point = results.at(rung, "f32")
+        if not point or kernel["dtype"] != "f32" or not kernel["global_load_sectors"]:
             continue
         flop = 2.0 * kernel["size"] ** 3
         sectors = kernel["global_load_sectors"] + kernel["global_store_sectors"]
-        global_points.append((rung, kernel["dtype"], flop / (SECTOR * sectors), point.tflops))
+        from_global.append(Mark(rung, flop / (SECTOR * sectors), point.tflops))
         wavefronts = kernel["shared_load_wavefronts"] + kernel["shared_store_wavefronts"]
-        if wavefronts and "wgmma" not in rung.source:  # whose reads are not counted
-            x = flop / (WAVEFRONT * wavefronts)
-            shared_points.append((rung, kernel["dtype"], x, point.tflops))
-    if not shared_points:
+        if wavefronts:
+            from_shared.append(Mark(rung, flop / (WAVEFRONT * wavefronts), point.tflops))
+    tiled = tile_marks(results, rungs)
+    panels = [
+        (from_global, "f32: asked of global memory", "FLOP per byte, in sectors of 32 bytes"),
+        (from_shared, "f32: asked of shared memory", "FLOP per byte, in wavefronts of 128 bytes"),
+        (tiled, "f16, tensor cores: asked of L2", "FLOP per byte, by the size of tiles"),
+    ]
+    if not from_shared:
         return None
     sms, clock = number(results, "sm_count"), number(results, "max_sm_clock_mhz") * 1e6
-    derived = WAVEFRONT * sms * clock * 1e-12
-    fig, axes = plt.subplots(1, 2, figsize=(10, 5.4))
-    fig.subplots_adjust(0.07, 0.1, 0.985, 0.8, wspace=0.14)
+    l1 = Roof("L1 and shared", limits.get("shared_tbs", WAVEFRONT * sms * clock * 1e-12))
+    hbm = Roof("HBM, copy", number(results, "peak_copy_tbs"), below=True)
+    l2 = [Roof("L2", limits["l2_tbs"])] if "l2_tbs" in limits else []
+    tma = max((r["tbs"] for r in ladder.limits("energy", gpu, root).get("results", ()) if r["from"] == "L2"), default=0)  # fmt: skip
+    ffma = [("FFMA", number(results, "peak_ffma_tflops"))]
+    tensor = [
+        ("mma.sync", number(results, "peak_mma_f16_tflops")),
+        ("wgmma", number(results, "peak_tensor_f16_tflops")),
+    ]
+    roofs = [[l1, *l2, hbm], [l1], [Roof("L2, TMA", tma)] if tma else l2]
+    flats = [ffma, ffma, [f for f in tensor if f[1]]]
+    shown = [p for p in zip(panels, roofs, flats) if p[0][0] and p[2]]
+    fig = plt.figure(figsize=(10, 4.9))
+    for i, ((marks, title, label), above, flat) in enumerate(shown):
+        ax = fig.add_axes((0.06 + 0.335 * i, 0.11, 0.26, 0.63))
+        draw_roof(fig, ax, marks, above, flat, label)
+        ax.set_title(title, fontsize=10, loc="left")
+        if i == 0:
+            ax.set_ylabel(f"TFLOPS at {ladder.REFERENCE_SHAPE[0]}")
+    near = max(from_shared, key=lambda m: m.tflops / m.intensity)
+    best = max(from_shared, key=lambda m: m.tflops)
     heading(
         fig,
-        f"Roofline of the ladder at {size[0]}: what memory allows, and what was reached",
+        f"Roofline: {near.rung.id} has {100 * near.tflops / near.intensity / l1.tbs:.0f} % of shared memory's roof; "
+        f"{best.rung.id}, further right, {100 * best.tflops / ffma[0][1]:.0f} % of FFMA's",
         f"{results.conditions()}.",
-        "Black: f32, orange: f16, green: TF32. Across: multiply-adds (2 FLOP) for each byte that warps "
-        "ask for, by the profiler's counts: left of global memory, in",
-        "32-byte sectors before any cache; right of shared memory, in wavefronts of 128 bytes, bank "
-        "conflicts included.",
+        "Left, middle: bytes by the profiler's counts, before any cache, bank conflicts included. Right: "
+        "derived from tiles, half of B where a cluster",
+        "of two shares it; hollow: tiles of several heights, the point is for the highest.",
     )
-    flat = [
-        (name, value)
-        for name, value in (
-            ("FFMA", number(results, "peak_ffma_tflops")),
-            ("TF32 tensor", number(results, "peak_tensor_tf32_tflops")),
-            ("f16 tensor", number(results, "peak_tensor_f16_tflops")),
-        )
-        if value
-    ]
-    l1 = Roof("L1 and shared", limits.get("shared_tbs", derived), "shared_tbs" in limits)
-    below = [Roof("HBM, copy", number(results, "peak_copy_tbs"), True)]
-    if "l2_tbs" in limits:
-        below.insert(0, Roof("L2", limits["l2_tbs"], True))
-    draw_roof(axes[0], global_points, [l1, *below], flat, "FLOP per byte asked of global memory")
-    draw_roof(axes[1], shared_points, [l1], flat, "FLOP per byte of shared memory's wavefronts")
-    axes[0].set_ylabel("TFLOPS")
     return fig
 
 
@@ -217,7 +254,9 @@ def draw_waterfall(results: Results, rungs: list[Rung], dtype: str) -> Optional[
     ax.set_yticks(range(len(steps)), [title_of(r) for r in steps], fontsize=9)
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="y", visible=False)
-    ax.set_xlabel("speed, cuBLAS timed in turn = 1; at the right the ratio, and the gain over the bar above")
+    ax.set_xlabel(
+        "speed, cuBLAS timed in turn = 1; at the right the ratio, and the gain over the bar above"
+    )
     return fig
 
 
@@ -269,7 +308,9 @@ def draw_waves(folder: Path, rungs: list[Rung]) -> Optional[Figure]:
     names = [("cuBLAS", GREY, measured[-1][1].baseline)]
     ax.plot(ms, [p.baseline for _, p in measured], "-s", color=GREY, markersize=3.5)
     for (other, _, points), tone in zip(series, (ORANGE, BLUE, GREEN, RED)):
-        ax.plot([m for m, _ in points], [p.tflops for _, p in points], "-o", color=tone, markersize=4)
+        ax.plot(
+            [m for m, _ in points], [p.tflops for _, p in points], "-o", color=tone, markersize=4
+        )
         names.append((title_of(other), tone, points[-1][1].tflops))
     for name, tone, y in names:
         ax.annotate(name, (ms[-1], y), xytext=(8, 0), textcoords="offset points", color=tone,
@@ -343,6 +384,7 @@ KINDS = {
     "commit": (GREEN, "stored to shared memory, barrier"),
     "multiply": (BLUE, "multiplied"),
     "full": ("#c3d5e8", "arrived, waits for its turn"),
+    "free": (PALE, "free"),
 }
 
 
@@ -426,53 +468,65 @@ def draw_double_buffer(root: Path, gpu: str, before: Rung, rung: Rung) -> Figure
     return fig
 
 
-def ring(stages: int, slices: int, latency: float, issue: float, work: float) -> list[Span]:
-    """A producer fills `stages` buffers in turn, and the tensor cores read them in turn. A row a
-    buffer."""
-    free = [0.0] * stages
+def ring(
+    blocks: int, stages: int, k_tiles: int, latency: float, issue: float, work: float
+) -> list[Span]:
+    """The producer of each block fills its stages in turn, and the tensor cores, which the blocks of an
+    SM share, read them in turn. A row a stage, block after block."""
+    free = [0.0] * (blocks * stages)
     spans, issued, done = [], 0.0, 0.0
-    for s in range(slices):
-        start = max(issued, free[s % stages])
-        issued = start + issue
-        arrived = start + latency
-        begin = max(arrived, done)
-        done = begin + work
-        free[s % stages] = done
-        spans.append(Span(s % stages, start, arrived, "load", s))
-        if begin > arrived:
-            spans.append(Span(s % stages, arrived, begin, "full", s))
-        spans.append(Span(s % stages, begin, done, "multiply", s))
+    for s in range(k_tiles):
+        for block in range(blocks):
+            row = block * stages + s % stages
+            start = max(issued, free[row])
+            issued = start + issue
+            arrived = start + latency
+            begin = max(arrived, done)
+            done = begin + work
+            free[row] = done
+            spans.append(Span(row, start, arrived, "load", s))
+            if begin > arrived:
+                spans.append(Span(row, arrived, begin, "full", s))
+            spans.append(Span(row, begin, done, "multiply", s))
     return spans
 
 
+def blocks_an_sm(rung: Rung) -> int:
+    """What __launch_bounds__ asks for; 1 where it says nothing."""
+    found = re.search(r"__launch_bounds__\([^,()]+,\s*(\d+)\)", rung.source)
+    return int(found[1]) if found else 1
+
+
 def draw_ring(root: Path, gpu: str, rung: Rung) -> Figure:
-    """The timeline of a warp-specialised rung: what happens in each buffer of the ring."""
-    sizes = constants(rung, "f16")
+    """The timeline of a warp-specialised rung: what happens in each stage of its pipeline."""
+    sizes, blocks = constants(rung, "f16"), blocks_an_sm(rung)
     stages, bm, bn, bk = (sizes[name] for name in ("STAGES", "BM", "BN", "BK"))
     work = 2 * bm * bn * bk / F16_FLOP_PER_CYCLE
     latency, how = latency_of(root, gpu)
     bytes_ = (bm + bn) * bk * 2
     issue = bytes_ / 64  # bytes a cycle that L2 gives an SM
-    slices = 4 * stages
-    end = latency + (stages + 6) * max(work, issue)
-    fig = plt.figure(figsize=(10, 2.0 + 0.36 * (stages + 1)))
+    spans = ring(blocks, stages, 4 * stages, latency, issue, work)
+    end = latency + (blocks * stages + 5) * max(work, issue)
+    names = [f"CTA {i // stages}, stage {i % stages}" for i in range(blocks * stages)]
+    rows = len(names) + 1
+    fig = plt.figure(figsize=(10, 2.1 + 0.32 * rows))
     height = fig.get_figheight()
+    multiplied = sorted((s for s in spans if s.kind == "multiply"), key=lambda s: s.start)
+    gap = any(b.start > a.end for a, b in zip(multiplied, multiplied[1:]))
     heading(
         fig,
-        f"{title_of(rung)}: the ring of {stages} buffers, filled by the producer and read by wgmma",
-        f"Computed: {bm} x {bn} x {bk} are {work:.0f} cycles of an SM's tensor cores, {bytes_ // 1024} KB "
-        f"take {issue:.0f} cycles at 64 bytes a cycle from L2, latency {latency:.0f} cycles ({how}).",
-        "An orange span begins when the producer has seen `empty` and asks for the slice; it ends with "
-        "`full`. A blue one ends when the consumer says `empty`.",
+        f"{title_of(rung)}: after the first k-tile the tensor cores "
+        + ("wait now and then" if gap else "never wait"),
+        f"Computed, for {plural(blocks, 'CTA')} an SM: {bm} x {bn} x {bk} are {work:.0f} cycles of an SM's tensor cores; "
+        f"{bytes_ // 1024} KB take {issue:.0f} at 64 bytes a cycle from L2;",
+        f"latency {latency:.0f} cycles ({how}). Numbers: k-tiles. A load begins when the producer has seen "
+        "`empty` and ends with `full`; a product ends with `empty`.",
     )
-    key_of(fig, ["load", "full", "multiply"], 1 - 0.85 / height)
-    spans = ring(stages, slices, latency, issue, work)
-    ax = fig.add_axes((0.1, 0.5 / height, 0.89, 0.36 * (stages + 1) / height))
-    rows = [f"buffer {i}" for i in range(stages)] + ["tensor cores"]
-    spans += [
-        Span(stages, s.start, s.end, "multiply", s.slice) for s in spans if s.kind == "multiply"
-    ]
-    draw_spans(ax, spans, rows, end, "")
+    kinds = [k for k in ("load", "full", "multiply") if any(s.kind == k for s in spans)]
+    key_of(fig, [*kinds, "free"], 1 - 0.85 / height)
+    ax = fig.add_axes((0.115, 0.5 / height, 0.875, 0.32 * rows / height))
+    spans += [Span(rows - 1, s.start, s.end, "multiply", s.slice) for s in multiplied]
+    draw_spans(ax, spans, [*names, "tensor cores"], end, "")
     time_axis(ax, end)
     return fig
 

@@ -261,7 +261,8 @@ def draw_tflops(results: Results, rungs: list[Rung], figure: str) -> Optional[Pi
 
 def draw_sweep(results: Results, rungs: list[Rung], figure: str) -> Optional[Picture]:
     """Small steps: a panel a rung, in which a percent can be seen."""
-    run, panels, told = runs.load(results.path), [], []
+    run, panels = runs.load(results.path), []
+    told: list[str] = []
     for rung, dtype in series_of(results, rungs, figure):
         mine = part(run, [(rung, dtype)])
         panels.append(Panel(label(rung, dtype), mine, steps=True))
@@ -330,7 +331,9 @@ def draw_ladder(results: Results, rungs: list[Rung], figure: str) -> Optional[Fi
     ax.set_xlim(0, max(1.05, *(1.05 * p.ratio for s in series for p in [results.at(*s)] if p)))
     ax.set_ylim(len(series) - 0.4, -0.6)
     ax.set_yticks(range(len(series)), [label(*s) for s in series], fontsize=9)
-    ax.set_xlabel("speed over that of the better of cuBLAS and cuBLASLt at that precision, timed in turn")
+    ax.set_xlabel(
+        "speed over that of the better of cuBLAS and cuBLASLt at that precision, timed in turn"
+    )
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="y", visible=False)
     return fig
@@ -342,7 +345,8 @@ def draw_ladder(results: Results, rungs: list[Rung], figure: str) -> Optional[Fi
 
 def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
     """What every figure should hold; None for one that has no results to show."""
-    rungs, wanted = ladder.load_rungs(root), {}
+    rungs = ladder.load_rungs(root)
+    wanted: dict[Path, Optional[bytes]] = {}
     for gpu in sorted({*ladder.measured_gpus(root), reference}):
         results = ladder.results_of(gpu, root)
         folder = root / "plots"

@@ -464,15 +464,16 @@ class Plot(Fixture):
     def test_sweeps_have_figures_of_their_own(self) -> None:
         self.kernel("v04_parts", "v2", 2, ".product_error = 0x1p-19}, {f32(launch<float>)")
         sizes = range(512, 2048, 256)
-        sweep = [entry(r, "f32", n, n / 100, 50) for r in ("v01_first", "v04_parts") for n in sizes]
+        sweep = [entry(r, "f32", n, n / 20, 50) for r in ("v01_first", "v04_parts") for n in sizes]
+        sweep.append(entry("v01_first", "f32", 1000, 44, 50))
         self.measure(sweep, file="sgemm_sweep.json")
         self.script("plot.py")
         text = self.figure("sweep_f32")
         for wanted in (
+            "FP32: v1 is above cuBLAS at 4 of 6 multiples of 256, v4 at 4",
             "v1 first",
             "v4 parts (tensor cores)",
-            "on tensor cores, not FFMA",
-            "FFMA limit",
+            "0.88",  # beside the line
         ):
             self.assertIn(wanted, text)
         for other in (*self.FIGURES, "sweep_f16"):
@@ -484,25 +485,35 @@ class Plot(Fixture):
     def test_gaps_break_lines_and_give_their_reason(self) -> None:
         import plot
 
-        self.measure()
+        self.measure([*ENTRIES, entry("v01_first", "f32", 2048, 3, 50)])
         results, rungs = ladder.results_of("h200", self.root), ladder.load_rungs(self.root)
         assert results is not None
-        fig = plot.draw_tflops(results, rungs, "f32")
-        assert fig is not None
-        lines = {line.get_label(): line for line in fig.axes[0].get_lines()}
-        first, second = lines["v1 first"].get_ydata(), lines["v2 second"].get_ydata()
-        self.assertEqual(list(map(str, first)), ["2.0", "nan", "5.0", "nan"])  # 1024 2048 4096 8192
-        self.assertEqual(list(map(str, second)), ["8.0", "nan", "15.0", "16.0"])
-        self.assertIn("v3 third (TF32)", lines)
+        drawn = plot.draw_tflops(results, rungs, "f32")
+        assert drawn is not None
+        axes, tips = drawn[0].axes, drawn[1]
+        lines = [
+            list(line.get_ydata()) for line in axes[0].get_lines() if line.get_linestyle() == "-"
+        ]
+        shown = [[f"{y:.2f}" for y in ys] for ys in lines if len(ys) > 2]
+        self.assertEqual(shown, [["0.05", "0.06", "0.10"], ["0.20", "nan", "0.30", "0.32"]])
+        self.assertEqual(lines[0], [1, 1])  # cuBLAS
+        self.assertIn("0.3 of cuBLAS", "\n".join(tips.values()))
         self.script("plot.py")
-        for wanted in ("rows not aligned", "not part of the run", "NVIDIA H200", "FFMA limit"):
+        for wanted in (
+            "v2: rows not aligned",
+            "v3 TF32",
+            "NVIDIA H200",
+            "cuBLAS = 1",
+            "v2 has 0.30 of",
+        ):
             self.assertIn(wanted, self.figure("tflops_f32"))
 
     def test_bars_say_the_gain(self) -> None:
         self.measure()
         self.script("plot.py")
         bars = self.figure("ladder_f32")
-        self.assertIn("30.0 %   15.0 TFLOPS   x3.00 over v1", bars)
+        for wanted in ("v2 has 0.30 of", "0.300", "x3.00 over v1"):
+            self.assertIn(wanted, bars)
         self.assertIn("v3 third (TF32)", bars)
 
     def test_the_most_complete_ladder_is_the_reference(self) -> None:
@@ -784,17 +795,20 @@ class Limits(Fixture):
         exposed = limits.pipelined(2, latency=100, commit=10, work=50)
         self.assertEqual(max(s.end for s in exposed), 100 + 10 + 100 + 10 + 50)
         ring = [
-            s for s in limits.ring(2, 8, latency=100, issue=20, work=30) if s.kind == "multiply"
+            s for s in limits.ring(1, 2, 8, latency=100, issue=20, work=30) if s.kind == "multiply"
         ]
         self.assertEqual(ring[2].start, 130 + 100)  # its buffer was free when slice 0 was done
-        full = [s for s in limits.ring(6, 8, 100, 20, 30) if s.kind == "multiply"]
+        full = [s for s in limits.ring(1, 6, 8, 100, 20, 30) if s.kind == "multiply"]
         self.assertEqual(full[-1].end, 100 + 8 * 30)  # deep enough: the tensor cores never wait
+        two = [s for s in limits.ring(2, 3, 4, 100, 20, 30) if s.kind == "multiply"]
+        self.assertEqual({s.row for s in two}, set(range(6)))  # the stages of two CTAs
+        self.assertEqual(two[-1].end, 100 + 8 * 30)  # as deep, shared by two
 
     def test_waterfall_follows_the_chain(self) -> None:
         self.measure()
         self.script("plot.py")
         steps = (self.root / "plots/waterfall_f32.svg").read_text()
-        for wanted in ("v1 first", "+10  to 15", "cuBLAS 50"):
+        for wanted in ("v1 first", "0.300   x3.00", "from 0.1 to 0.3 of", "v2 adds most"):
             self.assertIn(wanted, steps)
         self.assertNotIn("third", steps)
         self.assertFalse((self.root / "plots/waterfall_f16.svg").exists())  # one step is none
@@ -804,17 +818,20 @@ class Limits(Fixture):
         self.assertNotIn("wave", self.script("plot.py"))
         kernel = self.root / "kernels/v02_second.cu"
         sizes = "namespace {\nconstexpr int BM = 64, BN = 2 * BM;\n"
-        kernel.write_text(kernel.read_text().replace("namespace {", sizes))
+        text = kernel.read_text().replace(
+            "__global__ void", "__global__ void __launch_bounds__(64, 2)"
+        )
+        kernel.write_text(text.replace("namespace {", sizes))
         entries = []
-        for m in (64, 128, 192):
-            entries.append(entry("v02_second", "f32", 0, 10, 40))
+        for m, tflops in ((64, 5), (128, 10), (192, 7.5)):  # two CTAs on an SM make no larger wave
+            entries.append(entry("v02_second", "f32", 0, tflops, 40))
             entries[-1]["name"] = f"v02_second/f32/nn/{m}x128x64"
         path = self.root / "plots/results/h200/wave_quantisation.json"
         context = {**CONTEXT, "sm_count": "2"}
         path.write_text(json.dumps({"context": context, "benchmarks": entries}))
         self.assertIn("plots/wave_quantisation.svg: drawn", self.script("plot.py"))
         drawn = (self.root / "plots/wave_quantisation.svg").read_text()
-        self.assertIn("tiles of 64 x 128, 2 at a time", drawn)
+        self.assertIn("A wave is 2 tiles: v2 follows that model within 0 %", drawn)
 
 
 class AccuracyOfRungs(Fixture):
