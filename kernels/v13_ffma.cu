@@ -8,9 +8,12 @@
 // watch:  the kernels of a call overlap: each begins as SMs become free, and ends after the one
 //         before; --tune measures every variant on the card, --explain says which runs and why
 // needs:  sm_80, clusters sm_90; rows that are not whole aligned 16-byte groups are repacked first
-#include "device/ffma_loop.cuh"
+#include "device/dynamic_shared.cuh"
+#include "device/ptx/cluster.cuh"
+#include "device/ptx/grid.cuh"
 #include "device/repack.cuh"
 #include "rung.h"
+#include "v13_ffma/ffma_loop.cuh"
 
 namespace {
 using namespace gemm;

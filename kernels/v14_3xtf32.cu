@@ -9,8 +9,10 @@
 // watch:  error against double precision beside cuBLAS's; three mma a product: at best a third of
 //         TF32's rate; 24 splits of two instructions for 48 mma
 // needs:  sm_80; not counted as FP32 multiply-adds; a narrow kernel for unaligned rows
+#include "device/dynamic_shared.cuh"
 #include "device/epilogue.cuh"
 #include "device/mma.cuh"
+#include "device/ptx/cp_async.cuh"
 #include "device/tile_copy_async.cuh"
 #include "rung.h"
 

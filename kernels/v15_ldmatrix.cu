@@ -10,6 +10,7 @@
 // needs:  sm_80; a narrow kernel for unaligned rows
 #include "device/epilogue.cuh"
 #include "device/mma.cuh"
+#include "device/ptx/ldmatrix.cuh"
 #include "device/swizzle.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"

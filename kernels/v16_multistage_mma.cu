@@ -8,9 +8,11 @@
 // watch:  64 x 64 warp tiles: 8 shared loads for 32 mma instead of 6 for 16, half of v10's traffic
 //         per multiply-add; 96 KiB of shared memory and one block on an SM
 // needs:  sm_80; a narrow kernel, which copies through registers, for unaligned rows
+#include "device/dynamic_shared.cuh"
 #include "device/epilogue.cuh"
 #include "device/fragments.cuh"
 #include "device/mma.cuh"
+#include "device/ptx/cp_async.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"
 

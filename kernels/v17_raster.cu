@@ -8,8 +8,10 @@
 // watch:  hits in L2 and bytes from HBM; nothing changes inside of a block, so nothing at a size of
 //         which both operands stay in L2
 // needs:  sm_80; a narrow kernel, which copies through registers, for unaligned rows
+#include "device/dynamic_shared.cuh"
 #include "device/epilogue.cuh"
 #include "device/mma.cuh"
+#include "device/ptx/cp_async.cuh"
 #include "device/tile_copy_async.cuh"
 #include "rung.h"
 

@@ -11,7 +11,12 @@
 //   role        threads   waits for       then                         and tells
 //   producer    one       empty[stage]    loads a slice of A and B     full[stage], by TMA's bytes
 //   consumer    128       full[stage]     8 wgmma                      empty[stage], a slice later
+#include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/scheduler.cuh"
 #include "device/wgmma_epilogue.cuh"
 #include "rung.h"

@@ -14,10 +14,17 @@
 //                                                and a strip's of B
 //   consumers   2 x 128   turn[wg], full[stage]  wgmma of whole tiles  empty[stage], a slice later;
 //                                                                      turn[other], after a tile
+#include "device/dynamic_shared.cuh"
 #include "device/persistent.cuh"
+#include "device/ptx/grid.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/resident.cuh"
 #include "device/tma_epilogue.cuh"
 #include "rung.h"
+#include "v24r_resident/run.cuh"
 
 namespace {
 using namespace gemm;

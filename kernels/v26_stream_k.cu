@@ -14,11 +14,17 @@
 //   consumers   2 x 128   turn[wg], full[stage]  wgmma of a whole piece empty[stage], a slice on;
 //                                                                       turn[other], after a piece
 //     a warp              the block before's     adds its sums          the block after's: a flag
+#include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
-#include "device/runs.cuh"
+#include "device/ptx/grid.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/tma_epilogue.cuh"
 #include "rung.h"
+#include "v26_stream_k/runs.cuh"
 
 namespace {
 using namespace gemm;

@@ -13,8 +13,14 @@
 //   producer    one       empty[stage]           loads a slice         full[stage], TMA's bytes
 //   consumers   2 x 128   turn[wg], full[stage]  wgmma of whole tiles  empty[stage], a slice later;
 //                                                                      turn[other], near its end
+#include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
+#include "device/ptx/grid.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/strips.cuh"
 #include "device/tma_epilogue.cuh"
 #include "rung.h"

@@ -13,9 +13,16 @@
 //   role        threads   waits for     then                        and tells
 //   producer    one       empty[stage]  loads a slice               full[stage], TMA's bytes
 //   consumers   2 x 128   full[stage]   wgmma of 128 columns each   empty[stage], a slice later
+#include "device/dynamic_shared.cuh"
 #include "device/multicast.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
+#include "device/ptx/cluster.cuh"
+#include "device/ptx/grid.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/strips.cuh"
 #include "device/tma_epilogue.cuh"
 #include "rung.h"

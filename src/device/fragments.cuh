@@ -1,7 +1,7 @@
 // Fragments of mma.sync from swizzled tiles in shared memory. Taught in v15.
 #pragma once
 
-#include "device/ptx.cuh"
+#include "device/ptx/ldmatrix.cuh"
 #include "device/swizzle.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN

@@ -5,7 +5,8 @@
 //   empty[stage]   one arrival a consumer warpgroup      the producer       all have read it
 #pragma once
 
-#include "device/ptx.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 

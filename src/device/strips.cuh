@@ -1,5 +1,5 @@
 // C's rows in strips of two or three heights, so many that whole tiles fill all rounds. Taught in
-// v27; wide ones in v27w.
+// v27.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,9 @@ GEMM_BUILD_NAMESPACE_BEGIN
 struct StripShape {
   int width, lowest, highest, group, stack = 1;
 };
-constexpr StripShape STRIPS = {128, 104, 192, 16}, WIDE_STRIPS = {256, 152, 192, 8};  // v27, v27w
+constexpr StripShape STRIPS = {128, 104, 192, 16};
+// Of tiles that two consumers share. Taught in v27w.
+constexpr StripShape WIDE_STRIPS = {256, 152, 192, 8};
 
 // Which rows a tile has, and when. The first columns[0] columns of tiles are cut alike: into
 // `count` strips of 8 * eights[0] rows, of which the first more[0] are 8 rows higher. The other

@@ -1,7 +1,9 @@
-// From a warpgroup's accumulators to C (device/wgmma.cuh has their layout).
+// From a warpgroup's accumulators to C (device/ptx/wgmma.cuh has their layout).
 #pragma once
 
 #include "device/epilogue.cuh"
+#include "device/ptx/ldmatrix.cuh"
+#include "device/ptx/tma.cuh"
 #include "device/tma.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
@@ -90,7 +92,7 @@ GEMM_DEVICE void blend_accumulators(const GemmArgs<T>& p, int m, int n, float (&
 }
 
 // The same of C^T's accumulators, of the 2 COUNT / 2 x 64 tile of C. A pointer that follows the
-// rows: computed anew for each, they took v27 two registers more than there are.
+// rows: computed anew for each, they took two registers more than there are.
 template <class T, int COUNT>
 GEMM_DEVICE void blend_transposed(const GemmArgs<T>& p, int m, int n, float (&acc)[COUNT]) {
   const int row = m + threadIdx.x % 4 * 2;

@@ -5,7 +5,7 @@
 #include <atomic>
 
 #include "device/persistent.cuh"
-#include "device/ptx.cuh"
+#include "device/ptx/grid.cuh"
 #include "device/vec.cuh"
 #include "device/workspace.h"
 

@@ -6,9 +6,9 @@
 // operands.
 #pragma once
 
-#include "device/ptx.cuh"
+#include "device/ptx/asm.cuh"
+#include "device/ptx/wgmma_operands.h"
 #include "device/swizzle.cuh"
-#include "device/wgmma_operands.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 

@@ -1,10 +1,11 @@
-// FP32 multiply-adds as fast as the issue slots allow: the main loop of the tuned rungs. Taught in
-// v13.
+// FP32 multiply-adds as fast as the issue slots allow: the main loop.
 #pragma once
 
+#include "device/dynamic_shared.cuh"
 #include "device/epilogue.cuh"
-#include "device/ptx.cuh"
-#include "device/stream_k.cuh"
+#include "device/ptx/cluster.cuh"
+#include "device/ptx/cp_async.cuh"
+#include "stream_k.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
