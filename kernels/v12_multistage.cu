@@ -82,7 +82,9 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v12(GemmArgs<T> p) {
 #pragma unroll
     for (int h = 0; h < 2; ++h)
       nextA[h] = load_group<WIDE>(gA, p.lda, cpA_m, cpA_k + h * (BK<T> / 2), p.M - bm * BM, left);
-    gA += BK<T>, gB += BK<T> * p.ldb, left -= BK<T>;
+    gA += BK<T>;
+    gB += BK<T> * p.ldb;
+    left -= BK<T>;
   };
   const auto commit = [&](Slice<T>& s) {
 #pragma unroll
@@ -112,7 +114,8 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v12(GemmArgs<T> p) {
         for (int i = 0; i < TM; ++i) acc[i][j] += rA[i] * rB[j];
     }
     commit(ring[write]);
-    read = (read + 1) % STAGES, write = (write + 1) % STAGES;
+    read = (read + 1) % STAGES;
+    write = (write + 1) % STAGES;
   }
 
   // Epilogue.

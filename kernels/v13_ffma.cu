@@ -67,9 +67,15 @@ template <class Tile, bool STREAM, int CLUSTER, bool WIDE>
 void launch_parts(GemmArgs<float> p, Stream stream) {
   const int m = thin_edge<Tile::BM>(p.M), n = thin_edge<Tile::BN>(p.N);
   GemmArgs<float> row = p, column = p;
-  row.M = m, row.A += (p.M - m) * p.lda, row.C += (p.M - m) * p.ldc;
-  p.M = column.M = p.M - m;
-  column.N = n, column.B += p.N - n, column.C += p.N - n, p.N -= n;
+  row.M = m;
+  row.A += (p.M - m) * p.lda;
+  row.C += (p.M - m) * p.ldc;
+  p.M -= m;
+  column.M = p.M;
+  column.N = n;
+  column.B += p.N - n;
+  column.C += p.N - n;
+  p.N -= n;
   launch_tiles<Tile, STREAM, CLUSTER, WIDE>(p, stream, true);
   (m <= 16 ? launch_tiles<ThinRow, false, 2, WIDE>  // or nothing: no tile
            : launch_tiles<Row, false, 2, WIDE>)(row, stream, false);
@@ -82,8 +88,14 @@ void launch(const GemmArgs<float>& call, Stream stream) {
   const RepackedPair<float> in({call.A, call.M, call.K, call.lda},
                                {call.B, call.K, call.N, call.ldb}, stream, /*whole_groups=*/true);
   GemmArgs<float> p = call;
-  p.A = in.A.data, p.lda = in.A.ld, p.B = in.B.data, p.ldb = in.B.ld;
-  if (p.K == 0) p.A = p.B = nullptr, p.lda = p.ldb = 0;  // copies of nothing want aligned rows too
+  p.A = in.A.data;
+  p.lda = in.A.ld;
+  p.B = in.B.data;
+  p.ldb = in.B.ld;
+  if (p.K == 0) {  // copies of nothing want aligned rows too
+    p.A = p.B = nullptr;
+    p.lda = p.ldb = 0;
+  }
   const bool wide = reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % 4 == 0 && p.N % 4 == 0;
   (wide ? launch_parts<Tile, STREAM, CLUSTER, true>
         : launch_parts<Tile, STREAM, CLUSTER, false>)(p, stream);

@@ -76,7 +76,9 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v14(GemmArgs<float> p) {
     copy_tile_async<WIDE, THREADS, BM, BK>(s.A, gA, p.lda, p.M - bm * BM, left, tid);
     copy_tile_async<WIDE, THREADS, BK, BN>(s.B, gB, p.ldb, left, p.N - bn * BN, tid);
     cp_async_commit();
-    ++copied, gA += BK, gB += BK * p.ldb;
+    ++copied;
+    gA += BK;
+    gB += BK * p.ldb;
   };
 
   float acc[WM / MMA_M][WN / MMA_N][4] = {};

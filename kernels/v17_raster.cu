@@ -64,7 +64,9 @@ __global__ void __launch_bounds__(THREADS, 1) gemm_v17(GemmArgs<T> p) {
     copy_tile_swizzled_async<WIDE, THREADS>(s.A, gA, p.lda, p.M - bm * BM, left, tid);
     copy_tile_swizzled_async<WIDE, THREADS>(s.B, gB, p.ldb, left, p.N - bn * BN, tid);
     cp_async_commit();
-    ++copied, gA += BK, gB += BK * p.ldb;
+    ++copied;
+    gA += BK;
+    gB += BK * p.ldb;
   };
   uint32_t rA[2][WM / MMA_M][4], rB[2][WN / MMA_N / 2][2][2];
   const auto load = [&](int slice, int k) {

@@ -50,7 +50,10 @@ __global__ void __launch_bounds__(THREADS, 1)
   uint8_t *sB = sA + STAGES * TileA::BYTES, *sC = sB + STAGES * TileB::BYTES;
   auto* full = reinterpret_cast<uint64_t*>(sC + 2 * SLOTS * 8192);
   uint64_t *empty = full + STAGES, *turn = empty + STAGES;
-  if (tid == 0) init_turns(turn), init_ring<STAGES>(full, empty, CLUSTER);
+  if (tid == 0) {
+    init_turns(turn);
+    init_ring<STAGES>(full, empty, CLUSTER);
+  }
   sync_cluster<CLUSTER>();
 
   Slot<STAGES> slot;

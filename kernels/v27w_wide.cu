@@ -108,9 +108,10 @@ __global__ void __launch_bounds__(THREADS, 1)
       const int n = x * BX + wg * WX + i * MMA_X;
       hold_registers(acc[i]);
       if (p.alpha != 1 || p.beta != 0) blend_transposed(strip, m, n, acc[i]);
-      left <= step
-          ? store_transposed(strip, m, n, acc[i])
-          : store_panels_transposed<PANELS, PANELS>(strip, map_c, m, n, staging, i, acc[i]);
+      if (left <= step)
+        store_transposed(strip, m, n, acc[i]);
+      else
+        store_panels_transposed<PANELS, PANELS>(strip, map_c, m, n, staging, i, acc[i]);
     }
   });
   if (tid % 32 == 0) tma_store_wait_read<0>();

@@ -29,25 +29,35 @@ class Run {
     const int64_t parts = int64_t{strips} * height;
     const int begin = int(parts * blockIdx.x / gridDim.x), longest = cdiv(int(parts), gridDim.x);
     left_ = int(parts * (blockIdx.x + 1) / gridDim.x) - begin;
-    first_ = begin / height, top_ = begin % height;
+    first_ = begin / height;
+    top_ = begin % height;
     const int start = cdiv(top_, longest) * longest;
     rest_ = (start < height ? start : height) - top_;
     rest_ = rest_ < left_ ? rest_ : left_;
-    strip = first_, part = top_ + rest_;
+    strip = first_;
+    part = top_ + rest_;
     find();
   }
   GEMM_DEVICE bool more() const { return left_ > 0; }
   GEMM_DEVICE bool last() const { return left_ == count; }
   GEMM_DEVICE void advance() {
-    left_ -= count, part += count;
+    left_ -= count;
+    part += count;
     find();
-    hold_registers(strip, part), hold_registers(left_, rest_);  // computed here, not later
+    hold_registers(strip, part);  // computed here, not later
+    hold_registers(left_, rest_);
   }
 
  private:
   GEMM_DEVICE void find() {
-    if (part == height_) part = 0, ++strip;
-    if (left_ == rest_) strip = first_, part = top_;  // round to the run's beginning
+    if (part == height_) {
+      part = 0;
+      ++strip;
+    }
+    if (left_ == rest_) {  // round to the run's beginning
+      strip = first_;
+      part = top_;
+    }
     const int end = left_ > rest_ ? left_ - rest_ : left_, most = height_ - part;
     count = PARTS == 1 || end == 1 || most == 1 ? 1 : PARTS;
   }

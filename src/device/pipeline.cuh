@@ -18,7 +18,10 @@ struct Slot {
   int stage = 0;
   uint32_t phase = 0;
   GEMM_DEVICE void advance() {
-    if (++stage == STAGES) stage = 0, phase ^= 1;
+    if (++stage == STAGES) {
+      stage = 0;
+      phase ^= 1;
+    }
   }
   // Past `count` slices that another consumer reads.
   GEMM_DEVICE void skip(int count) {

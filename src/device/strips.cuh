@@ -80,7 +80,8 @@ struct StripChoice {
       const int of_these = part == 1 ? longer : columns - longer, n = count + part * shape.stack;
       strips.columns[part] = of_these;
       strips.group[part] = of_these > 0 ? even_group(of_these, shape.group) : 1;
-      strips.eights[part] = eights / n, strips.more[part] = eights % n;
+      strips.eights[part] = eights / n;
+      strips.more[part] = eights % n;
     }
     strips.count = count;
   }
@@ -142,7 +143,10 @@ inline StripChoice choose_strips(int M, int N, StripShape shape, int sms) {
   const auto consider = [&](int count, int longer) {
     const StripChoice choice(shape, columns, longer, count, eights);
     const double work = choice.work(sms, BYTES);
-    if (work < least) least = work, best = choice;
+    if (work < least) {
+      least = work;
+      best = choice;
+    }
   };
   for (int64_t rounds = best.rounds(sms), count = 0; count < most; ++rounds) {
     const int64_t stacks = rounds * (sms / shape.stack);  // more of them are lower: less work

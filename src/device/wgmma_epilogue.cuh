@@ -68,10 +68,12 @@ GEMM_DEVICE void store_accumulators_wide(const GemmArgs<T>& p, int m, int n,
         words[w] = pack_pair<T>(acc[i + w * 4 + h * 2], acc[i + w * 4 + h * 2 + 1]);
       uint32_t a = __shfl_xor_sync(~0u, upper ? words[0] : words[2], 2);
       uint32_t b = __shfl_xor_sync(~0u, upper ? words[1] : words[3], 2);
-      (upper ? words[0] : words[2]) = a, (upper ? words[1] : words[3]) = b;
+      (upper ? words[0] : words[2]) = a;
+      (upper ? words[1] : words[3]) = b;
       a = __shfl_xor_sync(~0u, odd ? words[0] : words[1], 1);
       b = __shfl_xor_sync(~0u, odd ? words[2] : words[3], 1);
-      (odd ? words[0] : words[1]) = a, (odd ? words[2] : words[3]) = b;
+      (odd ? words[0] : words[1]) = a;
+      (odd ? words[2] : words[3]) = b;
       if (row + h * 8 < p.M && col + i * 2 < p.N)
         *reinterpret_cast<uint4*>(c + i * 2) = {words[0], words[1], words[2], words[3]};
     }
