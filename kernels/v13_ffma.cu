@@ -1,7 +1,7 @@
 // v13 tuned FFMA: a tile for every shape, and no idle SM in the last wave.
 //
-// before: v12 computes a tile of 128 x 128 a CTA: 4096 x 4096 makes 1024 tiles, 7.8 waves on 132 SMs
-//         in the time of 8; 2304 x 2304 makes 2.5 waves in the time of 3, and 512 fills 16 SMs
+// before: v12 computes a tile of 128 x 128 a CTA: 4096 x 4096 makes 1024 tiles, 7.8 waves on 132
+//         SMs in the time of 8; 2304 x 2304 makes 2.5 waves in the time of 3, and 512 fills 16 SMs
 // idea:   stream-K: the tiles that fill no wave are cut along K, so that the SMs without a tile
 //         compute a share of each. Small problems take small tiles, whose K is shared out among
 //         groups of warps and the two blocks of a cluster

@@ -2,9 +2,9 @@
 //
 // before: v24 and v27 win in pairs, for they need the fewest cycles. But the card is at its power
 //         limit, and energy sets the speed of a kernel that runs alone: there v27 loses
-// idea:   what can be saved is what comes into shared memory, 12 to 17 pJ a byte. Each consumer has one
-//         half of a tile that is twice as wide: strips of 182 rows by 256 columns read 28 % less
-//         than v27's of 190 by 128. And clusters of two, where a row pitch of A or B is not a
+// idea:   what can be saved is what comes into shared memory, 12 to 17 pJ a byte. Each consumer has
+//         one half of a tile that is twice as wide: strips of 182 rows by 256 columns read 28 %
+//         less than v27's of 190 by 128. And clusters of two, where a row pitch of A or B is not a
 //         multiple of 128 bytes: L2 is asked twice for each, so that its requests are what is short
 // watch:  both consumers end a tile at the same time, and nobody computes while they store. So
 //         all rows of 64 columns leave at once: three panels behind one fence, not three

@@ -189,8 +189,8 @@ int main(int argc, char** argv) {
   try {
     Json tiles = Json::array();
     for (int i = 1; i < argc; ++i) tiles.push_back(tile(argv[i]));
-    const Json rasters = {raster<1>(4, 4), raster<2>(4, 4), raster<1>(32, 16), raster<8>(32, 16),
-                          raster<1>(64, 32), raster<8>(64, 32)};
+    const Json rasters = {raster<1>(4, 4),   raster<2>(4, 4),   raster<1>(32, 16),
+                          raster<8>(32, 16), raster<1>(64, 32), raster<8>(64, 32)};
     fmt::print("{}\n",
                Json{{"tiles", tiles}, {"fragments", fragments()}, {"raster", rasters}}.dump());
   } catch (const std::exception& e) {
