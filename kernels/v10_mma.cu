@@ -10,7 +10,7 @@
 // needs:  sm_80; tf32 keeps 10 mantissa bits: labelled tf32, not single precision; a narrow kernel
 //         for unaligned rows
 #include "device/epilogue.cuh"
-#include "device/ptx.cuh"
+#include "device/ptx/mma.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"
 

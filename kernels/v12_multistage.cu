@@ -7,10 +7,10 @@
 // watch:  half the barriers; a multiply-add waits only for copies that were asked for two slices
 //         ago; the registers that held v11's next slice hold the A of one twice as deep
 // needs:  sm_80; a second, narrow kernel serves rows that are not whole aligned 16-byte groups
+#include "device/dynamic_shared.cuh"
 #include "device/epilogue.cuh"
-#include "device/ptx.cuh"
+#include "device/ptx/cp_async.cuh"
 #include "device/tile_copy.cuh"
-#include "device/warp_tile.cuh"
 #include "rung.h"
 
 namespace {
@@ -24,6 +24,11 @@ template <class T>
 constexpr int BK = 64 / sizeof(T);  // depth of a K slice: a row of sA is two 32-byte sectors
 static_assert(BM * 32 == THREADS * 16, "each thread copies one vector of either half of A's slice");
 static_assert(WM / TM == 4 && WN / TN == 8, "lane_m and lane_n: 4 x 8 lanes");
+
+// The thread tile of a lane, as in v11: lanes l and l ^ 1 read the same words of A, l and l ^ 2 the
+// same words of B.
+GEMM_DEVICE int lane_m(int lane) { return lane >> 1 & 3; }
+GEMM_DEVICE int lane_n(int lane) { return (lane & 1) | lane >> 3 << 1; }
 
 template <class T>
 struct Slice {
@@ -77,7 +82,9 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v12(GemmArgs<T> p) {
 #pragma unroll
     for (int h = 0; h < 2; ++h)
       nextA[h] = load_group<WIDE>(gA, p.lda, cpA_m, cpA_k + h * (BK<T> / 2), p.M - bm * BM, left);
-    gA += BK<T>, gB += BK<T> * p.ldb, left -= BK<T>;
+    gA += BK<T>;
+    gB += BK<T> * p.ldb;
+    left -= BK<T>;
   };
   const auto commit = [&](Slice<T>& s) {
 #pragma unroll
@@ -107,7 +114,8 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v12(GemmArgs<T> p) {
         for (int i = 0; i < TM; ++i) acc[i][j] += rA[i] * rB[j];
     }
     commit(ring[write]);
-    read = (read + 1) % STAGES, write = (write + 1) % STAGES;
+    read = (read + 1) % STAGES;
+    write = (write + 1) % STAGES;
   }
 
   // Epilogue.

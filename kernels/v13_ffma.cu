@@ -1,16 +1,19 @@
 // v13 tuned FFMA: a tile for every shape, and no idle SM in the last wave.
 //
-// before: v12 computes a tile of 128 x 128 a CTA: 4096 x 4096 makes 1024 tiles, 7.8 waves on 132 SMs
-//         in the time of 8; 2304 x 2304 makes 2.5 waves in the time of 3, and 512 fills 16 SMs
+// before: v12 computes a tile of 128 x 128 a CTA: 4096 x 4096 makes 1024 tiles, 7.8 waves on 132
+//         SMs in the time of 8; 2304 x 2304 makes 2.5 waves in the time of 3, and 512 fills 16 SMs
 // idea:   stream-K: the tiles that fill no wave are cut along K, so that the SMs without a tile
 //         compute a share of each. Small problems take small tiles, whose K is shared out among
 //         groups of warps and the two blocks of a cluster
 // watch:  the kernels of a call overlap: each begins as SMs become free, and ends after the one
 //         before; --tune measures every variant on the card, --explain says which runs and why
 // needs:  sm_80, clusters sm_90; rows that are not whole aligned 16-byte groups are repacked first
-#include "device/ffma_loop.cuh"
+#include "device/dynamic_shared.cuh"
+#include "device/ptx/cluster.cuh"
+#include "device/ptx/grid.cuh"
 #include "device/repack.cuh"
 #include "rung.h"
+#include "v13_ffma/ffma_loop.cuh"
 
 namespace {
 using namespace gemm;
@@ -64,9 +67,15 @@ template <class Tile, bool STREAM, int CLUSTER, bool WIDE>
 void launch_parts(GemmArgs<float> p, Stream stream) {
   const int m = thin_edge<Tile::BM>(p.M), n = thin_edge<Tile::BN>(p.N);
   GemmArgs<float> row = p, column = p;
-  row.M = m, row.A += (p.M - m) * p.lda, row.C += (p.M - m) * p.ldc;
-  p.M = column.M = p.M - m;
-  column.N = n, column.B += p.N - n, column.C += p.N - n, p.N -= n;
+  row.M = m;
+  row.A += (p.M - m) * p.lda;
+  row.C += (p.M - m) * p.ldc;
+  p.M -= m;
+  column.M = p.M;
+  column.N = n;
+  column.B += p.N - n;
+  column.C += p.N - n;
+  p.N -= n;
   launch_tiles<Tile, STREAM, CLUSTER, WIDE>(p, stream, true);
   (m <= 16 ? launch_tiles<ThinRow, false, 2, WIDE>  // or nothing: no tile
            : launch_tiles<Row, false, 2, WIDE>)(row, stream, false);
@@ -79,8 +88,14 @@ void launch(const GemmArgs<float>& call, Stream stream) {
   const RepackedPair<float> in({call.A, call.M, call.K, call.lda},
                                {call.B, call.K, call.N, call.ldb}, stream, /*whole_groups=*/true);
   GemmArgs<float> p = call;
-  p.A = in.A.data, p.lda = in.A.ld, p.B = in.B.data, p.ldb = in.B.ld;
-  if (p.K == 0) p.A = p.B = nullptr, p.lda = p.ldb = 0;  // copies of nothing want aligned rows too
+  p.A = in.A.data;
+  p.lda = in.A.ld;
+  p.B = in.B.data;
+  p.ldb = in.B.ld;
+  if (p.K == 0) {  // copies of nothing want aligned rows too
+    p.A = p.B = nullptr;
+    p.lda = p.ldb = 0;
+  }
   const bool wide = reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % 4 == 0 && p.N % 4 == 0;
   (wide ? launch_parts<Tile, STREAM, CLUSTER, true>
         : launch_parts<Tile, STREAM, CLUSTER, false>)(p, stream);

@@ -9,8 +9,10 @@
 // watch:  error against double precision beside cuBLAS's; three mma a product: at best a third of
 //         TF32's rate; 24 splits of two instructions for 48 mma
 // needs:  sm_80; not counted as FP32 multiply-adds; a narrow kernel for unaligned rows
+#include "device/dynamic_shared.cuh"
 #include "device/epilogue.cuh"
 #include "device/mma.cuh"
+#include "device/ptx/cp_async.cuh"
 #include "device/tile_copy_async.cuh"
 #include "rung.h"
 
@@ -74,7 +76,9 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v14(GemmArgs<float> p) {
     copy_tile_async<WIDE, THREADS, BM, BK>(s.A, gA, p.lda, p.M - bm * BM, left, tid);
     copy_tile_async<WIDE, THREADS, BK, BN>(s.B, gB, p.ldb, left, p.N - bn * BN, tid);
     cp_async_commit();
-    ++copied, gA += BK, gB += BK * p.ldb;
+    ++copied;
+    gA += BK;
+    gB += BK * p.ldb;
   };
 
   float acc[WM / MMA_M][WN / MMA_N][4] = {};

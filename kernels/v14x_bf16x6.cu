@@ -14,8 +14,13 @@
 //   role        threads   waits for       then                             and tells
 //   producer    one       empty[stage]    loads six tiles of 16 KiB        full[stage], TMA's bytes
 //   consumers   2 x 128   full[stage]     24 wgmma m64n128k16, 128 adds    empty[stage]
+#include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/scheduler.cuh"
 #include "device/split.cuh"
 #include "device/wgmma_epilogue.cuh"

@@ -10,6 +10,7 @@
 // needs:  sm_80; a narrow kernel for unaligned rows
 #include "device/epilogue.cuh"
 #include "device/mma.cuh"
+#include "device/ptx/ldmatrix.cuh"
 #include "device/swizzle.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"
@@ -49,7 +50,10 @@ GEMM_DEVICE void load_b(uint32_t (&b)[2][2], T (&tile)[BK][BN], int k, int col) 
   const int lane = threadIdx.x % 32;
   uint32_t r[4];
   ldmatrix_x4_trans(r, swizzled(tile, k + lane % 16, col + lane / 16 * 8));
-  b[0][0] = r[0], b[0][1] = r[1], b[1][0] = r[2], b[1][1] = r[3];
+  b[0][0] = r[0];
+  b[0][1] = r[1];
+  b[1][0] = r[2];
+  b[1][1] = r[3];
 }
 // [/region idea]
 

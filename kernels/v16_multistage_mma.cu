@@ -8,9 +8,11 @@
 // watch:  64 x 64 warp tiles: 8 shared loads for 32 mma instead of 6 for 16, half of v10's traffic
 //         per multiply-add; 96 KiB of shared memory and one block on an SM
 // needs:  sm_80; a narrow kernel, which copies through registers, for unaligned rows
+#include "device/dynamic_shared.cuh"
 #include "device/epilogue.cuh"
 #include "device/fragments.cuh"
 #include "device/mma.cuh"
+#include "device/ptx/cp_async.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"
 
@@ -70,7 +72,9 @@ __global__ void __launch_bounds__(THREADS, 1) gemm_v16(GemmArgs<T> p) {
     copy_tile_swizzled_async<WIDE, THREADS>(s.A, gA, p.lda, p.M - bm * BM, left, tid);
     copy_tile_swizzled_async<WIDE, THREADS>(s.B, gB, p.ldb, left, p.N - bn * BN, tid);
     cp_async_commit();
-    ++copied, gA += BK, gB += BK * p.ldb;
+    ++copied;
+    gA += BK;
+    gB += BK * p.ldb;
   };
   uint32_t rA[2][WM / MMA_M][4], rB[2][WN / MMA_N / 2][2][2];
   const auto load = [&](int slice, int k) {

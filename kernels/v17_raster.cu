@@ -8,8 +8,10 @@
 // watch:  hits in L2 and bytes from HBM; nothing changes inside of a block, so nothing at a size of
 //         which both operands stay in L2
 // needs:  sm_80; a narrow kernel, which copies through registers, for unaligned rows
+#include "device/dynamic_shared.cuh"
 #include "device/epilogue.cuh"
 #include "device/mma.cuh"
+#include "device/ptx/cp_async.cuh"
 #include "device/tile_copy_async.cuh"
 #include "rung.h"
 
@@ -62,7 +64,9 @@ __global__ void __launch_bounds__(THREADS, 1) gemm_v17(GemmArgs<T> p) {
     copy_tile_swizzled_async<WIDE, THREADS>(s.A, gA, p.lda, p.M - bm * BM, left, tid);
     copy_tile_swizzled_async<WIDE, THREADS>(s.B, gB, p.ldb, left, p.N - bn * BN, tid);
     cp_async_commit();
-    ++copied, gA += BK, gB += BK * p.ldb;
+    ++copied;
+    gA += BK;
+    gB += BK * p.ldb;
   };
   uint32_t rA[2][WM / MMA_M][4], rB[2][WN / MMA_N / 2][2][2];
   const auto load = [&](int slice, int k) {

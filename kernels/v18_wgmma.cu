@@ -8,7 +8,11 @@
 // watch:  instructions: a slice of 128 x 128 x 64 takes 8 wgmma and no ldmatrix; the tensor cores
 //         still idle while a block waits for its slice, and the second block on the SM fills in
 // needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
+#include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/scheduler.cuh"
 #include "device/wgmma_epilogue.cuh"
 #include "rung.h"

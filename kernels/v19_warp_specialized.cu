@@ -11,7 +11,12 @@
 //   role        threads   waits for       then                         and tells
 //   producer    one       empty[stage]    loads a slice of A and B     full[stage], by TMA's bytes
 //   consumer    128       full[stage]     8 wgmma                      empty[stage], a slice later
+#include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/scheduler.cuh"
 #include "device/wgmma_epilogue.cuh"
 #include "rung.h"
@@ -34,7 +39,10 @@ struct Slot {
   int stage = 0;
   uint32_t phase = 0;
   GEMM_DEVICE void advance() {
-    if (++stage == STAGES) stage = 0, phase ^= 1;
+    if (++stage == STAGES) {
+      stage = 0;
+      phase ^= 1;
+    }
   }
 };
 

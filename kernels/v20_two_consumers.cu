@@ -12,8 +12,13 @@
 //   role        threads   waits for       then                          and tells
 //   producer    one       empty[stage]    loads 128 x 64 and 64 x 256   full[stage], TMA's bytes
 //   consumers   2 x 128   full[stage]     4 wgmma m64n256k16            empty[stage], a slice later
+#include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/scheduler.cuh"
 #include "device/wgmma_epilogue.cuh"
 #include "rung.h"

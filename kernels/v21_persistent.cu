@@ -14,8 +14,13 @@
 //
 //   producer    | tile 0: slices 0 1 2 ... | tile 1: slices 0 1 2 3 | 4 ...
 //   consumers           | tile 0: slices 0 1 2 ...          | store | tile 1: slices 0 1 ...
+#include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/scheduler.cuh"
 #include "device/wgmma_epilogue.cuh"
 #include "rung.h"

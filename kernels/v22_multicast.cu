@@ -12,9 +12,15 @@
 //   producer    one       empty[stage]    loads 128 x 64 of A; its half   full[stage], TMA's bytes:
 //                                         of 64 x 256 of B, to both       that of both blocks
 //   consumers   2 x 128   full[stage]     4 wgmma m64n256k16              empty[stage] of both
+#include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/persistent.cuh"
 #include "device/pipeline.cuh"
+#include "device/ptx/cluster.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/wgmma_epilogue.cuh"
 #include "rung.h"
 

@@ -11,10 +11,17 @@
 //
 //   v22's roles and barriers; and of each consumer's 128 threads one, the leader, which waits until
 //   its last store has read the warpgroup's half of sC, and issues the next one.
+#include "device/dynamic_shared.cuh"
 #include "device/multicast.cuh"
 #include "device/operand_tile.cuh"
 #include "device/persistent.cuh"
 #include "device/pipeline.cuh"
+#include "device/ptx/cluster.cuh"
+#include "device/ptx/ldmatrix.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/wgmma_epilogue.cuh"
 #include "rung.h"
 

@@ -16,10 +16,17 @@
 //                                                                      turn[other], after a tile
 //   consumer 0  | tile 0 .......... | store | wait | tile 2 .......... | store |
 //   consumer 1  | wait              | tile 1 .......... | store | wait | tile 3 ..........
+#include "device/dynamic_shared.cuh"
 #include "device/multicast.cuh"
 #include "device/operand_tile.cuh"
 #include "device/persistent.cuh"
 #include "device/pipeline.cuh"
+#include "device/ptx/cluster.cuh"
+#include "device/ptx/grid.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/tma_epilogue.cuh"
 #include "rung.h"
 
@@ -43,7 +50,10 @@ __global__ void __launch_bounds__(THREADS, 1)
   uint8_t *sB = sA + STAGES * TileA::BYTES, *sC = sB + STAGES * TileB::BYTES;
   auto* full = reinterpret_cast<uint64_t*>(sC + 2 * SLOTS * 8192);
   uint64_t *empty = full + STAGES, *turn = empty + STAGES;
-  if (tid == 0) init_turns(turn), init_ring<STAGES>(full, empty, CLUSTER);
+  if (tid == 0) {
+    init_turns(turn);
+    init_ring<STAGES>(full, empty, CLUSTER);
+  }
   sync_cluster<CLUSTER>();
 
   Slot<STAGES> slot;

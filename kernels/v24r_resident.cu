@@ -14,10 +14,17 @@
 //                                                and a strip's of B
 //   consumers   2 x 128   turn[wg], full[stage]  wgmma of whole tiles  empty[stage], a slice later;
 //                                                                      turn[other], after a tile
+#include "device/dynamic_shared.cuh"
 #include "device/persistent.cuh"
+#include "device/ptx/grid.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/resident.cuh"
 #include "device/tma_epilogue.cuh"
 #include "rung.h"
+#include "v24r_resident/run.cuh"
 
 namespace {
 using namespace gemm;
@@ -41,7 +48,10 @@ __global__ void __launch_bounds__(THREADS, 1)
   uint8_t* sC = sB + SLICES * TileB::BYTES;
   auto* full = reinterpret_cast<uint64_t*>(sC + 2 * SLOTS * 8192);
   uint64_t *empty = full + STAGES, *turn = empty + STAGES;
-  if (tid == 0) init_turns(turn), init_ring<STAGES>(full, empty, 1);
+  if (tid == 0) {
+    init_turns(turn);
+    init_ring<STAGES>(full, empty, 1);
+  }
   __syncthreads();
   grid_launch_dependents();
 
@@ -88,7 +98,8 @@ __global__ void __launch_bounds__(THREADS, 1)
         if (slice > 0 && tid % 128 == 0) mbarrier_arrive(&empty[(s + STAGES - 1) % STAGES]);
       }
     });
-    run.advance(), run.advance();  // now, and not when the next tile waits for it
+    run.advance();  // now, and not when the next tile waits for it
+    run.advance();  // past the other consumer's
     wgmma_wait<0>();
     if (tid % 128 == 0) mbarrier_arrive(&empty[STAGES - 1]);
     lap += 2 * LAPS;  // its own, and those of the other consumer's tile

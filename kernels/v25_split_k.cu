@@ -14,8 +14,15 @@
 //   producer    one       empty[stage]   loads a slice of its half    full[stage], by TMA's bytes
 //   consumers   2 x 128   full[stage]    4 wgmma of every other one   empty[stage], a slice later
 //               together  the cluster    add half a tile, store it
+#include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
+#include "device/ptx/cluster.cuh"
+#include "device/ptx/grid.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/vec.cuh"
 #include "device/wgmma_epilogue.cuh"
 #include "rung.h"

@@ -14,11 +14,17 @@
 //   consumers   2 x 128   turn[wg], full[stage]  wgmma of a whole piece empty[stage], a slice on;
 //                                                                       turn[other], after a piece
 //     a warp              the block before's     adds its sums          the block after's: a flag
+#include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
-#include "device/runs.cuh"
+#include "device/ptx/grid.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/tma_epilogue.cuh"
 #include "rung.h"
+#include "v26_stream_k/runs.cuh"
 
 namespace {
 using namespace gemm;
@@ -41,9 +47,11 @@ __global__ void __launch_bounds__(THREADS, 1)
   auto* full = reinterpret_cast<uint64_t*>(sC + 2 * SLOTS * 8192);
   uint64_t *empty = full + STAGES, *turn = empty + STAGES;
   auto* pieces = reinterpret_cast<Pieces*>(turn + 2);
-  if (tid == 0) init_turns(turn), init_ring<STAGES>(full, empty, 1);
-  if (tid == 0)
+  if (tid == 0) {
+    init_turns(turn);
+    init_ring<STAGES>(full, empty, 1);
     *pieces = Pieces(blockIdx.x, gridDim.x, cdiv(p.M, BM), cdiv(p.N, BN), GROUP_M, cdiv(p.K, BK));
+  }
   __syncthreads();
   grid_launch_dependents();
 
@@ -70,8 +78,10 @@ __global__ void __launch_bounds__(THREADS, 1)
   for (int nth = 0; nth < pieces->count(); ++nth) {
     const Piece piece = (*pieces)[nth];
     const int slices = piece.end - piece.begin;
-    if (nth % 2 != wg) slot.skip(slices);  // the other consumer's
-    if (nth % 2 != wg) continue;
+    if (nth % 2 != wg) {  // the other consumer's
+      slot.skip(slices);
+      continue;
+    }
     float acc[BM / MMA_M][BN / 2];
     clear_registers(acc);  // now, and not when it is this one's turn
     int last = 0;

@@ -13,8 +13,14 @@
 //   producer    one       empty[stage]           loads a slice         full[stage], TMA's bytes
 //   consumers   2 x 128   turn[wg], full[stage]  wgmma of whole tiles  empty[stage], a slice later;
 //                                                                      turn[other], near its end
+#include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
+#include "device/ptx/grid.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/strips.cuh"
 #include "device/tma_epilogue.cuh"
 #include "rung.h"
@@ -37,7 +43,10 @@ __global__ void __launch_bounds__(THREADS, 1)
   uint8_t *sY = sX + STAGES * TileX::BYTES, *sC = sY + STAGES * TileY::BYTES;
   auto* full = reinterpret_cast<uint64_t*>(sC + 2 * SLOTS * 8192);
   uint64_t *empty = full + STAGES, *turn = empty + STAGES;
-  if (tid == 0) init_turns(turn), init_ring<STAGES>(full, empty, 1);
+  if (tid == 0) {
+    init_turns(turn);
+    init_ring<STAGES>(full, empty, 1);
+  }
   __syncthreads();
   grid_launch_dependents();
 
@@ -103,8 +112,10 @@ __global__ void __launch_bounds__(THREADS, 1)
       const int n = x * BX + i * MMA_X;
       hold_registers(acc[i]);
       if (p.alpha != 1 || p.beta != 0) blend_transposed(strip, m, n, acc[i]);
-      left <= gridDim.x ? store_transposed(strip, m, n, acc[i])
-                        : store_panels_transposed<SLOTS>(strip, map_c, m, n, staging, i, acc[i]);
+      if (left <= gridDim.x)
+        store_transposed(strip, m, n, acc[i]);
+      else
+        store_panels_transposed<SLOTS>(strip, map_c, m, n, staging, i, acc[i]);
     }
   });
   if (tid % 32 == 0) tma_store_wait_read<0>();

@@ -2,9 +2,9 @@
 //
 // before: v24 and v27 win in pairs, for they need the fewest cycles. But the card is at its power
 //         limit, and energy sets the speed of a kernel that runs alone: there v27 loses
-// idea:   what can be saved is what comes into shared memory, 12 to 17 pJ a byte. Each consumer has one
-//         half of a tile that is twice as wide: strips of 182 rows by 256 columns read 28 % less
-//         than v27's of 190 by 128. And clusters of two, where a row pitch of A or B is not a
+// idea:   what can be saved is what comes into shared memory, 12 to 17 pJ a byte. Each consumer has
+//         one half of a tile that is twice as wide: strips of 182 rows by 256 columns read 28 %
+//         less than v27's of 190 by 128. And clusters of two, where a row pitch of A or B is not a
 //         multiple of 128 bytes: L2 is asked twice for each, so that its requests are what is short
 // watch:  both consumers end a tile at the same time, and nobody computes while they store. So
 //         all rows of 64 columns leave at once: three panels behind one fence, not three
@@ -13,9 +13,16 @@
 //   role        threads   waits for     then                        and tells
 //   producer    one       empty[stage]  loads a slice               full[stage], TMA's bytes
 //   consumers   2 x 128   full[stage]   wgmma of 128 columns each   empty[stage], a slice later
+#include "device/dynamic_shared.cuh"
 #include "device/multicast.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
+#include "device/ptx/cluster.cuh"
+#include "device/ptx/grid.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/strips.cuh"
 #include "device/tma_epilogue.cuh"
 #include "rung.h"
@@ -101,9 +108,10 @@ __global__ void __launch_bounds__(THREADS, 1)
       const int n = x * BX + wg * WX + i * MMA_X;
       hold_registers(acc[i]);
       if (p.alpha != 1 || p.beta != 0) blend_transposed(strip, m, n, acc[i]);
-      left <= step
-          ? store_transposed(strip, m, n, acc[i])
-          : store_panels_transposed<PANELS, PANELS>(strip, map_c, m, n, staging, i, acc[i]);
+      if (left <= step)
+        store_transposed(strip, m, n, acc[i]);
+      else
+        store_panels_transposed<PANELS, PANELS>(strip, map_c, m, n, staging, i, acc[i]);
     }
   });
   if (tid % 32 == 0) tma_store_wait_read<0>();

@@ -30,6 +30,18 @@ const Variant<T> VARIANTS[] = {
 // is alike, v27 is 1 % behind v24.
 constexpr double TURNING = 250;
 
+// What v24r's busiest SM does, as TileChoice::work counts it: the cost of a result by slices of 64
+// of K (4, 6 and 8 are whole laps of the ring, else the last are zeros), what it costs to fetch the
+// first strip, in rounds, and what, if all go on to their next strip at the same time. Measured on
+// an H200, at 2048 to 16384 and 28672 x 8192.
+double resident_work(int M, int N, int K, int sms) {
+  constexpr double COST[] = {2, 2, 1.1, 0.93, 0.85, 1.0, 0.91, 1.07, 0.97}, FIRST = 0.45;
+  const int strips = cdiv(N, 128);
+  const int64_t tiles = int64_t{cdiv(M, 128)} * strips;
+  const double cost = COST[cdiv(K, 64)] * (strips > sms ? 1.08 : 1);
+  return cost * (double((tiles + sms - 1) / sms) + FIRST) * 128 * 128;
+}
+
 // [region idea]
 template <class T>
 Choice choose(const GemmArgs<T>& p, int sms) {

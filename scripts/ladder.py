@@ -95,6 +95,10 @@ def strip_comments(source: str) -> str:
     return TOKEN.sub(lambda t: "" if t[0].startswith("/") else t[0], source)
 
 
+def comments(source: str) -> list[str]:
+    return [t[0] for t in TOKEN.finditer(source) if t[0].startswith("/")]
+
+
 def parse_rung(path: Path) -> Rung:
     if not NAME.fullmatch(path.stem):
         raise BadInput(f"{path.name}: a rung's file is named like v05_float4.cu")
@@ -122,6 +126,18 @@ def parse_rung(path: Path) -> Rung:
         int(sm[1]) if sm else 0,
         exact_arch,
     )
+
+
+def device_includes(path: str, source: str) -> list[str]:
+    """The device code that a file includes, as paths from the root: headers of src/device, and those
+    that stand beside a rung, in its folder."""
+    found = re.findall(r'^[ \t]*#[ \t]*include "([^"]+)"', source, re.MULTILINE)
+    folder = path.rpartition("/")[0]
+    return [
+        f"src/{file}" if file.startswith("device/") else f"{folder}/{file}"
+        for file in found
+        if file.startswith("device/") or file.endswith(".cuh")
+    ]
 
 
 def load_rungs(root: Path = ROOT) -> list[Rung]:

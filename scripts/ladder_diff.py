@@ -139,7 +139,7 @@ def diff(rung: Rung, rungs: list[Rung], device_code: str) -> Diff:
 
 
 def device_sources(root: Path = ROOT) -> str:
-    headers = sorted((root / "src" / "device").glob("*.*h"))
+    headers = sorted((root / "src" / "device").rglob("*.*h"))
     return "\n".join(strip_comments(h.read_text(encoding="utf-8")) for h in headers)
 
 

@@ -46,7 +46,8 @@ def of_header(
     reason: str = "",
 ) -> Mutation:
     tags = tuple(rungs.split())
-    return Mutation(f"src/device/{name}", breaks, find, replace, tags, expected, reason)
+    file = name if name.startswith("kernels/") else f"src/device/{name}"
+    return Mutation(file, breaks, find, replace, tags, expected, reason)
 
 
 BOTH = "    __syncthreads();  // both: the next slice is there, and this one has been read\n"
@@ -225,6 +226,12 @@ CUDA_CORES = (
         "cp_async_wait<STAGES - 2>",
         "cp_async_wait<STAGES - 1>",
     ),
+    of_rung(
+        "v12_multistage",
+        "lanes in rows of eight: B's wavefronts double",
+        "{ return lane >> 1 & 3; }\nGEMM_DEVICE int lane_n(int lane) { return (lane & 1) | lane >> 3 << 1; }",
+        "{ return lane / 8; }\nGEMM_DEVICE int lane_n(int lane) { return lane % 8; }",
+    ),
     of_rung("v12_multistage", "no barrier between slices", BOTH_HERE, ""),
     of_rung(
         "v12_multistage",
@@ -245,7 +252,7 @@ CUDA_CORES = (
         "row.C += (p.M - m) * p.ldc",
         "row.C += 0",
     ),
-    of_rung("v13_ffma", "the edge's columns of B are the first", "column.B += p.N - n, ", ""),
+    of_rung("v13_ffma", "the edge's columns of B are the first", "  column.B += p.N - n;\n", ""),
     of_rung(
         "v13_ffma",
         "the second block of a cluster goes past the end of K",
@@ -336,8 +343,8 @@ TENSOR_CORES = (
     of_rung(
         "v16_multistage_mma",
         "a slice of B is not counted on",
-        ", gB += BK * p.ldb;",
-        ", gB += p.ldb;",
+        "    gB += BK * p.ldb;",
+        "    gB += p.ldb;",
     ),
     # v17
     of_rung(
@@ -415,7 +422,7 @@ HOPPER = (
     ),
     of_rung("v18_wgmma", "no wgmma.fence", "    wgmma_fence();\n", ""),
     # v19
-    of_rung("v19_warp_specialized", "phases never change", "stage = 0, phase ^= 1;", "stage = 0;"),
+    of_rung("v19_warp_specialized", "phases never change", "      phase ^= 1;\n", ""),
     of_rung(
         "v19_warp_specialized",
         "frees the stage that is read",
@@ -679,8 +686,8 @@ HEADERS = (
         "epilogue.cuh",
         "v16",
         "alpha only for the left one of a pair",
-        "left *= p.alpha, right *= p.alpha;",
-        "left *= p.alpha;",
+        "    right *= p.alpha;\n",
+        "",
     ),
     of_header(
         "vec.cuh",
@@ -743,13 +750,6 @@ HEADERS = (
         "k + lane / 32 * 8",
     ),
     of_header(
-        "warp_tile.cuh",
-        "v12",
-        "lanes in rows of eight: B's wavefronts double",
-        "{ return lane >> 1 & 3; }\nGEMM_DEVICE int lane_n(int lane) { return (lane & 1) | lane >> 3 << 1; }",
-        "{ return lane / 8; }\nGEMM_DEVICE int lane_n(int lane) { return lane % 8; }",
-    ),
-    of_header(
         "scheduler.cuh",
         "v13 v18",
         "groups overlap from the second on",
@@ -766,63 +766,63 @@ HEADERS = (
         "how tiles are grouped is for L2",
     ),
     of_header(
-        "ffma_loop.cuh",
+        "kernels/v13_ffma/ffma_loop.cuh",
         "v13",
         "a row of A past the edge is read",
         "if (inside_m && cpA_k",
         "if (cpA_k",
     ),
     of_header(
-        "ffma_loop.cuh",
+        "kernels/v13_ffma/ffma_loop.cuh",
         "v13",
         "B past the end of K is not zero",
         "cpB_k < left && c * COLS_B < left_n",
         "c * COLS_B < left_n",
     ),
     of_header(
-        "ffma_loop.cuh",
+        "kernels/v13_ffma/ffma_loop.cuh",
         "v13",
         "waits for too few copies",
         "  cp_async_wait<Tile::STAGES - 2>();\n  __syncthreads();\n  const float",
         "  cp_async_wait<Tile::STAGES - 1>();\n  __syncthreads();\n  const float",
     ),
     of_header(
-        "ffma_loop.cuh",
+        "kernels/v13_ffma/ffma_loop.cuh",
         "v13",
         "sums over copies in flight",
         "  cp_async_wait<0>();  // of copies past the end, before shared memory is used anew\n",
         "",
     ),
     of_header(
-        "ffma_loop.cuh",
+        "kernels/v13_ffma/ffma_loop.cuh",
         "v13",
         "one group's sums are left out",
         "g < Tile::GROUPS; ++g)",
         "g < (Tile::GROUPS + 1) / 2; ++g)",
     ),
     of_header(
-        "ffma_loop.cuh",
+        "kernels/v13_ffma/ffma_loop.cuh",
         "v13",
         "a block ends while its neighbour reads it",
         "    if constexpr (CLUSTER > 1) sync_cluster<CLUSTER>();  // nobody",
         "    if constexpr (CLUSTER > 9) sync_cluster<CLUSTER>();  // nobody",
     ),
     of_header(
-        "stream_k.cuh",
+        "kernels/v13_ffma/stream_k.cuh",
         "v13",
         "a helper's part is added too rarely",
         "h < work.helpers && work.begin(h) < begin + work.low",
         "h < work.helpers - 1 && work.begin(h) < begin + work.low",
     ),
     of_header(
-        "stream_k.cuh",
+        "kernels/v13_ffma/stream_k.cuh",
         "v13",
         "the last slice of a tile is cut short",
         "to < work.slices ? to * Tile::BK : p.K",
         "to * Tile::BK < p.K ? to * Tile::BK : p.K - 1",
     ),
     of_header(
-        "stream_k.cuh",
+        "kernels/v13_ffma/stream_k.cuh",
         "v13",
         "even and odd rows exchanged",
         "acc[i + 1 - e % 2][j + e / 2]",
@@ -947,7 +947,7 @@ HEADERS = (
         "    if (next == 0 && cols > 0) c[0] = pair[1];\n",
         "",
     ),
-    of_header("pipeline.cuh", "v20", "phases never change", "stage = 0, phase ^= 1;", "stage = 0;"),
+    of_header("pipeline.cuh", "v20", "phases never change", "      phase ^= 1;\n", ""),
     of_header(
         "pipeline.cuh",
         "v24",
@@ -1005,42 +1005,42 @@ HEADERS = (
         "(PANEL_BYTES) >> 5",
     ),
     of_header(
-        "resident.cuh",
+        "kernels/v24r_resident/run.cuh",
         "v24r",
         "a strip of B is loaded for every tile",
         "const bool next = run.strip != loaded;",
         "const bool next = run.strip != loaded - 1;",
     ),
     of_header(
-        "resident.cuh",
+        "kernels/v24r_resident/run.cuh",
         "v24r",
         "a strip of B is not loaded again",
         "loaded = run.strip, run.advance()",
         "loaded = run.strip, run.advance(), loaded = run.strip",
     ),
     of_header(
-        "resident.cuh",
+        "kernels/v24r_resident/run.cuh",
         "v24r",
         "a run ends a part too early",
         "int(parts * (blockIdx.x + 1) / gridDim.x) - begin;",
         "int(parts * (blockIdx.x + 1) / gridDim.x) - begin - (blockIdx.x == 1);",
     ),
     of_header(
-        "runs.cuh",
+        "kernels/v26_stream_k/runs.cuh",
         "v26",
         "a block takes the slices of the one before",
-        "done_ = slice(block), begun_",
-        "done_ = slice(block + 1), begun_",
+        "done_ = slice(block);",
+        "done_ = slice(block + 1);",
     ),
     of_header(
-        "runs.cuh",
+        "kernels/v26_stream_k/runs.cuh",
         "v26",
         "takes from the wrong block",
         "(blockIdx.x - 1) * vectors",
         "(blockIdx.x ^ 1) * vectors",
     ),
     of_header(
-        "runs.cuh",
+        "kernels/v26_stream_k/runs.cuh",
         "v26",
         "a flag is not reset",
         "      *flag = 0;  // a graph launches again, with the same tag\n",
@@ -1049,7 +1049,7 @@ HEADERS = (
         "only a launch by a CUDA graph uses a tag again",
     ),
     of_header(
-        "runs.cuh",
+        "kernels/v26_stream_k/runs.cuh",
         "v26",
         "a flag is set before all lanes have written",
         "    __syncwarp();\n    if (threadIdx.x % 32 == 0) flag_set",
@@ -1058,7 +1058,7 @@ HEADERS = (
         "of what blocks hand over only that it has been written is checked",
     ),
     of_header(
-        "runs.cuh",
+        "kernels/v26_stream_k/runs.cuh",
         "v26",
         "short last pieces come first",
         "SHORT = 10;",

@@ -25,7 +25,7 @@ def git(root: Path, *args: str) -> Optional[str]:
 
 @cache
 def code_of(root: Path, revision: str, rung: str) -> Optional[dict[str, str]]:
-    """What a rung is compiled from at that revision: its file and the device headers that it
+    """What a rung is compiled from at that revision: its file and the device code that it
     includes, without comments and spaces."""
     found: dict[str, str] = {}
     missing = [f"kernels/{rung}.cu"]
@@ -35,8 +35,7 @@ def code_of(root: Path, revision: str, rung: str) -> Optional[dict[str, str]]:
         if source is None:
             return None
         found[path] = re.sub(r"\s+", "", ladder.strip_comments(source))
-        included = [f"src/{file}" for file in re.findall(r'#include "(device/[^"]+)"', source)]
-        missing += [file for file in included if file not in found]
+        missing += [file for file in ladder.device_includes(path, source) if file not in found]
     return found
 
 

@@ -1,5 +1,5 @@
-"""Every header of src/ compiles by itself, and all of src/device can be included in one file: for
-the simulator, traced, and by nvcc for the GPU. Arguments: the C++ compiler, the build folder, nvcc
+"""Every header of src/ and of a rung compiles by itself, and all of src/device can be included in
+one file: for the simulator, traced, and by nvcc for the GPU. Arguments: the C++ compiler, the build folder, nvcc
 or an empty string, and CUDA's include folders."""
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-SRC = Path(__file__).resolve().parent.parent / "src"
+ROOT = Path(__file__).resolve().parent.parent
+SRC = ROOT / "src"
 GPU = SRC / "harness" / "gpu"  # these include CUDA's own headers
 HEADERS = sorted(p for p in SRC.rglob("*") if p.suffix in (".h", ".cuh"))
-DEVICE = sorted(p for p in HEADERS if p.parent == SRC / "device")
+DEVICE = [p for p in HEADERS if SRC / "device" in p.parents]
+OF_RUNGS = sorted((ROOT / "kernels").glob("v*/*.cuh"))
 
 cxx, build, nvcc = "g++", "build", ""
 cuda_includes: list[str] = []
 
 
 def include(headers: list[Path]) -> str:
-    return "".join(f'#include "{h.relative_to(SRC)}"\n' for h in headers)
+    return "".join(f'#include "{h}"\n' for h in headers)
 
 
 def errors(source: str, command: list[str]) -> str:
@@ -47,11 +49,11 @@ class Headers(unittest.TestCase):
             flags = [f"-isystem{d}" for d in cuda_includes] if header.parent == GPU else []
             return by_host(include([header]), *flags)
 
-        headers = [h for h in HEADERS if cuda_includes or h.parent != GPU]
+        headers = [h for h in HEADERS + OF_RUNGS if cuda_includes or h.parent != GPU]
         self.assertGreater(len(headers), 50)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for header, found in zip(headers, pool.map(alone, headers)):
-                with self.subTest(header=str(header.relative_to(SRC))):
+                with self.subTest(header=str(header.relative_to(ROOT))):
                     self.assertEqual(found, "")
 
     def test_device_headers_go_together(self) -> None:

@@ -4,9 +4,14 @@
 #include <cstring>
 #include <fstream>
 
-#include "device/ptx.cuh"
+#include "device/dynamic_shared.cuh"
+#include "device/ptx/cluster.cuh"
+#include "device/ptx/grid.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/tma.h"
-#include "device/wgmma.cuh"
 #include "hopper.h"
 #include "rung.h"
 

@@ -2,9 +2,14 @@
 // here in plain loops that share nothing with src/device or the simulator.
 #include <cstring>
 
-#include "device/ptx.cuh"
+#include "device/dynamic_shared.cuh"
+#include "device/ptx/cluster.cuh"
+#include "device/ptx/ldmatrix.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/tma.h"
-#include "device/wgmma.cuh"
 #include "hopper.h"
 #include "rung.h"
 

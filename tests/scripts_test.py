@@ -205,6 +205,19 @@ class Ladder(Fixture):
         ids = [r.id for r in ladder.load_rungs(self.root)]
         self.assertEqual(ids, ["v1", "v1u", "v2", "v3", "v10"])
 
+    def test_device_code_of_a_rung(self) -> None:
+        source = (
+            '#include <vector>\n#include "device/ptx/mma.cuh"\n#include "{}"\n#include "rung.h"'
+        )
+        for path, beside, found in (
+            ("kernels/v02_x.cu", "v02_x/loop.cuh", "kernels/v02_x/loop.cuh"),
+            ("kernels/v02_x/loop.cuh", "work.cuh", "kernels/v02_x/work.cuh"),
+        ):
+            self.assertEqual(
+                ladder.device_includes(path, source.format(beside)),
+                ["src/device/ptx/mma.cuh", found],
+            )
+
     def test_folder_of_a_gpu(self) -> None:
         self.assertEqual(ladder.gpu_slug("NVIDIA H200"), "h200")
         self.assertEqual(ladder.gpu_slug("NVIDIA GeForce RTX 4090"), "rtx-4090")
@@ -219,6 +232,14 @@ class Diff(Fixture):
         for left_out in ("comment", "before:", "Registration", "gemm_v0", "step(i)"):
             self.assertNotIn(left_out, d.text.replace('"// not a comment"', ""))
         self.assertNotIn("http", d.text.replace('"http://x"', ""))  # a string is no comment
+
+    def test_finds_what_moved_into_a_folder(self) -> None:
+        work = self.root / "src/device/work.cuh"
+        (work.parent / "ptx").mkdir()
+        work.rename(work.parent / "ptx/work.cuh")
+        rungs = ladder.load_rungs(self.root)
+        d = ladder_diff.diff(rungs[1], rungs, ladder_diff.device_sources(self.root))
+        self.assertEqual(d.moved, ("work",))
 
     def test_equal_rungs_have_no_diff(self) -> None:
         rungs = ladder.load_rungs(self.root)

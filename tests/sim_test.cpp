@@ -11,7 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "device/ptx.cuh"
+#include "device/ptx/cp_async.cuh"
+#include "device/ptx/grid.cuh"
+#include "device/ptx/ldmatrix.cuh"
+#include "device/ptx/mma.cuh"
 #include "rung.h"
 #include "sim/simulator.h"
 

@@ -17,15 +17,27 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import ladder  # noqa: E402
 
 RUNGS = ladder.load_rungs(ROOT)  # also: the name's form, and exactly one registration
-MAX_LINES, MAX_COLUMNS = 150, 100
+EXERCISE_LINES, MAX_COLUMNS = 150, 100
+DEVICE = sorted(p for p in (ROOT / "src/device").rglob("*") if p.suffix in (".h", ".cuh"))
+
+
+def device_code(rung: ladder.Rung) -> dict[str, str]:
+    """The device code that a rung is compiled from: path from the root -> source."""
+    found: dict[str, str] = {}
+    missing = [str(rung.path.relative_to(ROOT))]
+    while missing:
+        path = missing.pop()
+        if path not in found:
+            found[path] = (ROOT / path).read_text(encoding="utf-8")
+            missing += ladder.device_includes(path, found[path])
+    return found
 
 
 class EveryRung(unittest.TestCase):
-    def test_fits_on_a_page(self) -> None:
+    def test_lines_fit_in_a_window(self) -> None:
         for rung in RUNGS:
             with self.subTest(rung=rung.name):
                 lines = rung.source.splitlines()
-                self.assertLessEqual(len(lines), MAX_LINES, "lines")
                 long = [f"{n}: {len(l)}" for n, l in enumerate(lines, 1) if len(l) > MAX_COLUMNS]
                 self.assertEqual(long, [], f"lines of more than {MAX_COLUMNS} columns")
 
@@ -48,8 +60,8 @@ class EveryRung(unittest.TestCase):
                     r'^\s*#\s*include\s+["<]([^">]+)[">]', rung.source, re.MULTILINE
                 )
                 self.assertIn("rung.h", included)
-                others = [i for i in included if i != "rung.h" and not i.startswith("device/")]
-                self.assertEqual(others, [])
+                allowed = re.compile(rf"rung\.h|device/.+|{rung.name}/\w+\.cuh")
+                self.assertEqual([i for i in included if not allowed.fullmatch(i)], [])
 
     def test_kernels_carry_its_id(self) -> None:
         for rung in RUNGS:
@@ -100,6 +112,45 @@ class EveryRung(unittest.TestCase):
                     self.assertRegex(text, rf"(?m)^<!-- embed:{marker} -->$")
 
 
+class DeviceCode(unittest.TestCase):
+    """src/device serves several rungs; what one alone uses stands beside it, in its folder."""
+
+    SHARED_WITH_THE_HARNESS = {"src/device/blas.h": "v9 and the harness's baselines call cuBLAS"}
+
+    def test_src_device_serves_two_rungs_or_more(self) -> None:
+        users: dict[str, list[str]] = {str(p.relative_to(ROOT)): [] for p in DEVICE}
+        for rung in RUNGS:
+            for path in device_code(rung).keys() & users.keys():
+                users[path].append(rung.id)
+        self.assertGreater(len(users), 20)
+        few = {path: ids for path, ids in users.items() if len(ids) < 2}
+        self.assertEqual(few.keys(), self.SHARED_WITH_THE_HARNESS.keys(), few)
+
+    def test_a_rungs_folder_is_its_own(self) -> None:
+        folders = {p.name for p in (ROOT / "kernels").iterdir() if p.is_dir()}
+        self.assertLessEqual(folders, {rung.name for rung in RUNGS})
+        for rung in RUNGS:
+            with self.subTest(rung=rung.name):
+                used = {path for path in device_code(rung) if re.match(r"kernels/.+/", path)}
+                there = (ROOT / "kernels" / rung.name).glob("*")
+                self.assertEqual(used, {str(p.relative_to(ROOT)) for p in there})
+
+    def test_files_include_the_instructions_that_they_call(self) -> None:
+        """A function of src/device/ptx is included where it is called, not by way of others."""
+        functions: dict[str, str] = {}
+        for header in (ROOT / "src/device/ptx").glob("*.cuh"):
+            code = ladder.strip_comments(header.read_text(encoding="utf-8"))
+            for name in re.findall(r"GEMM_DEVICE[^;{(]*?\b(\w+)\(", code):
+                functions[name] = f"src/device/ptx/{header.name}"
+        self.assertGreater(len(functions), 40)
+        sources = {path: text for rung in RUNGS for path, text in device_code(rung).items()}
+        for path, text in sources.items():
+            called = re.findall(r"(?<![:.\w])(\w+)(?:<[^;()]*>)?\(", ladder.strip_comments(text))
+            wanted = {functions[name] for name in called if name in functions} - {path}
+            with self.subTest(file=path):
+                self.assertLessEqual(wanted, set(ladder.device_includes(path, text)))
+
+
 class Version(unittest.TestCase):
     """VERSION is the one place: the program, and the newest entry of the changelog, say the same."""
 
@@ -140,7 +191,7 @@ class EveryExercise(unittest.TestCase):
                 )
                 for line in start + solution:
                     self.assertLessEqual(len(line), MAX_COLUMNS, line)
-                self.assertLessEqual(max(len(start), len(solution)), MAX_LINES)
+                self.assertLessEqual(max(len(start), len(solution)), EXERCISE_LINES)
                 self.assertIn("const Exercise exercise(", "\n".join(start))
                 changed = [l for l in difflib.ndiff(start, solution) if l[0] in "+-"]
                 self.assertTrue(0 < len(changed) <= 30, f"{len(changed)} lines differ")
@@ -186,12 +237,20 @@ class TheHouse(unittest.TestCase):
         self.assertEqual(ids, sorted(set(ids), key=ids.index))
 
     def test_src_names_no_rung(self) -> None:
-        rung_name = re.compile(r'gemm_v\d|\bv\d\d[a-z]?_[a-z]|"v\d+[a-z]?"')
+        """Neither in code nor in comments, but for where something is taught, and for examples: in
+        the help of the command line, and as names of files."""
+        rung = re.compile(r"(?<![\w.])(?:gemm_)?v\d{1,2}[a-z]?(?:_[a-z]\w*)?(?!\w*\.cu)")
+        taught = re.compile(r"Taught in v\d+[a-z]?\.")
         for path in sorted((ROOT / "src").rglob("*")):
-            if path.suffix in (".h", ".cuh", ".cpp", ".cu"):
-                code = ladder.strip_comments(path.read_text(encoding="utf-8"))
-                with self.subTest(file=str(path.relative_to(ROOT))):
-                    self.assertEqual(rung_name.findall(code), [])
+            if path.suffix not in (".h", ".cuh", ".cpp", ".cu"):
+                continue
+            source = path.read_text(encoding="utf-8")
+            comments = re.sub(r"\n\s*// ?", " ", "\n".join(ladder.comments(source)))
+            with self.subTest(file=str(path.relative_to(ROOT))):
+                if path.stem != "cli":
+                    self.assertEqual(rung.findall(ladder.strip_comments(source)), [])
+                said = re.sub(r'"[^"]*"', "", taught.sub("", comments))
+                self.assertEqual(rung.findall(said), [])
 
     @unittest.skipUnless(os.environ.get("GEMM_BENCH"), "GEMM_BENCH, the executable, is not set")
     def test_registry_is_the_files(self) -> None:

@@ -1,6 +1,6 @@
 // ex17: three buffers filled by cp.async, two slices ahead of the multiplication.
 #include "device/epilogue.cuh"
-#include "device/ptx.cuh"
+#include "device/ptx/cp_async.cuh"
 #include "device/tile_copy.cuh"
 #include "exercise.h"
 

@@ -1,6 +1,7 @@
 // ex19: an epilogue by TMA: the tile of C is put into shared memory, and one thread has it stored.
+#include "device/dynamic_shared.cuh"
 #include "device/epilogue.cuh"
-#include "device/ptx.cuh"
+#include "device/ptx/tma.cuh"
 #include "device/tile_copy.cuh"
 #include "device/tma.h"
 #include "exercise.h"

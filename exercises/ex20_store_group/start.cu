@@ -1,8 +1,9 @@
 // ex20: blocks that compute tile after tile, and have each stored by TMA from one buffer.
 #include <algorithm>
 
+#include "device/dynamic_shared.cuh"
 #include "device/epilogue.cuh"
-#include "device/ptx.cuh"
+#include "device/ptx/tma.cuh"
 #include "device/tile_copy.cuh"
 #include "device/tma.h"
 #include "exercise.h"

@@ -1,8 +1,10 @@
 // ex21: a producer thread fills a ring of buffers by TMA, a warpgroup multiplies them by wgmma.
+#include "device/dynamic_shared.cuh"
 #include "device/epilogue.cuh"
-#include "device/ptx.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/tma.h"
-#include "device/wgmma.cuh"
 #include "exercise.h"
 
 namespace {

@@ -43,12 +43,14 @@ GEMM_DEVICE void store_pair(const GemmArgs<T>& p, int m, int n, float left, floa
     using Pair = std::conditional_t<sizeof(T) == 2, uint32_t, uint2>;
     if (m >= p.M || n >= p.N) return;
     auto* c = reinterpret_cast<Pair*>(p.C + m * p.ldc + n);
-    left *= p.alpha, right *= p.alpha;
+    left *= p.alpha;
+    right *= p.alpha;
     if (p.beta != 0) {
       const Pair old = *c;
       T was[2];
       memcpy(was, &old, sizeof was);
-      left += p.beta * float(was[0]), right += p.beta * float(was[1]);
+      left += p.beta * float(was[0]);
+      right += p.beta * float(was[1]);
     }
     const T out[2] = {T(left), T(right)};
     Pair pair{};

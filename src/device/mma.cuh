@@ -3,12 +3,12 @@
 
 #include <type_traits>
 
-#include "device/ptx.cuh"
+#include "device/ptx/mma.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// d += a * b: m16n8k16 of half or bf16, m16n8k8 of float (tf32). Layouts: device/ptx.cuh. Taught in
-// v10.
+// d += a * b: m16n8k16 of half or bf16, m16n8k8 of float (tf32). Layouts: device/ptx/mma.cuh. Taught
+// in v10.
 template <class T>
 GEMM_DEVICE void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   if constexpr (std::is_same_v<T, half>) mma_m16n8k16_f16(d, a, b);

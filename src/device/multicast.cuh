@@ -3,6 +3,8 @@
 
 #include "device/persistent.cuh"
 #include "device/pipeline.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
 #include "device/tma.h"
 #include "rung.h"
 
@@ -43,8 +45,8 @@ GEMM_DEVICE void load_part(uint8_t* tile, const TensorMap& map, int mn, int k, u
 }
 
 // produce, where the blocks of a cluster have the same columns: each loads part `rank` of B's
-// slices, for all, and its rows of A. In the other order v27w spills registers. From the last slice
-// to the first, if `back`.
+// slices, for all, and its rows of A. In the other order a kernel of 256 columns spills registers.
+// From the last slice to the first, if `back`.
 template <class TileA, class TileB, int CLUSTER, int STAGES>
 GEMM_DEVICE void produce_shared(uint8_t* sA, uint8_t* sB, uint64_t* full, uint64_t* empty,
                                 Slot<STAGES>& slot, const TensorMap& map_a, const TensorMap& map_b,
@@ -70,8 +72,9 @@ GEMM_DEVICE void arrive_at_all(uint64_t* barrier GEMM_CALLER_ARG) {
   }
 }
 
-// v24's choice: a variant of whole tiles; or, behind those, of stacks of two, for clusters, where
-// rows are no whole lines. Costs as measured on an H200 at 1000 to 5000.
+// The tile for whole rounds: one of WHOLE_TILES; or, numbered behind those, one of stacks of two, for
+// clusters, where rows are no whole lines. Costs as measured on an H200 at 1000 to 5000. Taught in
+// v24.
 template <class T>
 TileChoice choose_whole_tile(const GemmArgs<T>& p, int sms) {
   constexpr TileShape STACKS[] = {{256, 192, 1.4}, {256, 128, 1.7}, {128, 128, 2.2}};

@@ -4,9 +4,10 @@
 
 #include <type_traits>
 
+#include "device/ptx/tma.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/repack.cuh"
 #include "device/tma.h"
-#include "device/wgmma.cuh"
 #include "rung.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN

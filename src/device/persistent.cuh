@@ -38,15 +38,15 @@ GEMM_DEVICE void for_each_tile(int first, int step, int tiles_m, int tiles_n, Wo
 
 // A tile that a kernel can be instantiated for; how much time a result takes in it, compared with
 // others: larger ones read less for each; and how many rounds it costs, beside HANDOVER / K, to
-// share out tiles that fill no round (device/runs.cuh), 0 where that is not done. Measured on an
+// share out tiles that fill no round (stream-K), 0 where that is not done. Measured on an
 // H200.
 struct TileShape {
   int bm, bn;
   double cost;
   double extra_rounds = 0;
 };
-constexpr TileShape WHOLE_TILES[] = {{128, 192, 1.0}, {128, 128, 1.01}, {64, 128, 1.15}};  // v24
-constexpr TileShape SHARED_TILES[] = {{128, 192, 1.0, 0.1}, {128, 128, 1.02, 0.2}};        // v26
+constexpr TileShape WHOLE_TILES[] = {{128, 192, 1.0}, {128, 128, 1.01}, {64, 128, 1.15}};
+constexpr TileShape SHARED_TILES[] = {{128, 192, 1.0, 0.1}, {128, 128, 1.02, 0.2}};
 constexpr double HANDOVER = 400;  // of sums to another block takes as long as so much of K
 
 struct TileChoice {

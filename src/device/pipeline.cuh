@@ -5,7 +5,8 @@
 //   empty[stage]   one arrival a consumer warpgroup      the producer       all have read it
 #pragma once
 
-#include "device/ptx.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
@@ -17,7 +18,10 @@ struct Slot {
   int stage = 0;
   uint32_t phase = 0;
   GEMM_DEVICE void advance() {
-    if (++stage == STAGES) stage = 0, phase ^= 1;
+    if (++stage == STAGES) {
+      stage = 0;
+      phase ^= 1;
+    }
   }
   // Past `count` slices that another consumer reads.
   GEMM_DEVICE void skip(int count) {

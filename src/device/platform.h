@@ -34,6 +34,17 @@
 // simulator's source lines.
 #define GEMM_DEVICE __device__ __forceinline__
 
+// The simulator names the kernel's line in its diagnoses; a GPU cannot.
+#if GEMM_ON_GPU
+#define GEMM_CALLER_ARG
+#define GEMM_CALLER_PASS
+#define GEMM_ONLY_CALLER_ARG  // where it is the only one
+#else
+#define GEMM_CALLER_ARG , std::source_location where = std::source_location::current()
+#define GEMM_CALLER_PASS , where
+#define GEMM_ONLY_CALLER_ARG std::source_location where = std::source_location::current()
+#endif
+
 GEMM_BUILD_NAMESPACE_BEGIN
 
 #if GEMM_ON_GPU

@@ -95,7 +95,7 @@ class Repacked {
            (!whole_groups || from.cols % GROUP == 0);
   }
   // To whole lines of 128 bytes: TMA reads rows of 128 bytes, and where such a row lies across two
-  // lines it asks L2 twice (v24 at 4097 in rows of 4104: 410 us, of 4160: 254).
+  // lines it asks L2 twice (at 4097 in rows of 4104: 410 us, of 4160: 254).
   static constexpr int LINE = 128 / sizeof(T);
   static int padded(int cols) { return cdiv(cols, LINE) * LINE; }
 

@@ -1,4 +1,4 @@
-// Floats as sums of two halves (v14w) or of three bf16 (v14x): what tensor cores multiply fastest.
+// Floats as sums of two halves or of three bf16: what tensor cores multiply fastest.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@ GEMM_BUILD_NAMESPACE_BEGIN
 // the first are NaN.
 
 // hi + lo / 2^LO_SHIFT: 22 bits of x's 24 while x is at least 2^-14; below, the error stays under
-// 2^-36. Halves end at 65504.
+// 2^-36. Halves end at 65504. Taught in v14w.
 struct TwoHalves {
   using T = half;
   static constexpr int PARTS = 2, TOP = 14;
@@ -25,7 +25,7 @@ struct TwoHalves {
 };
 
 // hi + mid + lo: all 24 bits while x is at least 2^-110; below, the error stays under 2^-134. Sums of
-// 2^31 products of 2^(TOP + 1) are finite.
+// 2^31 products of 2^(TOP + 1) are finite. Taught in v14x.
 struct ThreeBf16 {
   using T = bf16;
   static constexpr int PARTS = 3, TOP = 46;

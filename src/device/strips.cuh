@@ -1,5 +1,5 @@
 // C's rows in strips of two or three heights, so many that whole tiles fill all rounds. Taught in
-// v27; wide ones in v27w.
+// v27.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,9 @@ GEMM_BUILD_NAMESPACE_BEGIN
 struct StripShape {
   int width, lowest, highest, group, stack = 1;
 };
-constexpr StripShape STRIPS = {128, 104, 192, 16}, WIDE_STRIPS = {256, 152, 192, 8};  // v27, v27w
+constexpr StripShape STRIPS = {128, 104, 192, 16};
+// Of tiles that two consumers share. Taught in v27w.
+constexpr StripShape WIDE_STRIPS = {256, 152, 192, 8};
 
 // Which rows a tile has, and when. The first columns[0] columns of tiles are cut alike: into
 // `count` strips of 8 * eights[0] rows, of which the first more[0] are 8 rows higher. The other
@@ -78,7 +80,8 @@ struct StripChoice {
       const int of_these = part == 1 ? longer : columns - longer, n = count + part * shape.stack;
       strips.columns[part] = of_these;
       strips.group[part] = of_these > 0 ? even_group(of_these, shape.group) : 1;
-      strips.eights[part] = eights / n, strips.more[part] = eights % n;
+      strips.eights[part] = eights / n;
+      strips.more[part] = eights % n;
     }
     strips.count = count;
   }
@@ -140,7 +143,10 @@ inline StripChoice choose_strips(int M, int N, StripShape shape, int sms) {
   const auto consider = [&](int count, int longer) {
     const StripChoice choice(shape, columns, longer, count, eights);
     const double work = choice.work(sms, BYTES);
-    if (work < least) least = work, best = choice;
+    if (work < least) {
+      least = work;
+      best = choice;
+    }
   };
   for (int64_t rounds = best.rounds(sms), count = 0; count < most; ++rounds) {
     const int64_t stacks = rounds * (sms / shape.stack);  // more of them are lower: less work

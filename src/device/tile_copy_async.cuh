@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device/fragments.cuh"
+#include "device/ptx/cp_async.cuh"
 #include "device/tile_copy.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN

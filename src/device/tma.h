@@ -1,5 +1,5 @@
 // The host's half of TMA: describes a matrix and the box that one load or store moves, for the
-// instructions in device/ptx.cuh.
+// instructions in device/ptx/tma.cuh.
 //
 //   const TensorMap map = tensor_map(p.A, p.M, p.K, p.lda, BM, 64, Swizzle::b128);
 //   launch(kernel, ..., map);                 // kernel(const __grid_constant__ TensorMap map, ...)
@@ -7,7 +7,7 @@
 
 #include <type_traits>
 
-#include "device/ptx.cuh"
+#include "device/ptx/tma.cuh"
 #include "device/swizzle.cuh"
 #include "tensor_map_check.h"
 #if GEMM_ON_GPU

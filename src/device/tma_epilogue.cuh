@@ -1,6 +1,9 @@
 // Accumulators to C through shared memory, in tiles. Taught in v23.
 #pragma once
 
+#include "device/ptx/ldmatrix.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
 #include "device/swizzle.cuh"
 #include "device/tma.h"
 #include "device/wgmma_epilogue.cuh"

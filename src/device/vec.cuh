@@ -42,8 +42,7 @@ GEMM_DEVICE void store_vec(T* p, const Vec<T>& v) {
 
 // Whether all three matrices are made of aligned 16-byte groups: base, row stride and row length.
 // Rungs launch their WIDE kernel then, and the narrow one otherwise. The choice is made on the
-// host, once: with both paths in one kernel the narrow one costs v8 registers that it does not have
-// (80 bytes of spills).
+// host, once: with both paths in one kernel the narrow one costs registers (80 bytes of spills).
 template <class T>
 bool is_wide(const GemmArgs<T>& p) {
   const auto aligned = [](const void* base, int64_t ld, int cols) {

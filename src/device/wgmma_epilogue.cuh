@@ -1,7 +1,9 @@
-// From a warpgroup's accumulators to C (device/wgmma.cuh has their layout).
+// From a warpgroup's accumulators to C (device/ptx/wgmma.cuh has their layout).
 #pragma once
 
 #include "device/epilogue.cuh"
+#include "device/ptx/ldmatrix.cuh"
+#include "device/ptx/tma.cuh"
 #include "device/tma.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
@@ -66,10 +68,12 @@ GEMM_DEVICE void store_accumulators_wide(const GemmArgs<T>& p, int m, int n,
         words[w] = pack_pair<T>(acc[i + w * 4 + h * 2], acc[i + w * 4 + h * 2 + 1]);
       uint32_t a = __shfl_xor_sync(~0u, upper ? words[0] : words[2], 2);
       uint32_t b = __shfl_xor_sync(~0u, upper ? words[1] : words[3], 2);
-      (upper ? words[0] : words[2]) = a, (upper ? words[1] : words[3]) = b;
+      (upper ? words[0] : words[2]) = a;
+      (upper ? words[1] : words[3]) = b;
       a = __shfl_xor_sync(~0u, odd ? words[0] : words[1], 1);
       b = __shfl_xor_sync(~0u, odd ? words[2] : words[3], 1);
-      (odd ? words[0] : words[1]) = a, (odd ? words[2] : words[3]) = b;
+      (odd ? words[0] : words[1]) = a;
+      (odd ? words[2] : words[3]) = b;
       if (row + h * 8 < p.M && col + i * 2 < p.N)
         *reinterpret_cast<uint4*>(c + i * 2) = {words[0], words[1], words[2], words[3]};
     }
@@ -90,7 +94,7 @@ GEMM_DEVICE void blend_accumulators(const GemmArgs<T>& p, int m, int n, float (&
 }
 
 // The same of C^T's accumulators, of the 2 COUNT / 2 x 64 tile of C. A pointer that follows the
-// rows: computed anew for each, they took v27 two registers more than there are.
+// rows: computed anew for each, they took two registers more than there are.
 template <class T, int COUNT>
 GEMM_DEVICE void blend_transposed(const GemmArgs<T>& p, int m, int n, float (&acc)[COUNT]) {
   const int row = m + threadIdx.x % 4 * 2;

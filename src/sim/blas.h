@@ -1,5 +1,5 @@
 // The one cuBLAS call that a rung makes, for the simulator: the same column-major interface,
-// answered by OpenBLAS on the CPU. Only what v9 uses. Included by device/blas.h in the simulator's
+// answered by OpenBLAS on the CPU. Only what kernels use. Included by device/blas.h in the simulator's
 // builds; never beside the real cublas_v2.h. Compiled once for the plain and the traced rungs.
 #pragma once
 

@@ -263,7 +263,7 @@ void multiply(Row (&d)[16], const float (&a)[16][K], const Row (&b)[K]) {
   }
 }
 
-// The accumulators' layout is the same for all types (device/ptx.cuh).
+// The accumulators' layout is the same for all types (device/ptx/mma.cuh).
 template <int K>
 void multiply(const Arrivals& lanes, const float (&a)[16][K], const Row (&b)[K]) {
   Row d[16];

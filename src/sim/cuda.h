@@ -65,7 +65,7 @@ GEMM_SIM_INLINE T shuffle(Shuffle mode, uint32_t mask, T value, uint32_t operand
   return value;
 }
 
-// PTX's own; see device/ptx.cuh for their semantics and layouts.
+// PTX's own; see device/ptx/ for their semantics and layouts.
 GEMM_SIM_INLINE void cp_async(void* shared, const void* global, int bytes, int src_bytes,
                               GEMM_SIM_HERE) {
   runtime::cp_async(shared, global, bytes, src_bytes, where);

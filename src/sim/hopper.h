@@ -1,6 +1,5 @@
-// What the simulator's branches of device/ptx.cuh and device/wgmma.cuh call, for sm_90's
-// instructions: see there for what each does. As in runtime.h, functions take the source line that
-// diagnoses name, and throw Error for whatever a kernel does wrong.
+// What the simulator's branches of device/ptx/ call, for sm_90's instructions: see there for what
+// each does. As in runtime.h, functions take the source line that diagnoses name, and throw Error for whatever a kernel does wrong.
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,7 @@ enum class SharedAccess { load, store };
 // bytes take two such phases in one when all neighbours (lanes l and l ^ 1), or all lanes l and
 // l ^ 2, want the same bytes. Within a phase each pass gives every bank one word, and lanes that
 // want the same word share it; so a phase takes as many passes as the busiest bank has different
-// words. The rule was measured on an H200 with bench/shared_patterns.cu; a test holds it to the
+// words. The rule was measured on an H200 with bench/limits/shared_patterns.cu; a test holds it to the
 // counts.
 // `of_lane[lane]`, unless null, is set to the pass that serves the lane, for those in r.lanes. The
 // order of passes is this function's own; the hardware's is not known.

@@ -21,7 +21,7 @@ int k_of(WgmmaType type) { return type == WgmmaType::tf32 ? 8 : 16; }
 
 }  // namespace
 
-// CuTe's canonical layouts, mma_traits_sm90_gmma.hpp; see wgmma_descriptor in device/wgmma.cuh.
+// CuTe's canonical layouts, mma_traits_sm90_gmma.hpp; see wgmma_descriptor in device/ptx/wgmma.cuh.
 WgmmaOperand::WgmmaOperand(const Caller& caller, const char* shared, size_t shared_bytes,
                            uint64_t descriptor, bool mn_major, int first_row, int rows)
     : mn_major(mn_major) {
@@ -55,7 +55,7 @@ WgmmaOperand::WgmmaOperand(const Caller& caller, const char* shared, size_t shar
   end = *greatest + CHUNK;
 }
 
-// The fragment's layout is in device/wgmma.cuh: value e of lane (g, t) lies here.
+// The fragment's layout is in device/ptx/wgmma.cuh: value e of lane (g, t) lies here.
 namespace {
 size_t index_of(int lane, int e, int n) {
   return (lane / 4 + e / 2 % 2 * 8) * n + e / 4 * 8 + lane % 4 * 2 + e % 2;

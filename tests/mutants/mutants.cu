@@ -1,6 +1,6 @@
 // Planted bugs: GEMMs that are wrong in exactly one way each, for the checks to catch. They are small (16 x 16 blocks, one thread an
 // element, a K slice of 16) and run in the simulator; `MUTANT` names the bug.
-#include "device/ptx.cuh"
+#include "device/ptx/cp_async.cuh"
 #include "mutants.h"
 #include "rung.h"
 

@@ -1,6 +1,7 @@
 // Small GEMMs that are wrong in exactly one way each; see planted.h. `// [name]` marks the lines
 // that must be named when the bug `name` is found.
-#include "device/ptx.cuh"
+#include "device/ptx/cp_async.cuh"
+#include "device/ptx/ldmatrix.cuh"
 #include "device/repack.cuh"
 #include "planted.h"
 #include "rung.h"

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "device/current_device.h"
-#include "device/wgmma.cuh"
+#include "device/ptx/mma.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "harness/gpu/cuda_check.h"
 #include "harness/gpu/gpu_device.h"
 #include "harness/gpu/stream_timer.h"

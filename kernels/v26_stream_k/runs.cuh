@@ -5,7 +5,7 @@
 #include <atomic>
 
 #include "device/persistent.cuh"
-#include "device/ptx.cuh"
+#include "device/ptx/grid.cuh"
 #include "device/vec.cuh"
 #include "device/workspace.h"
 
@@ -36,8 +36,10 @@ class Pieces {
     // Run q begins behind q * (1 + rest / blocks) tiles. (In 32 bits: 64 are divided by a call.)
     const auto slice = [&](int q) { return int(unsigned(q * rest % blocks) * slices / blocks); };
     const auto whole_tiles = [&](int q) { return rest > 0 ? q + q * rest / blocks : 0; };
-    done_ = slice(block), begun_ = slice(block + 1);
-    from_ = whole_tiles(block) + (done_ > 0), to_ = whole_tiles(block + 1);
+    done_ = slice(block);
+    begun_ = slice(block + 1);
+    from_ = whole_tiles(block) + (done_ > 0);
+    to_ = whole_tiles(block + 1);
     round_ = (rest > 0 ? blocks + rest : 0) + block;
     const int whole = to_ - from_ + (tiles - round_ + blocks - 1) / blocks;
     end_at_ = (begun_ > 0) + (whole > 0 && done_ > slices - SHORT);

@@ -6,9 +6,9 @@
 // operands.
 #pragma once
 
-#include "device/ptx.cuh"
+#include "device/ptx/asm.cuh"
+#include "device/ptx/wgmma_operands.h"
 #include "device/swizzle.cuh"
-#include "device/wgmma_operands.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
@@ -112,7 +112,10 @@ GEMM_DEVICE uint64_t wgmma_descriptor(const void* tile, uint32_t panel_bytes GEM
   constexpr bool PLAIN = MODE == Swizzle::none;
   constexpr uint64_t CODE = PLAIN ? 0 : MODE == Swizzle::b128 ? 1 : MODE == Swizzle::b64 ? 2 : 3;
   uint32_t leading = panel_bytes, stride = EIGHT_ROWS;
-  if constexpr (PLAIN && MAJOR == Major::MN) leading = EIGHT_ROWS, stride = panel_bytes;
+  if constexpr (PLAIN && MAJOR == Major::MN) {
+    leading = EIGHT_ROWS;
+    stride = panel_bytes;
+  }
   if constexpr (!PLAIN && MAJOR == Major::K) leading = 1 << 4;
 #if GEMM_ON_GPU
   const uint32_t address = shared_address(tile);

@@ -1,10 +1,11 @@
-// FP32 multiply-adds as fast as the issue slots allow: the main loop of the tuned rungs. Taught in
-// v13.
+// FP32 multiply-adds as fast as the issue slots allow: the main loop.
 #pragma once
 
+#include "device/dynamic_shared.cuh"
 #include "device/epilogue.cuh"
-#include "device/ptx.cuh"
-#include "device/stream_k.cuh"
+#include "device/ptx/cluster.cuh"
+#include "device/ptx/cp_async.cuh"
+#include "stream_k.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
@@ -127,11 +128,15 @@ GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin,
         cp_async_wait<Tile::STAGES - 2>();
         __syncthreads();
         read = read == s + LAST ? s : read + Tile::STAGE;
-        sA = read + offset_a - KS * SA, sB = read + offset_b - KS * Tile::BN;
+        sA = read + offset_a - KS * SA;
+        sB = read + offset_b - KS * Tile::BN;
       }
       load_fragment(a[(k + 1) % 2], sA + (k + 1) * SA, Tile::LM * 4);
       load_fragment(b[(k + 1) % 2], sB + (k + 1) * Tile::BN, Tile::LN * 4);
-      if (k == KS - 1) sA += KS * SA, sB += KS * Tile::BN;
+      if (k == KS - 1) {
+        sA += KS * SA;
+        sB += KS * Tile::BN;
+      }
 #pragma unroll
       for (int j = 0; j < Tile::TN; ++j)
 #pragma unroll

@@ -10,7 +10,8 @@
 //   Loop::store<CLUSTER>  those in shared memory to C, of the CLUSTER blocks that have a tile
 #pragma once
 
-#include "device/ptx.cuh"
+#include "device/dynamic_shared.cuh"
+#include "device/ptx/grid.cuh"
 #include "device/scheduler.cuh"
 #include "device/vec.cuh"
 #include "device/workspace.h"

@@ -1,0 +1,41 @@
+// cp.async: copies of 16 bytes from global to shared memory, without waiting (PTX ISA,
+// "cp.async").
+#pragma once
+
+#include "device/ptx/asm.cuh"
+
+GEMM_BUILD_NAMESPACE_BEGIN
+
+// cp.async.cg: 16 bytes from global to shared memory past the registers, both addresses 16-byte
+// aligned. Reads the first `src_bytes` (0..16) bytes and fills the rest with zeros; with 0 nothing
+// is read. Complete only after cp_async_wait.
+GEMM_DEVICE void cp_async_16(void* shared, const void* global, int src_bytes GEMM_CALLER_ARG) {
+#if GEMM_ON_GPU
+  GEMM_SM80_ASM("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
+                "l"(global), "r"(src_bytes)
+                : "memory");
+#else
+  sim::cp_async(shared, global, 16, src_bytes GEMM_CALLER_PASS);
+#endif
+}
+
+// cp.async.commit_group: closes this thread's current group of copies.
+GEMM_DEVICE void cp_async_commit() {
+#if GEMM_ON_GPU
+  GEMM_SM80_ASM("cp.async.commit_group;" ::: "memory");
+#else
+  sim::cp_async_commit();
+#endif
+}
+
+// cp.async.wait_group: returns when at most PENDING of this thread's groups are still in flight.
+template <int PENDING>
+GEMM_DEVICE void cp_async_wait() {
+#if GEMM_ON_GPU
+  GEMM_SM80_ASM("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+#else
+  sim::cp_async_wait(PENDING);
+#endif
+}
+
+GEMM_BUILD_NAMESPACE_END
