@@ -20,6 +20,7 @@ class FakeGpu final : public Device {
   Backend backend() const override { return Backend::gpu; }
   std::string name() const override { return "Fake GPU"; }
   int sm() const override { return 90; }
+  CodeArch code() const override { return {90, true}; }
   int sm_count() const override { return 132; }
   void* allocate(size_t bytes) override {
     check_context();
