@@ -7,6 +7,7 @@ import json
 import os
 import re
 import resource
+import select
 import signal
 import subprocess
 import tempfile
@@ -88,15 +89,10 @@ class Runner:
                 if self.limited:
                     with contextlib.suppress(ProcessLookupError):
                         resource.prlimit(process.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
-                timed_out = False
                 try:
-                    process.wait(self.timeout)
-                except subprocess.TimeoutExpired:
-                    timed_out = True
-                except BaseException:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    raise
-                with contextlib.suppress(ProcessLookupError):
+                    # It is not waited for before its group is killed: the number stays its own.
+                    timed_out = not has_ended(process.pid, self.timeout)
+                finally:
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
                 seconds = time.monotonic() - begin
@@ -104,6 +100,14 @@ class Runner:
                 err.seek(0)
                 files = {p.name: p.read_bytes() for p in Path(folder).iterdir() if p.is_file()}
                 return Result(process.returncode, out.read(), err.read(), files, seconds, timed_out)
+
+
+def has_ended(pid: int, seconds: float) -> bool:
+    descriptor = os.pidfd_open(pid)
+    try:
+        return bool(select.select([descriptor], [], [], seconds)[0])
+    finally:
+        os.close(descriptor)
 
 
 def ask(bench: Path) -> Program:
