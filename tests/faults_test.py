@@ -391,6 +391,10 @@ class Tuning(Case):
                 args = ("--kernel", "v14", "--tune-cache", str(file), *SMALL)
                 self.bench(*args, status=2, says="is not a tuning cache")
                 self.bench(*args, "--no-tune-cache", status=0)
+        for measured in ("null", "{}", "[[]]"):
+            with self.subTest(measured=measured):
+                file.write_text(f'{{"format": 1, "measured": {measured}}}')
+                self.tune("--shape", "4x4x4", status=2, says="'.*' is not a tuning cache")
 
 
 if __name__ == "__main__":

@@ -72,6 +72,12 @@ int extent(const nlohmann::json& j, const char* name) {
   return j;
 }
 
+// Throws std::invalid_argument unless `j` is one: nlohmann takes null and objects for lists too.
+const nlohmann::json& list(const nlohmann::json& j, const char* name) {
+  if (!j.is_array()) throw std::invalid_argument(fmt::format("{}: want a list", name));
+  return j;
+}
+
 Op op_of(char letter) {
   if (letter != 'n' && letter != 't') throw std::invalid_argument("ops: want nn, nt, tn or tt");
   return letter == 't' ? Op::T : Op::N;
@@ -94,7 +100,7 @@ TunedProblem from_json(const nlohmann::json& j) {
   t.problem.N = extent(shape.at(1), "N");
   t.problem.K = extent(shape.at(2), "K");
   t.problem.ld_pad = extent(j.at("ld_pad"), "ld_pad");
-  for (const nlohmann::json& v : j.at("variants")) {
+  for (const nlohmann::json& v : list(j.at("variants"), "variants")) {
     if (!v.at("tflops").is_number() || !(v.at("tflops") >= 0))
       throw std::invalid_argument("tflops: want a number from 0");
     t.variants.push_back({v.at("name"), v.at("tflops")});
@@ -117,7 +123,7 @@ TuningCache TuningCache::read(const std::string& file) {
   try {
     const nlohmann::json j = nlohmann::json::parse(text);
     if (j.at("format") != FORMAT) throw std::invalid_argument("another format");
-    for (const nlohmann::json& t : j.at("measured")) cache.put(from_json(t));
+    for (const nlohmann::json& t : list(j.at("measured"), "measured")) cache.put(from_json(t));
   } catch (const std::exception& e) {
     throw UsageError(
         fmt::format("'{}' is not a tuning cache ({}): delete it, name another with --tune-cache, "
