@@ -420,7 +420,8 @@ class Written(unittest.TestCase):
             file = Path(name, "run.json")
             args = ("--benchmark_repetitions=3", "--json", str(file))
             self.assertEqual(bench(*self.TINY, *args).returncode, 0)
-            entries = json.loads(file.read_text())["benchmarks"]
+            text = file.read_text()
+            entries = json.loads(text, parse_constant=self.fail)["benchmarks"]  # no NaN
             kinds = [e["run_type"] for e in entries]
             self.assertEqual(kinds[:3], ["iteration"] * 3)
             self.assertEqual(set(kinds[3:]), {"aggregate"})
