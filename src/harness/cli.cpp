@@ -80,7 +80,50 @@ std::vector<Shape> parse_sizes(const std::string& text) {
   return shapes;
 }
 
-// A line: "MxNxK [rungs]", or sizes as after --size in place of the shape; # starts a comment.
+DType parse_dtype(const std::string& text) {
+  try {
+    return dtype_of(text);
+  } catch (const std::invalid_argument& e) {
+    throw UsageError(printable(e.what()));
+  }
+}
+
+Ops parse_op(const std::string& text) {
+  if (text.size() != 2 || text.find_first_not_of("nt") != std::string::npos)
+    throw UsageError(fmt::format("bad --op '{}': choose from nn, nt, tn, tt", printable(text)));
+  return {text[0] == 'n' ? Op::N : Op::T, text[1] == 'n' ? Op::N : Op::T};
+}
+
+// All parts of a list such as "nn,nt"; empty when `parse` takes one of them for none of its words.
+template <class Parse>
+auto parse_list(const std::string& text, Parse parse) {
+  std::vector<decltype(parse(text))> all;
+  try {
+    for (const std::string& part : split(text, ',')) all.push_back(parse(part));
+  } catch (const UsageError&) {
+    all.clear();
+  }
+  return all;
+}
+
+// What stands after the shape in a line: op, dtype and rungs, each at most once, in any order.
+// False: the word is one too many.
+bool take_word(Shape& s, const std::string& word) {
+  if (const std::vector<Ops> ops = parse_list(word, parse_op); !ops.empty()) {
+    if (!s.ops.empty()) return false;
+    s.ops = ops;
+  } else if (const std::vector<DType> dtypes = parse_list(word, parse_dtype); !dtypes.empty()) {
+    if (!s.dtypes.empty()) return false;
+    s.dtypes = dtypes;
+  } else {
+    if (s.rungs != "all") return false;
+    s.rungs = word;
+  }
+  return true;
+}
+
+// A line: "MxNxK [op] [dtype] [rungs]", or sizes as after --size in place of the shape; # starts a
+// comment.
 std::vector<Shape> read_shapes(const std::string& file) {
   std::istringstream in(read_file("shapes file", file, LARGEST_SHAPES_FILE));
   std::vector<Shape> shapes;
@@ -88,7 +131,7 @@ std::vector<Shape> read_shapes(const std::string& file) {
   for (std::string line; std::getline(in, line);) {
     ++number;
     std::istringstream words(line.substr(0, line.find('#')));
-    std::string shape, rungs;
+    std::string shape;
     if (!(words >> shape)) continue;
     const std::string place = fmt::format("{}:{}", printable(file), number);
     std::vector<Shape> more;
@@ -98,14 +141,15 @@ std::vector<Shape> read_shapes(const std::string& file) {
     } catch (const UsageError& e) {
       throw UsageError(fmt::format("{}: {}", place, e.what()));
     }
-    words >> rungs;
-    if (std::string surplus; words >> surplus)
-      throw UsageError(
-          fmt::format("{}: '{}' is too much: want MxNxK, or sizes, then the rungs as "
-                      "after --kernel, in one word",
-                      place, printable(surplus)));
+    Shape narrowed;
+    for (std::string word; words >> word;)
+      if (!take_word(narrowed, word))
+        throw UsageError(
+            fmt::format("{}: '{}' is too much: want MxNxK, or sizes, then at most one word each as "
+                        "after --op, --dtype and --kernel",
+                        place, printable(word)));
     for (Shape& s : more) {
-      if (!rungs.empty()) s.rungs = rungs;
+      s.rungs = narrowed.rungs, s.ops = narrowed.ops, s.dtypes = narrowed.dtypes;
       s.place = place;
       shapes.push_back(s);
     }
@@ -114,14 +158,6 @@ std::vector<Shape> read_shapes(const std::string& file) {
     throw UsageError(
         fmt::format("shapes file '{}' names no shape (one MxNxK a line)", printable(file)));
   return shapes;
-}
-
-DType parse_dtype(const std::string& text) {
-  try {
-    return dtype_of(text);
-  } catch (const std::invalid_argument& e) {
-    throw UsageError(printable(e.what()));
-  }
 }
 
 // Finite, in float's range. 1e-50 is none: it would be taken for 0, which is another problem.
@@ -239,7 +275,7 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.set_version_flag("--version", "gemm_bench " GEMM_VERSION);
   std::string dtypes, ops = "nn", backend, l2 = "cold", blocks, warp;
-  std::string alpha = "1", beta = "0", ld_pad = "0";
+  std::string alpha = "1", beta = "0", ld_pad = "0", sample, seed = "1", time_limit;
   std::vector<std::string> sizes, shapes, files;
   app.add_option("--kernel", o.kernels,
                  "Rungs: v8 | v8,v10 | v1-v8 | v4- | a name | sgemm | hgemm | all")
@@ -250,8 +286,12 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.add_option("--shape", shapes, "MxNxK, repeatable")->allow_extra_args(false);
   app.add_option(
          "--shapes", files,
-         "File with one MxNxK or FIRST:LAST:STEP a line, optionally followed by the rungs to run")
+         "File with one MxNxK or FIRST:LAST:STEP a line, optionally followed by op, dtype and the "
+         "rungs to run; --op, --dtype and --kernel then choose among the lines")
       ->allow_extra_args(false);
+  app.add_option("--sample", sample, "Run only N of these problems, drawn at random");
+  app.add_option("--seed", seed, "With --sample: the draw's number; the same one draws the same")
+      ->capture_default_str();
   app.add_option("--alpha", alpha, "Scalar alpha")->capture_default_str()->type_name("NUMBER");
   app.add_option("--beta", beta, "Scalar beta; 0 never reads C")->capture_default_str();
   app.add_option("--ld-pad", ld_pad, "Elements between the rows of every matrix")
@@ -276,6 +316,12 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.add_flag("--alone", o.alone,
                "Also time each rung, and the libraries' fastest, by itself for a second: at the "
                "power limit energy decides there, in pairs cycles");
+  app.add_flag("--quick", o.quick,
+               "For hundreds of shapes: of each as many samples as its ratio to the baseline needs "
+               "to be known to 0.5 %, a tenth of the time; all of it is verified as ever");
+  app.add_option("--time-limit", time_limit,
+                 "Begin no rung and problem later than N seconds after the start; those that are "
+                 "left are listed as not measured, exit status 3");
   app.add_flag("--explain", o.explain,
                "Print which variant of a rung would run at each shape, and why; run nothing");
   app.add_flag("--tune", o.tune,
@@ -332,7 +378,7 @@ Options parse_command_line(int argc, const char* const* argv) {
   }
 
   for (const char* name : {"--json", "--tune-cache", "--variant", "--backend", "--dtype",
-                           "--blocks", "--warp", "--only", "--shapes"})
+                           "--blocks", "--warp", "--only", "--shapes", "--sample", "--time-limit"})
     for (const std::string& value : app.get_option(name)->results())
       if (value.empty()) throw UsageError(fmt::format("{} has an empty value", name));
   if (!dtypes.empty())
@@ -351,10 +397,21 @@ Options parse_command_line(int argc, const char* const* argv) {
   if (o.ld_pad < 0 || o.ld_pad > (1 << 20))
     throw UsageError(fmt::format("bad --ld-pad '{}': want 0 .. {}", printable(ld_pad), 1 << 20));
   o.ops.clear();
-  for (const std::string& op : split(ops, ',')) {
-    if (op.size() != 2 || op.find_first_not_of("nt") != std::string::npos)
-      throw UsageError(fmt::format("bad --op '{}': choose from nn, nt, tn, tt", printable(op)));
-    o.ops.emplace_back(op[0] == 'n' ? Op::N : Op::T, op[1] == 'n' ? Op::N : Op::T);
+  for (const std::string& op : split(ops, ',')) o.ops.push_back(parse_op(op));
+  o.ops_given = app.count("--op") > 0;
+  o.sample = parse_extent(sample).value_or(0);
+  if (!sample.empty() && o.sample == 0)
+    throw UsageError(fmt::format("bad --sample '{}': want 1 or more", printable(sample)));
+  if (const auto number = parse_extent(seed))
+    o.sample_seed = static_cast<uint64_t>(*number);
+  else
+    throw UsageError(fmt::format("bad --seed '{}': want 0 .. {}", printable(seed), LARGEST_EXTENT));
+  if (app.count("--seed") > 0 && o.sample == 0) throw UsageError("--seed belongs to --sample");
+  if (!time_limit.empty()) {
+    o.time_limit_s = parse_scalar("--time-limit", time_limit);
+    if (o.time_limit_s <= 0)
+      throw UsageError(fmt::format("bad --time-limit '{}': want seconds above 0, as in 600",
+                                   printable(time_limit)));
   }
   if (backend == "gpu")
     o.backend = Backend::gpu;
@@ -373,6 +430,14 @@ Options parse_command_line(int argc, const char* const* argv) {
   if (o.alone && (o.inspect || o.verify_only || o.tune || o.explain || o.list))
     throw UsageError(
         "--alone is a way of timing: it does not go with --inspect, --verify-only, --tune, "
+        "--explain or --list");
+  if (o.quick && (o.inspect || o.verify_only || o.tune || o.explain || o.list))
+    throw UsageError(
+        "--quick is a way of timing: it does not go with --inspect, --verify-only, --tune, "
+        "--explain or --list");
+  if (o.time_limit_s > 0 && (o.inspect || o.tune || o.explain || o.list))
+    throw UsageError(
+        "--time-limit ends a run that verifies and times: it does not go with --inspect, --tune, "
         "--explain or --list");
   if (o.keep_going && (o.inspect || o.tune || o.explain || o.list))
     throw UsageError(
