@@ -105,8 +105,8 @@ void Verdict::add(const Outcome& o) {
   if (!o.not_timed.empty()) first(first_not_timed_, at + ": " + o.not_timed);
   if (!o.not_run.empty())
     first(first_not_run_,
-          fmt::format("{} {} {}; {}", o.rung->name, to_string(o.problem.dtype),
-                      ops_name(o.problem) + " " + shape_name(o.problem), o.not_run));
+          fmt::format("{} {} {} {} on: {}", o.rung->name, to_string(o.problem.dtype),
+                      ops_name(o.problem), shape_name(o.problem), o.not_run));
 }
 
 ExitStatus Verdict::status() const {
@@ -130,7 +130,7 @@ std::string Verdict::reason() const {
   if (too_large_ > 0)
     return fmt::format("not enough memory for {}: choose a smaller --size or --shape",
                        too_large_at_);
-  if (not_run_ > 0) return fmt::format("{} not measured, from {} on", not_run_, first_not_run_);
+  if (not_run_ > 0) return fmt::format("{} not measured, from {}", not_run_, first_not_run_);
   return verified_ > 0 ? "" : "nothing was verified, all were skipped: " + first_skip_;
 }
 

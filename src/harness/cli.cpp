@@ -41,16 +41,39 @@ std::optional<int> parse_extent(const std::string& text) {
   return value;
 }
 
-Shape parse_shape(const std::string& text) {
+UsageError too_many(const char* what, const std::string& text) {
+  return UsageError(
+      fmt::format("{} '{}' is too many: at most {} shapes", what, printable(text), MOST_SHAPES));
+}
+
+// "4096x4096x128"; each of the three may be a list, which stands for all combinations.
+std::vector<Shape> parse_shape(const std::string& text) {
+  const auto bad = [&] {
+    return UsageError(
+        fmt::format("bad shape '{}': want MxNxK with 0 <= M, N, K <= {}, as in 4096x4096x128; each "
+                    "may be a list, as in 1,2,4x4096x4096",
+                    printable(text), LARGEST));
+  };
   const std::vector<std::string> parts = split(text, 'x');
-  Shape s;
-  if (parts.size() == 3) {
-    const auto m = parse_extent(parts[0]), n = parse_extent(parts[1]), k = parse_extent(parts[2]);
-    if (m && n && k) return {*m, *n, *k};
-  }
-  throw UsageError(
-      fmt::format("bad shape '{}': want MxNxK with 0 <= M, N, K <= {}, as in 4096x4096x128",
-                  printable(text), LARGEST));
+  if (parts.size() != 3) throw bad();
+  std::vector<int> extents[3];
+  for (int i = 0; i < 3; ++i)
+    for (const std::string& number : split(parts[i], ',')) {
+      const auto value = parse_extent(number);
+      if (!value) throw bad();
+      extents[i].push_back(*value);
+      if (extents[i].size() > MOST_SHAPES) throw too_many("shape", text);
+    }
+  if (1.0 * extents[0].size() * extents[1].size() * extents[2].size() > MOST_SHAPES)
+    throw too_many("shape", text);
+  std::vector<Shape> shapes;
+  for (const int k : extents[2])
+    for (const int n : extents[1])
+      for (const int m : extents[0]) {
+        Shape& s = shapes.emplace_back();
+        s.M = m, s.N = n, s.K = k;
+      }
+  return shapes;
 }
 
 // "4096", "512,1024", "512:8192:256" (first:last:step).
@@ -72,8 +95,7 @@ std::vector<Shape> parse_sizes(const std::string& text) {
     if (numbers.size() == 1) numbers = {numbers[0], numbers[0], 1};
     if (numbers.size() != 3 || numbers[2] < 1 || numbers[1] < numbers[0]) throw bad();
     if ((numbers[1] - numbers[0]) / numbers[2] >= static_cast<int>(MOST_SHAPES - shapes.size()))
-      throw UsageError(
-          fmt::format("size '{}' is too many: at most {} shapes", printable(text), MOST_SHAPES));
+      throw too_many("size", text);
     for (int64_t n = numbers[0]; n <= numbers[1]; n += numbers[2])
       shapes.push_back({static_cast<int>(n), static_cast<int>(n), static_cast<int>(n)});
   }
@@ -122,7 +144,7 @@ bool take_word(Shape& s, const std::string& word) {
   return true;
 }
 
-// A line: "MxNxK [op] [dtype] [rungs]", or sizes as after --size in place of the shape; # starts a
+// A line: "MxNxK [op] [dtype] [rungs]", lists allowed for M, N and K, or sizes as after --size in place of the shape; # starts a
 // comment.
 std::vector<Shape> read_shapes(const std::string& file) {
   std::istringstream in(read_file("shapes file", file, LARGEST_SHAPES_FILE));
@@ -136,8 +158,7 @@ std::vector<Shape> read_shapes(const std::string& file) {
     const std::string place = fmt::format("{}:{}", printable(file), number);
     std::vector<Shape> more;
     try {
-      more = shape.find('x') == std::string::npos ? parse_sizes(shape)
-                                                  : std::vector<Shape>{parse_shape(shape)};
+      more = shape.find('x') == std::string::npos ? parse_sizes(shape) : parse_shape(shape);
     } catch (const UsageError& e) {
       throw UsageError(fmt::format("{}: {}", place, e.what()));
     }
@@ -283,7 +304,9 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.add_option("--dtype", dtypes, "f32, f16, tf32, bf16 or a list; default: all that a rung has");
   app.add_option("--size", sizes, "M = N = K: 4096 | 512,1024 | 512:8192:256")
       ->allow_extra_args(false);
-  app.add_option("--shape", shapes, "MxNxK, repeatable")->allow_extra_args(false);
+  app.add_option("--shape", shapes,
+                 "MxNxK, repeatable; each of the three may be a list: 1,2,4x4096x4096")
+      ->allow_extra_args(false);
   app.add_option(
          "--shapes", files,
          "File with one MxNxK or FIRST:LAST:STEP a line, optionally followed by op, dtype and the "
@@ -385,7 +408,8 @@ Options parse_command_line(int argc, const char* const* argv) {
     for (const std::string& d : split(dtypes, ',')) o.dtypes.push_back(parse_dtype(d));
   for (const std::string& s : sizes)
     for (const Shape& shape : parse_sizes(s)) o.shapes.push_back(shape);
-  for (const std::string& s : shapes) o.shapes.push_back(parse_shape(s));
+  for (const std::string& s : shapes)
+    for (const Shape& shape : parse_shape(s)) o.shapes.push_back(shape);
   for (const std::string& f : files)
     for (const Shape& shape : read_shapes(f)) o.shapes.push_back(shape);
   if (o.shapes.size() > MOST_SHAPES)
