@@ -137,10 +137,7 @@ def draw_map(rungs: list[Rung]) -> Figure:
         color=GREY, annotation_clip=False,
     )  # fmt: skip
     names = dict.fromkeys(track(rungs, rung) for rung in rungs)
-    kinds = [
-        Line2D([], [], label=label, **mark(of, GREY))
-        for of, label in KIND_LABELS.items()
-    ]
+    kinds = [Line2D([], [], label=label, **mark(of, GREY)) for of, label in KIND_LABELS.items()]
     tracks = [Patch(color=COLORS[name], label=name) for name in names]
     for handles, y in ((kinds, 0.58), (tracks, 0.78)):
         fig.legend(
