@@ -8,6 +8,7 @@
   <!-- embed:table -->                               the whole ladder at 4096
   <!-- embed:sweep v28 f16 -->                       a rung at every shape of the committed sweep
   <!-- embed:compare flat.json f16 v24,v25 -->      rungs at every shape of another run
+  <!-- embed:sizes f16 v19,v20 1024,4096 -->        ratios to cuBLAS at some sizes, p10 to p90
   <!-- embed:alone alone.json f16 v24,v27 -->        the same beside each by itself (--alone)
   <!-- embed:energy -->                              joules of wgmma and of bytes
   <!-- embed:accuracy f32 -->                        grades of the rungs' errors (accuracy.py)
@@ -22,10 +23,12 @@
   <!-- embed:exercises -->                           the exercises, from their own pages
 Within a line of prose, and followed by <!-- /embed --> on the same line, one number:
 
-  <!-- embed:value v17 f16 8192 ratio -->           paired ratio to cuBLAS; also tflops, and gain, the
-                                                    ratio of that to the rung before's
+  <!-- embed:value v17 f16 8192 ratio -->           paired ratio to cuBLAS; also tflops, baseline,
+                                                    gain, the ratio of that to the rung before's,
+                                                    and spread, that gain's p10 to p90
   <!-- embed:value v24 f16 4096 ratio short.json --> from another run; also 16384x16384x512
-  <!-- embed:value limit peak_mma_f16_tflops -->    a limit of the card
+  <!-- embed:value limit peak_mma_f16_tflops -->    a limit of the card, of the run's context or of
+                                                    memory_limits.json
 
 Results are of the GPU with the most complete ladder in plots/results, or of that of --gpu.
 Each is followed, on a line of its own, by <!-- /embed -->; what stands between is replaced.
@@ -36,6 +39,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import sys
@@ -72,6 +76,7 @@ class Embedder:
             "table": (lambda: self.table(page), 0),
             "sweep": (self.sweep, 2),
             "compare": (self.compare, 3),
+            "sizes": (self.sizes, 3),
             "alone": (self.alone, 3),
             "energy": (self.energy, 0),
             "accuracy": (self.accuracy, 1),
@@ -125,8 +130,10 @@ class Embedder:
 
     # Results
 
-    def at(self, rung: Rung, dtype: str) -> Optional[Point]:
-        return self.results.at(rung, dtype) if self.results else None
+    def at(
+        self, rung: Rung, dtype: str, shape: ladder.Shape = ladder.REFERENCE_SHAPE
+    ) -> Optional[Point]:
+        return self.results.at(rung, dtype, shape) if self.results else None
 
     def of_baseline(self, point: Point, dtype: str) -> str:
         """31.7 %, of what, when it is not cuBLAS at the column's own precision."""
@@ -160,7 +167,8 @@ class Embedder:
     def value(self, args: list[str]) -> str:
         """One number, for a sentence."""
         if len(args) == 2 and args[0] == "limit":
-            limit = float(self.results.context.get(args[1]) or 0) if self.results else 0
+            found = self.results.context.get(args[1]) if self.results else None
+            limit = float(found or ladder.limits("memory", self.gpu, self.root).get(args[1]) or 0)
             return tflops(limit) if limit else NOT_MEASURED
         if len(args) not in (4, 5):
             raise BadInput("embed:value takes a rung, a type, a size, what of it [and a file]")
@@ -175,12 +183,19 @@ class Embedder:
             return NOT_MEASURED
         if field == "tflops":
             return tflops(point.tflops)
+        if field == "baseline":
+            return tflops(point.baseline)
         if field == "ratio":
             return f"{point.ratio:.3f}"
-        if field != "gain":
-            raise BadInput(f"no '{field}' of a measurement; known: ratio, tflops, gain")
+        if field not in ("gain", "spread"):
+            raise BadInput(
+                f"no '{field}' of a measurement; known: ratio, tflops, gain, spread, baseline"
+            )
         before = results.at(ladder.find_rung(self.rungs, rung.prev), dtype, shape)
-        return f"{point.ratio / before.ratio:.2f}" if before else NOT_MEASURED
+        if not before:
+            return NOT_MEASURED
+        gain = point.ratio / before.ratio
+        return f"{gain:.2f}" if field == "gain" else spread_of(gain, point, before)
 
     def table(self, page: Path) -> str:
         lines = [
@@ -231,6 +246,21 @@ class Embedder:
     def compare(self, file: str, dtype: str, wanted: str) -> str:
         """Ratios to the baseline, for each of nn, nt, tn and tt that was run."""
         return self.ratios(file, dtype, wanted, lambda p: f"{p.ratio:.2f}")
+
+    def sizes(self, dtype: str, wanted: str, sides: str) -> str:
+        """A row a size, a column a rung; and the baseline's speed in the same runs."""
+        rungs = [ladder.find_rung(self.rungs, one) for one in wanted.split(",")]
+        lines = [
+            "| M = N = K |" + "".join(f" {rung.id} |" for rung in rungs) + " cuBLAS, TFLOPS |",
+            "|---:|" + "---:|" * (len(rungs) + 1),
+        ]
+        for side in map(int, sides.split(",")):
+            points = [self.at(rung, dtype, (side, side, side)) for rung in rungs]
+            cells = [ratio_of(p) if p else NOT_MEASURED for p in points]
+            speeds = [p.baseline for p in points if p]
+            ends = dict.fromkeys(tflops(v) for v in (min(speeds), max(speeds))) if speeds else {}
+            lines.append(f"| {side} | {' | '.join(cells)} | {' - '.join(ends) or NOT_MEASURED} |")
+        return "\n".join(lines)
 
     def alone(self, file: str, dtype: str, wanted: str) -> str:
         """Ratios in pairs and by itself, and the clock that the rung then has."""
@@ -465,6 +495,20 @@ def dedent(code: str) -> str:
 
 def tflops(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def ratio_of(point: Point) -> str:
+    ends = f" ({point.ratio_p10:.3f} - {point.ratio_p90:.3f})" if point.ratio_p10 else ""
+    return f"{point.ratio:.3f}{ends}"
+
+
+def spread_of(gain: float, point: Point, before: Point) -> str:
+    """p10 to p90 of a gain, as if the two ratios were independent and their errors normal."""
+    if not (point.ratio_p10 and before.ratio_p10):
+        return NOT_MEASURED
+    down = math.hypot(point.ratio_p10 / point.ratio - 1, before.ratio_p90 / before.ratio - 1)
+    up = math.hypot(point.ratio_p90 / point.ratio - 1, before.ratio_p10 / before.ratio - 1)
+    return f"{gain * (1 - down):.2f} to {gain * (1 + up):.2f}"
 
 
 def times(gain: float) -> str:

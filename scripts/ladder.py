@@ -192,6 +192,8 @@ class Point:
     baseline: float = 0  # TFLOPS of what it was compared with, in the same run
     baseline_name: str = ""
     ratio: float = 0  # of pairs: not exactly tflops / baseline
+    ratio_p10: float = 0
+    ratio_p90: float = 0
     alone: float = 0  # ratio where each ran by itself (--alone), 0: not measured
     alone_clock: float = 0  # MHz, of the rung's SMs then
     variant: str = ""  # of the rung, where it has several
@@ -275,6 +277,8 @@ def load_results(path: Path, op: str = "nn", variants: bool = False) -> Results:
                     baseline_name=label.split(";")[0] or "cuBLAS",
                     variant=label.partition("; variant ")[2],
                     ratio=float(entry["ratio"]),
+                    ratio_p10=float(entry.get("ratio_p10", 0)),
+                    ratio_p90=float(entry.get("ratio_p90", 0)),
                     alone=float(entry.get("alone_ratio", 0)),
                     alone_clock=float(entry.get("alone_sm_clock_mhz", 0)),
                 )

@@ -42,6 +42,7 @@ from typing import Optional
 
 import matplotlib
 import matplotlib.pyplot as plt
+import mechanisms
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
@@ -373,6 +374,7 @@ def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
         accuracy.figures(root, reference),
     ):
         wanted |= {path: svg(figure) if figure else None for path, figure in others.items()}
+    wanted |= mechanisms.figures(root, rungs)
     wanted[root / "plots" / "compare_runs.svg"] = draw_compared(root, reference)
     return wanted
 

@@ -420,11 +420,32 @@ class Embed(Fixture):
         self.assertEqual(self.script("embed.py", "--check"), "")
         for marker, told in (
             ("v1 f32 4096", "takes a rung, a type, a size"),
-            ("v1 f32 4096 colour", "known: ratio, tflops, gain"),
+            ("v1 f32 4096 colour", "known: ratio, tflops, gain, spread, baseline"),
             ("v77 f32 4096 ratio", "unknown rung 'v77'"),
         ):
             self.page.write_text(f"a <!-- embed:value {marker} --><!-- /embed -->\n")
             self.assertIn(told, self.script("embed.py", status=2))
+
+    def test_sizes_show_the_spread_of_the_ratios(self) -> None:
+        def around(e: dict, part: float) -> dict:
+            ends = {"ratio_p10": e["ratio"] * (1 - part), "ratio_p90": e["ratio"] * (1 + part)}
+            return e | ends
+
+        first = around(entry("v01_first", "f32", 4096, 10, 40), 0.03)
+        self.measure([first, around(entry("v02_second", "f32", 4096, 20, 50), 0.04)])
+        self.page.write_text(
+            "<!-- embed:sizes f32 v1,v2 4096,8192 -->\n<!-- /embed -->\n"
+            "Of <!-- embed:value v2 f32 4096 baseline --><!-- /embed -->: "
+            "<!-- embed:value v2 f32 4096 gain --><!-- /embed -->, "
+            "<!-- embed:value v2 f32 4096 spread --><!-- /embed -->.\n"
+        )
+        self.script("embed.py")
+        text = re.sub("<!--.*?-->", "", self.page.read_text())
+        self.assertIn(
+            "| 4096 | 0.250 (0.242 - 0.258) | 0.400 (0.384 - 0.416) | 40.0 - 50.0 |", text
+        )
+        self.assertIn("| 8192 | not measured | not measured | not measured |", text)
+        self.assertIn("Of 50.0: 1.60, 1.52 to 1.68.", text)  # 5 %: the root of 3 and 4 squared
 
     def test_bad_markers(self) -> None:
         for marker, told in (
