@@ -92,6 +92,7 @@ __global__ void __launch_bounds__(THREADS, 1) gemm_v16(GemmArgs<T> p) {
   cp_async_wait<STAGES - 2>();
   __syncthreads();
   load(0, 0);
+  // [region loop]
   for (int slice = 0; slice * BK < p.K; ++slice) {
 #pragma unroll
     for (int k = 0; k < BK; k += MMA_K) {
@@ -110,6 +111,7 @@ __global__ void __launch_bounds__(THREADS, 1) gemm_v16(GemmArgs<T> p) {
           mma<T>(acc[i][j], rA[k / MMA_K % 2][i], rB[k / MMA_K % 2][j / 2][j % 2]);
     }
   }
+  // [/region loop]
 
   // Epilogue: lane (g, t) holds columns 2t and 2t + 1 of rows g and g + 8.
 #pragma unroll
