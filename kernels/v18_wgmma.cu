@@ -5,8 +5,8 @@
 // idea:   one thread asks TMA for a whole tile, which lands swizzled in shared memory and tells an
 //         mbarrier; wgmma reads both operands from there, so that nothing passes through registers
 //         but the accumulators
-// watch:  instructions: a slice of 128 x 128 x 64 takes 8 wgmma and no ldmatrix; the tensor cores
-//         still idle while a block waits for its slice, and the second block on the SM fills in
+// watch:  instructions: a k-tile of 128 x 128 x 64 takes 8 wgmma and no ldmatrix; the tensor cores
+//         still idle while a block waits for its k-tile, and the second block on the SM fills in
 // needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
@@ -20,7 +20,7 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BN = 128, BK = 64, STAGES = 3;  // block tile, K slices in the ring
+constexpr int BM = 128, BN = 128, BK = 64, STAGES = 3;  // block tile, k-tiles in the pipeline
 constexpr int MMA_M = 64, MMA_K = 16;                   // one wgmma, BN wide
 constexpr int GROUP_M = 16;                             // rows of tiles that are worked on together
 constexpr int THREADS = 128;                            // one warpgroup
@@ -28,13 +28,13 @@ constexpr size_t SMEM = STAGES * ((BM + BN) * BK * 2 + 8);
 
 template <class T, Major A_MAJOR, Major B_MAJOR>
 __global__ void __launch_bounds__(THREADS, 2)
-    gemm_v18(GemmArgs<T> p, bool wide, const __grid_constant__ TensorMap map_a,
+    gemm_v18(GemmArgs<T> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b) {
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
   // Where am I?
   const auto [bm, bn] = grouped_tile<GROUP_M>(blockIdx.x, cdiv(p.M, BM), cdiv(p.N, BN));
-  const int tid = threadIdx.x, slices = cdiv(p.K, BK);
+  const int tid = threadIdx.x, k_tiles = cdiv(p.K, BK);
 
   // Tiles, and for each stage a barrier: one arrival, and TMA's bytes.
   auto* sA = static_cast<uint8_t*>(dynamic_shared());
@@ -47,18 +47,18 @@ __global__ void __launch_bounds__(THREADS, 2)
   __syncthreads();
 
   // [region idea]
-  const auto load = [&](int slice) {  // by one thread
-    const int s = slice % STAGES;
+  const auto load = [&](int k_tile) {  // by one thread
+    const int s = k_tile % STAGES;
     mbarrier_arrive_expect_tx(&full[s], TileA::BYTES + TileB::BYTES);
-    TileA::load(sA + s * TileA::BYTES, map_a, bm * BM, slice * BK, &full[s]);
-    TileB::load(sB + s * TileB::BYTES, map_b, bn * BN, slice * BK, &full[s]);
+    TileA::load(sA + s * TileA::BYTES, map_a, bm * BM, k_tile * BK, &full[s]);
+    TileB::load(sB + s * TileB::BYTES, map_b, bn * BN, k_tile * BK, &full[s]);
   };
   float acc[BM / MMA_M][BN / 2] = {};
   if (tid == 0)
-    for (int slice = 0; slice < STAGES && slice < slices; ++slice) load(slice);
-  for (int slice = 0; slice < slices; ++slice) {
-    const int s = slice % STAGES;
-    mbarrier_wait(&full[s], slice / STAGES % 2);
+    for (int k_tile = 0; k_tile < STAGES && k_tile < k_tiles; ++k_tile) load(k_tile);
+  for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {
+    const int s = k_tile % STAGES;
+    mbarrier_wait(&full[s], k_tile / STAGES % 2);
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < BK / MMA_K; ++k)
@@ -69,16 +69,16 @@ __global__ void __launch_bounds__(THREADS, 2)
             TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, true);
     wgmma_commit();
     wgmma_wait<0>();
-    if (tid == 0 && slice + STAGES < slices) load(slice + STAGES);  // over the slice just read
+    if (tid == 0 && k_tile + STAGES < k_tiles) load(k_tile + STAGES);  // over the k-tile just read
   }
 #pragma unroll
-  for (int i = 0; i < BM / MMA_M; ++i) hold_registers(acc[i]);
+  for (int i = 0; i < BM / MMA_M; ++i) fence_operand(acc[i]);
     // [/region idea]
 
     // Epilogue.
 #pragma unroll
   for (int i = 0; i < BM / MMA_M; ++i)
-    store_accumulators(p, wide, bm * BM + i * MMA_M, bn * BN, acc[i]);
+    store_accumulators(p, aligned_c, bm * BM + i * MMA_M, bn * BN, acc[i]);
 }
 
 template <class T>
@@ -87,7 +87,7 @@ void launch(const GemmArgs<T>& p, Stream stream) {
   const TmaOperands<T> in(p, stream);
   with_majors(p, [&](auto a, auto b) {
     gemm::launch(gemm_v18<T, a(), b()>, grid, dim3(THREADS), {.smem = SMEM}, stream, p,
-                 has_wide_rows(p), OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
+                 has_aligned_c(p), OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
                  OperandTile<T, BN, b()>::map(in.B.data, p.N, p.K, in.B.ld));
   });
 }

@@ -8,6 +8,7 @@
   <!-- embed:table -->                               the whole ladder at 4096
   <!-- embed:sweep v28 f16 -->                       a rung at every shape of the committed sweep
   <!-- embed:compare flat.json f16 v24,v25 -->      rungs at every shape of another run
+  <!-- embed:sizes f16 v19,v20 1024,4096 -->        ratios to cuBLAS at some sizes, p10 to p90
   <!-- embed:alone alone.json f16 v24,v27 -->        the same beside each by itself (--alone)
   <!-- embed:energy -->                              joules of wgmma and of bytes
   <!-- embed:accuracy f32 -->                        grades of the rungs' errors (accuracy.py)
@@ -22,10 +23,12 @@
   <!-- embed:exercises -->                           the exercises, from their own pages
 Within a line of prose, and followed by <!-- /embed --> on the same line, one number:
 
-  <!-- embed:value v17 f16 8192 ratio -->           paired ratio to cuBLAS; also tflops, and gain, the
-                                                    ratio of that to the rung before's
+  <!-- embed:value v17 f16 8192 ratio -->           paired ratio to cuBLAS; also tflops, baseline,
+                                                    gain, the ratio of that to the rung before's,
+                                                    and spread, that gain's p10 to p90
   <!-- embed:value v24 f16 4096 ratio short.json --> from another run; also 16384x16384x512
-  <!-- embed:value limit peak_mma_f16_tflops -->    a limit of the card
+  <!-- embed:value limit peak_mma_f16_tflops -->    a limit of the card, of the run's context or of
+                                                    memory_limits.json
   <!-- embed:value file split.json errors.0.max --> a number of another file of that GPU
   <!-- embed:value counter v02 f32 global_load_sectors -->  a count of the profiler
 
@@ -38,6 +41,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import sys
@@ -75,6 +79,7 @@ class Embedder:
             "table": (lambda: self.table(page), 0),
             "sweep": (self.sweep, 2),
             "compare": (self.compare, 3),
+            "sizes": (self.sizes, 3),
             "alone": (self.alone, 3),
             "energy": (self.energy, 0),
             "accuracy": (self.accuracy, 1),
@@ -130,8 +135,10 @@ class Embedder:
 
     # Results
 
-    def at(self, rung: Rung, dtype: str) -> Optional[Point]:
-        return self.results.at(rung, dtype) if self.results else None
+    def at(
+        self, rung: Rung, dtype: str, shape: ladder.Shape = ladder.REFERENCE_SHAPE
+    ) -> Optional[Point]:
+        return self.results.at(rung, dtype, shape) if self.results else None
 
     def of_baseline(self, point: Point, dtype: str) -> str:
         """31.7 %, of what, when it is not cuBLAS at the column's own precision."""
@@ -166,7 +173,8 @@ class Embedder:
     def value(self, args: list[str]) -> str:
         """One number, for a sentence."""
         if len(args) == 2 and args[0] == "limit":
-            limit = float(self.results.context.get(args[1]) or 0) if self.results else 0
+            found = self.results.context.get(args[1]) if self.results else None
+            limit = float(found or ladder.limits("memory", self.gpu, self.root).get(args[1]) or 0)
             return tflops(limit) if limit else NOT_MEASURED
         if len(args) == 3 and args[0] == "file":
             return self.value_of_file(args[1], args[2])
@@ -186,12 +194,19 @@ class Embedder:
             return NOT_MEASURED
         if field == "tflops":
             return tflops(point.tflops)
+        if field == "baseline":
+            return tflops(point.baseline)
         if field == "ratio":
             return f"{point.ratio:.3f}"
-        if field != "gain":
-            raise BadInput(f"no '{field}' of a measurement; known: ratio, tflops, gain")
+        if field not in ("gain", "spread"):
+            raise BadInput(
+                f"no '{field}' of a measurement; known: ratio, tflops, gain, spread, baseline"
+            )
         before = results.at(ladder.find_rung(self.rungs, rung.prev), dtype, shape)
-        return f"{point.ratio / before.ratio:.2f}" if before else NOT_MEASURED
+        if not before:
+            return NOT_MEASURED
+        gain = point.ratio / before.ratio
+        return f"{gain:.2f}" if field == "gain" else spread_of(gain, point, before)
 
     def value_of_file(self, file: str, key: str) -> str:
         """errors.0.max: what stands under these names and indices of a file beside the results."""
@@ -295,6 +310,21 @@ class Embedder:
         """Ratios to the baseline, for each of nn, nt, tn and tt that was run."""
         return self.ratios(file, dtype, wanted, lambda p: f"{p.ratio:.2f}")
 
+    def sizes(self, dtype: str, wanted: str, sides: str) -> str:
+        """A row a size, a column a rung; and the baseline's speed in the same runs."""
+        rungs = [ladder.find_rung(self.rungs, one) for one in wanted.split(",")]
+        lines = [
+            "| M = N = K |" + "".join(f" {rung.id} |" for rung in rungs) + " cuBLAS, TFLOPS |",
+            "|---:|" + "---:|" * (len(rungs) + 1),
+        ]
+        for side in map(int, sides.split(",")):
+            points = [self.at(rung, dtype, (side, side, side)) for rung in rungs]
+            cells = [ratio_of(p) if p else NOT_MEASURED for p in points]
+            speeds = [p.baseline for p in points if p]
+            ends = dict.fromkeys(tflops(v) for v in (min(speeds), max(speeds))) if speeds else {}
+            lines.append(f"| {side} | {' | '.join(cells)} | {' - '.join(ends) or NOT_MEASURED} |")
+        return "\n".join(lines)
+
     def alone(self, file: str, dtype: str, wanted: str) -> str:
         """Ratios in pairs and by itself, and the clock that the rung then has."""
 
@@ -335,26 +365,28 @@ class Embedder:
         if not results:
             return NOT_MEASURED
         lines = [
-            "| wgmma | loads a slice | TFLOPS | TB/s | MHz | W | nJ a slice |",
+            "| wgmma | loads a k-tile | TFLOPS | TB/s | MHz | W | nJ a k-tile |",
             "|---|---|---:|---:|---:|---:|---:|",
         ]
         for r in results:
             wgmma = f"{r['blocks_of_64']} of m64n{r['wgmma_n']}" if r["wgmma_n"] else "none"
-            loads = f"{r['bytes_a_slice']} bytes from {r['from']}" if r["bytes_a_slice"] else "none"
+            loads = (
+                f"{r['bytes_a_k_tile']} bytes from {r['from']}" if r["bytes_a_k_tile"] else "none"
+            )
             speeds = [
                 tflops(r["tflops"]) if r["tflops"] else "",
                 f"{r['tbs']:.2f}" if r["tbs"] else "",
             ]
-            rest = [f"{r[key]:.0f}" for key in ("sm_clock_mhz", "power_w", "nj_a_slice")]
+            rest = [f"{r[key]:.0f}" for key in ("sm_clock_mhz", "power_w", "nj_a_k_tile")]
             lines.append(f"| {' | '.join([wgmma, loads, *speeds, *rest])} |")
 
         # What each row of the largest shape takes more than the mean of those without loads.
         shape = [r for r in results if r["wgmma_n"] == 192]
-        none = [r["nj_a_slice"] for r in shape if not r["from"]]
+        none = [r["nj_a_k_tile"] for r in shape if not r["from"]]
         told = []
         for source in ("L2", "memory") if none else ():
             more = [
-                (r["nj_a_slice"] - sum(none) / len(none)) / r["bytes_a_slice"] * 1e3
+                (r["nj_a_k_tile"] - sum(none) / len(none)) / r["bytes_a_k_tile"] * 1e3
                 for r in shape
                 if r["from"] == source
             ]
@@ -530,19 +562,29 @@ def tflops(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
+def ratio_of(point: Point) -> str:
+    ends = f" ({point.ratio_p10:.3f} - {point.ratio_p90:.3f})" if point.ratio_p10 else ""
+    return f"{point.ratio:.3f}{ends}"
+
+
+def spread_of(gain: float, point: Point, before: Point) -> str:
+    """p10 to p90 of a gain, as if the two ratios were independent and their errors normal."""
+    if not (point.ratio_p10 and before.ratio_p10):
+        return NOT_MEASURED
+    down = math.hypot(point.ratio_p10 / point.ratio - 1, before.ratio_p90 / before.ratio - 1)
+    up = math.hypot(point.ratio_p90 / point.ratio - 1, before.ratio_p10 / before.ratio - 1)
+    return f"{gain * (1 - down):.2f} to {gain * (1 + up):.2f}"
+
+
 def times(gain: float) -> str:
     return f"x{gain:.2f}" if gain < 10 else f"x{gain:.0f}"
 
 
-def gain_of(here: Point, before: Point) -> str:
-    """The ratio of two paired ratios, and how far p10 and p90 of both let it be off."""
-    gain = times(here.ratio / before.ratio)
-    if not (here.ratio_p10 and before.ratio_p10):
-        return gain
-    low, high = here.ratio_p10 / before.ratio_p90, here.ratio_p90 / before.ratio_p10
-    if low <= 1 <= high:
-        return f"{gain}, within the spread, of"
-    return f"{gain} ({times(low)[1:]} - {times(high)[1:]}) of"
+def gain_of(point: Point, before: Point) -> str:
+    """The ratio of two paired ratios, with its p10 and p90 where they were recorded."""
+    gain = point.ratio / before.ratio
+    spread = spread_of(gain, point, before)
+    return times(gain) + (f" ({spread}) of" if spread != NOT_MEASURED else " of")
 
 
 def link(target: Path, page: Path) -> str:

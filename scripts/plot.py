@@ -48,6 +48,7 @@ from typing import Optional
 
 import matplotlib
 import matplotlib.pyplot as plt
+import mechanisms
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
@@ -381,6 +382,7 @@ def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
         course_pictures.figures(root, rungs, reference),
     ):
         wanted |= {path: svg(figure) if figure else None for path, figure in others.items()}
+    wanted |= mechanisms.figures(root, rungs)
     wanted[root / "plots" / "compare_runs.svg"] = draw_compared(root, reference)
     return wanted
 

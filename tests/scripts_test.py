@@ -338,14 +338,14 @@ class Embed(Fixture):
         self.page.write_text("<!-- embed:energy -->\n<!-- /embed -->\n")
         self.script("embed.py")
         self.assertIn("not measured", self.page.read_text())
-        loads = {"from": "L2", "bytes_a_slice": 40960, "tbs": 8.9}
-        without = {"from": "", "bytes_a_slice": 0, "tbs": 0}
-        rest = {"sm_clock_mhz": 1440, "power_w": 684.3, "nj_a_slice": 3137.1}
+        loads = {"from": "L2", "bytes_a_k_tile": 40960, "tbs": 8.9}
+        without = {"from": "", "bytes_a_k_tile": 0, "tbs": 0}
+        rest = {"sm_clock_mhz": 1440, "power_w": 684.3, "nj_a_k_tile": 3137.1}
         wgmma = {"wgmma_n": 192, "blocks_of_64": 2, "tflops": 686}
         none = {"wgmma_n": 0, "blocks_of_64": 0, "tflops": 0}
-        results = [wgmma | loads | rest, wgmma | without | rest | {"nj_a_slice": 2563.66}]
+        results = [wgmma | loads | rest, wgmma | without | rest | {"nj_a_k_tile": 2563.66}]
         results.append(none | loads | rest)
-        fewer = {"bytes_a_slice": 10240, "nj_a_slice": 2563.66 + 20 * 10.240}
+        fewer = {"bytes_a_k_tile": 10240, "nj_a_k_tile": 2563.66 + 20 * 10.240}
         results.append(wgmma | loads | rest | fewer)
         file = self.root / "plots" / "results" / "h200" / "energy_limits.json"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -418,11 +418,32 @@ class Embed(Fixture):
         self.assertEqual(self.script("embed.py", "--check"), "")
         for marker, told in (
             ("v1 f32 4096", "takes a rung, a type, a size"),
-            ("v1 f32 4096 colour", "known: ratio, tflops, gain"),
+            ("v1 f32 4096 colour", "known: ratio, tflops, gain, spread, baseline"),
             ("v77 f32 4096 ratio", "unknown rung 'v77'"),
         ):
             self.page.write_text(f"a <!-- embed:value {marker} --><!-- /embed -->\n")
             self.assertIn(told, self.script("embed.py", status=2))
+
+    def test_sizes_show_the_spread_of_the_ratios(self) -> None:
+        def around(e: dict, part: float) -> dict:
+            ends = {"ratio_p10": e["ratio"] * (1 - part), "ratio_p90": e["ratio"] * (1 + part)}
+            return e | ends
+
+        first = around(entry("v01_first", "f32", 4096, 10, 40), 0.03)
+        self.measure([first, around(entry("v02_second", "f32", 4096, 20, 50), 0.04)])
+        self.page.write_text(
+            "<!-- embed:sizes f32 v1,v2 4096,8192 -->\n<!-- /embed -->\n"
+            "Of <!-- embed:value v2 f32 4096 baseline --><!-- /embed -->: "
+            "<!-- embed:value v2 f32 4096 gain --><!-- /embed -->, "
+            "<!-- embed:value v2 f32 4096 spread --><!-- /embed -->.\n"
+        )
+        self.script("embed.py")
+        text = re.sub("<!--.*?-->", "", self.page.read_text())
+        self.assertIn(
+            "| 4096 | 0.250 (0.242 - 0.258) | 0.400 (0.384 - 0.416) | 40.0 - 50.0 |", text
+        )
+        self.assertIn("| 8192 | not measured | not measured | not measured |", text)
+        self.assertIn("Of 50.0: 1.60, 1.52 to 1.68.", text)  # 5 %: the root of 3 and 4 squared
 
     def test_bad_markers(self) -> None:
         for marker, told in (
@@ -814,13 +835,15 @@ class Limits(Fixture):
         self.assertEqual(max(s.end for s in hidden), 40 + 3 * (10 + 50))
         exposed = limits.pipelined(2, latency=100, commit=10, work=50)
         self.assertEqual(max(s.end for s in exposed), 100 + 10 + 100 + 10 + 50)
-        ring = [
-            s for s in limits.ring(1, 2, 8, latency=100, issue=20, work=30) if s.kind == "multiply"
+        pipeline = [
+            s
+            for s in limits.pipeline(1, 2, 8, latency=100, issue=20, work=30)
+            if s.kind == "multiply"
         ]
-        self.assertEqual(ring[2].start, 130 + 100)  # its buffer was free when slice 0 was done
-        full = [s for s in limits.ring(1, 6, 8, 100, 20, 30) if s.kind == "multiply"]
+        self.assertEqual(pipeline[2].start, 130 + 100)  # its buffer was free when k-tile 0 was done
+        full = [s for s in limits.pipeline(1, 6, 8, 100, 20, 30) if s.kind == "multiply"]
         self.assertEqual(full[-1].end, 100 + 8 * 30)  # deep enough: the tensor cores never wait
-        two = [s for s in limits.ring(2, 3, 4, 100, 20, 30) if s.kind == "multiply"]
+        two = [s for s in limits.pipeline(2, 3, 4, 100, 20, 30) if s.kind == "multiply"]
         self.assertEqual({s.row for s in two}, set(range(6)))  # the stages of two CTAs
         self.assertEqual(two[-1].end, 100 + 8 * 30)  # as deep, shared by two
 
