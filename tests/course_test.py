@@ -16,6 +16,7 @@ sys.path.insert(0, str(SCRIPTS))
 import course_path  # noqa: E402
 import course_pictures  # noqa: E402
 import ladder  # noqa: E402
+import new_rung  # noqa: E402
 import nsight  # noqa: E402
 import prose  # noqa: E402
 
@@ -109,6 +110,12 @@ class Prose(unittest.TestCase):
         ):
             with self.subTest(wanted=wanted):
                 self.assertIn(wanted, self.told(CHAPTER.replace(old, new, 1), 1))
+
+    def test_a_new_rung_has_the_form(self) -> None:
+        """Once its minutes are filled in, the template of new_rung.py passes."""
+        names = {"id": "v9", "tag": "v09", "name": "v09_new", "title": "new"}
+        text = new_rung.CHAPTER.format(prev="v8", prev_chapter="v08_old.md", **names)
+        self.told(text.replace("TODO minutes", "5 minutes"), 0)
 
     def test_not_yet_shrinks(self) -> None:
         """Every page of the list has something to mend: else it leaves the list."""
