@@ -100,6 +100,20 @@ class Prose(unittest.TestCase):
         told = self.told(CHAPTER.replace("One sentence.", linked.format("ctas")), 1)
         self.assertIn("docs/glossary.md has no #ctas", told)
 
+    def test_figures_come_from_files(self) -> None:
+        marker = "<!-- embed:value v1 f32 4096 tflops -->612<!-- /embed --> TFLOPS"
+        self.told(CHAPTER.replace("One sentence.", f"It has {marker}, with 128 threads."), 0)
+        for figure in ("612 TFLOPS", "1.5 TB/s", "20 us", "3 to 4 microseconds", "700 W"):
+            with self.subTest(figure=figure):
+                told = self.told(CHAPTER.replace("One sentence.", f"It has {figure}."), 1)
+                self.assertIn(f"'{figure}' comes from no file", told)
+
+    def test_every_derived_figure_is_still_there(self) -> None:
+        for name, figures in prose.DERIVED.items():
+            text = "\n".join(prose.prose((ROOT / name).read_text(encoding="utf-8")))
+            for figure in figures:
+                self.assertIn(figure, " ".join(text.split()), name)
+
     def test_the_form_of_a_chapter(self) -> None:
         for old, new, wanted in (
             ("| You need | nothing; 5 minutes |\n", "", "'You need'"),
