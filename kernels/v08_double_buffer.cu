@@ -90,7 +90,7 @@ void launch(const GemmArgs<T>& p, Stream stream) {
 }
 
 const Registration rung({.prev = "v7",
-                         .idea = "double buffering: fetch the next k-tile while computing"},
+                         .idea = "double buffering: load the next k-tile while computing"},
                         {f32(launch<float>), f16(launch<half>)});
 
 }  // namespace

@@ -18,7 +18,7 @@
 namespace {
 using namespace gemm;
 
-// CLUSTER blocks compute a tile, each a run of its k-tiles, and a share of the stores.
+// CLUSTER CTAs compute a tile by split-K, each an equal share of its k-tiles and of the stores.
 template <class Loop, int CLUSTER>
 __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
     gemm_v13(GemmArgs<float> p) {
@@ -127,7 +127,7 @@ const Variant<float> VARIANTS[] = {
     {"32x32x32 8x4", launch<Tiling<32, 32, 32, 8, 4, 4>>},
 };
 
-// Microseconds on an H200, from the rate of a full card and the waves of the busiest SM; stream-K
+// Estimated microseconds on an H200: waves times a tile's time at the rate of a full card. Stream-K
 // has no last wave. Other cards differ in all of the constants, but less in the order.
 template <class Tile, int CLUSTER = 1>
 double estimate(const GemmArgs<float>& p, int sms, double tflops, bool stream = false) {

@@ -2,8 +2,8 @@
 //
 // before: in v18 the thread that loads is one of those that multiply: a buffer is refilled only
 //         after all four warps have waited for their wgmma, and the tensor cores are empty by then
-// idea:   a producer warp walks ahead through a pipeline of buffers, a consumer warpgroup follows;
-//         two barriers a buffer, full and empty, are all that they know of each other
+// idea:   a producer warp walks ahead through a pipeline of buffers, a consumer warpgroup follows.
+//         Two barriers a stage, full and empty, are all that they know of each other
 // watch:  wgmma in flight: the consumer issues a k-tile before it waits for the one before it, so
 //         the tensor cores always have work; setting this up costs a fifth warp, which sleeps
 // needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
@@ -31,9 +31,9 @@ constexpr int CONSUMERS = 128, THREADS = CONSUMERS + 32;  // a warpgroup, and th
 constexpr size_t SMEM = STAGES * ((BM + BN) * BK * 2 + 2 * 8);
 
 // [region idea]
-// Where one side is in the pipeline, and the parity that full[stage] has when its turn comes. A
-// fresh barrier counts as having completed a phase of parity 1, so that the producer, waiting on
-// empty[] for parity phase ^ 1, passes at once in its first round.
+// One side's position in the pipeline: its stage, and the phase's parity. Consumers wait on full[]
+// for `phase`, the producer on empty[] for phase ^ 1. A fresh barrier counts as having completed a
+// phase of parity 1, so the producer does not wait for the first STAGES k-tiles.
 template <int STAGES>
 struct PipelineState {
   int stage = 0;
@@ -46,7 +46,7 @@ struct PipelineState {
   }
 };
 
-// By one thread, before a barrier of all.
+// Initialises the barriers: by one thread, before a barrier of the CTA.
 template <int STAGES>
 GEMM_DEVICE void init_pipeline(uint64_t* full, uint64_t* empty, int consumers) {
   for (int s = 0; s < STAGES; ++s) {
@@ -90,8 +90,8 @@ __global__ void __launch_bounds__(THREADS, 2)
     return;
   }
 
-  // The consumer. A buffer is released when the next k-tile's wgmma have been issued, which leaves
-  // at most those in flight.
+  // The consumer. It releases a stage after it has issued the next k-tile's wgmma and waited until
+  // at most those are in flight.
   float acc[BM / MMA_M][BN / 2] = {};
   for (int k_tile = 0, last = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
     const int s = state.stage;

@@ -9,9 +9,9 @@
 //         epilogue needs; the producer's warpgroup gives back all but 24, the consumers take 240
 // needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
 //
-//   role        threads   waits for       then                          and tells
-//   producer    one       empty[stage]    loads 128 x 64 and 64 x 256   full[stage], TMA's bytes
-//   consumers   2 x 128   full[stage]     4 wgmma m64n256k16            empty[stage], a k-tile later
+//   role        threads   waits for      then                          and tells
+//   producer    one       empty[stage]   loads 128 x 64 and 64 x 256   full[stage], TMA's bytes
+//   consumers   2 x 128   full[stage]    4 wgmma m64n256k16            empty[stage], a k-tile later
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"

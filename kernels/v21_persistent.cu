@@ -1,17 +1,16 @@
 // v21 persistent: one block an SM, which takes tile after tile.
 //
-// before: v20's SMs start a block, fill its pipeline, multiply, store and end, one after the other:
-//         no load is in flight while a block stores, and no wgmma while the next one fills its
-//         pipeline
+// before: v20's CTAs start, fill the pipeline, multiply, store and end, one after the other: no
+//         load is in flight while a CTA stores, and no wgmma while the next one fills the pipeline
 // idea:   as many blocks as SMs; a block's next tile is the one gridDim.x further. The producer
 //         does not know where a tile ends: while the consumers store, it loads the next tile
 // watch:  the first k-tiles of all tiles but the first are there when they are needed; what is left
 //         of the seam is the epilogue itself, in which the tensor cores wait
 // needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
 //
-//   role        threads   waits for       then                          and tells
-//   producer    one       empty[stage]    loads 128 x 64 and 64 x 256   full[stage], TMA's bytes
-//   consumers   2 x 128   full[stage]     4 wgmma m64n256k16            empty[stage], a k-tile later
+//   role        threads   waits for      then                          and tells
+//   producer    one       empty[stage]   loads 128 x 64 and 64 x 256   full[stage], TMA's bytes
+//   consumers   2 x 128   full[stage]    4 wgmma m64n256k16            empty[stage], a k-tile later
 //
 //   producer    | tile 0: k-tiles 0 1 2 ... | tile 1: k-tiles 0 1 2 3 | 4 ...
 //   consumers           | tile 0: k-tiles 0 1 2 ...         | store | tile 1: k-tiles 0 1 ...
@@ -39,8 +38,8 @@ static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 65536 / 128, "an SM's
 constexpr size_t SMEM = STAGES * ((BM + BN) * BK * 2 + 2 * 8);
 
 // [region idea]
-// Blocks that run at the same time, one an SM. In the simulator few, so that small problems give
-// each of them several tiles.
+// CTAs of a persistent kernel: one an SM. The simulator takes 4, so that small problems give each
+// of them several tiles.
 inline int persistent_blocks() { return GEMM_ON_GPU ? sm_count() : 4; }
 
 // Calls work(m, n) for every `step`-th tile from `first` on.

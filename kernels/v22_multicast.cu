@@ -37,8 +37,8 @@ static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 65536 / 128, "an SM's
 constexpr size_t SMEM = STAGES * ((BM + BN) * BK * 2 + 2 * 8);
 
 // [region idea]
-// Part `part` of PARTS of the tile at (mn, k), to all blocks of the cluster, which do the same with
-// the other parts: by one thread of each. Each block's `full` is told of what comes there.
+// Loads part `part` of PARTS of the tile at (mn, k) into all CTAs of the cluster, by one thread.
+// The other CTAs load the other parts. The bytes arrive at each CTA's own `full`.
 template <class Tile, int PARTS>
 GEMM_DEVICE void load_part(uint8_t* tile, const TensorMap& map, int mn, int k, uint64_t* full,
                            int part GEMM_CALLER_ARG) {
@@ -57,7 +57,7 @@ GEMM_DEVICE void load_part(uint8_t* tile, const TensorMap& map, int mn, int k, u
   }
 }
 
-// By a warpgroup: tells the barrier at the same place in every block of the cluster.
+// Arrives at `barrier` in every CTA of the cluster: one lane of the warpgroup for each.
 template <int CLUSTER>
 GEMM_DEVICE void arrive_at_all(uint64_t* barrier GEMM_CALLER_ARG) {
   const int rank = threadIdx.x % 128;

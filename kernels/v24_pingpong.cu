@@ -10,10 +10,10 @@
 //         when the other has seen the last of its own
 // needs:  sm_90a; copies of operands that TMA cannot address; stores by rows where C is unaligned
 //
-//   role        threads   waits for              then                  and tells
-//   producer    one       empty[stage]           loads a k-tile        full[stage], TMA's bytes
-//   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles  empty[stage], a k-tile later;
-//                                                                      order[other], after a tile
+//   role        threads   waits for               then                   and tells
+//   producer    one       empty[stage]            loads a k-tile         full[stage], TMA's bytes
+//   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles   empty[stage], a k-tile on;
+//                                                                        order[other], after a tile
 //   consumer 0  | tile 0 .......... | store | wait | tile 2 .......... | store |
 //   consumer 1  | wait              | tile 1 .......... | store | wait | tile 3 ..........
 #include "device/dynamic_shared.cuh"
@@ -33,8 +33,8 @@
 namespace {
 using namespace gemm;
 
-constexpr int BK = 64, MMA_M = 64, MMA_K = 16,
-              GROUP_M = 16;  // k-tile; wgmma; rows of tiles a group
+constexpr int BK = 64, MMA_M = 64, MMA_K = 16;  // depth of a k-tile; a wgmma
+constexpr int GROUP_M = 16;                     // rows of tiles a raster group
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 
 template <class T, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES, int EPILOGUE_STAGES,
@@ -42,14 +42,14 @@ template <class T, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES, int
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v24(GemmArgs<T> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
-  grid_launch_dependents();  // first, for its blocks take a while to come: 1 to 2 % at 512
+  grid_launch_dependents();  // first: CTAs take a while to start, 1 to 2 % at 512
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
   const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK);
   const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
   const int begin = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER, step = gridDim.x / CLUSTER;
-  auto* sA =
-      static_cast<uint8_t*>(dynamic_shared());  // the pipeline; EPILOGUE_STAGES panels a consumer
+  // The pipeline; EPILOGUE_STAGES panels for each consumer; barriers.
+  auto* sA = static_cast<uint8_t*>(dynamic_shared());
   uint8_t *sB = sA + STAGES * TileA::BYTES, *sC = sB + STAGES * TileB::BYTES;
   auto* full = reinterpret_cast<uint64_t*>(sC + 2 * EPILOGUE_STAGES * 8192);
   uint64_t *empty = full + STAGES, *order = empty + STAGES;
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
     for_each_tile<GROUP_M, CLUSTER>(begin, step, rank, tiles_m, tiles_n, [&](int bm, int bn) {
-      grid_dependency_wait(bm, bn);  // by now the first tile's place is known
+      grid_dependency_wait(bm, bn);  // after the first tile's coordinates have been computed
       produce_shared<TileA, TileB, CLUSTER>(sA, sB, full, empty, state, map_a, map_b, bm * BM,
                                             bn * BN, k_tiles, rank);
     });
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   const auto compute = [&](int bm, int bn, int64_t left) {
     fence_operand(bm, bn);  // or they are divided out behind the loop: 3 % at 1024
     float acc[BM / MMA_M][BN / 2];
-    clear_registers(acc);  // now, and not when it is this one's turn
+    clear_registers(acc);  // before the wait, while the other consumer computes
     int last = 0;
     if (k_tiles > 0) mbarrier_wait(&order[wg], parity);
     parity ^= 1;
@@ -98,8 +98,8 @@ __global__ void __launch_bounds__(THREADS, 1)
               acc[i], TileA::descriptor(sA + s * TileA::BYTES, i * MMA_M) + k * TileA::K_STEP,
               TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, true);
       wgmma_commit();
-      if (k_tile == k_tiles - 1 && tid % 32 == 0)
-        mbarrier_arrive(&order[wg ^ 1]);  // it queues up now
+      // The other consumer's wgmma may queue up behind these.
+      if (k_tile == k_tiles - 1 && tid % 32 == 0) mbarrier_arrive(&order[wg ^ 1]);
       wgmma_wait<1>();
       if (k_tile > 0) arrive_at_all<CLUSTER>(&empty[last]);
     }
@@ -113,8 +113,8 @@ __global__ void __launch_bounds__(THREADS, 1)
       const int m = bm * BM + i * MMA_M, n = bn * BN;
       fence_operand(acc[i]);
       if (p.alpha != 1 || p.beta != 0) axpby_accumulators(p, m, n, acc[i]);
-      if (aligned_c &&
-          left * CLUSTER <= gridDim.x)  // the last: nobody hides it; `step` would spill
+      // The CTA's last tile, which no main loop hides. (`step` in place of gridDim.x would spill.)
+      if (aligned_c && left * CLUSTER <= gridDim.x)
         store_accumulators_aligned(p, m, n, acc[i]);
       else
 #pragma unroll

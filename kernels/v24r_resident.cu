@@ -1,4 +1,4 @@
-// v24r resident: where K is short, a column panel of B stays in shared memory and A passes by.
+// v24r B-stationary: where K is short, a column panel of B stays in shared memory, A passes by.
 //
 // before: v24 loads A and B for every tile, 13 bytes a result at K = 512; and its consumers compute
 //         addresses in the pipeline between the wgmma of two k-tiles
@@ -6,15 +6,14 @@
 //         their column panel of C, 8 bytes a result. A tile takes whole passes through the
 //         pipeline, so that the loop can be unrolled and all its addresses are constants
 // watch:  who loads B's next column panel must know that the last one has been read. The pipeline
-//         says so: as a slot is empty again, that k-tile of the tile before, or a later one, has
-//         been read
+//         says so: once a stage is empty again, that k-tile of the tile before has been read
 // needs:  sm_90a; other K, C's rows not in whole 16 bytes: v24; copies as for v24
 //
-//   role        threads   waits for              then                  and tells
-//   producer    one       empty[stage]           loads a k-tile of A   full[stage], TMA's bytes
-//                                                and a column panel's of B
-//   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles  empty[stage], a k-tile later;
-//                                                                      order[other], after a tile
+//   role        threads   waits for               then                   and tells
+//   producer    one       empty[stage]            loads a k-tile of A    full[stage], TMA's bytes
+//                                                 and a column panel's of B
+//   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles   empty[stage], a k-tile on;
+//                                                                        order[other], after a tile
 #include "device/b_stationary.cuh"
 #include "device/dynamic_shared.cuh"
 #include "device/persistent.cuh"
@@ -34,8 +33,9 @@ constexpr int BM = 128, BN = 128, BK = 64, MMA_M = 64, MMA_K = 16;  // a tile, a
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 constexpr int EPILOGUE_STAGES = 2;  // panels of results for each consumer
 
-// A tile takes WRAPS passes of the pipeline. A range may end with LEAST rows of one: that shares
-// out work better, and costs a consumer some cycles, which it lacks where K is shortest.
+// A tile takes WRAPS passes through the pipeline. A work range may end with LEAST rows of a tile:
+// CTAs then have more equal shares, but it costs a consumer cycles that it lacks where K is
+// shortest.
 template <class T, Major A_MAJOR, Major B_MAJOR, int STAGES, int WRAPS, int LEAST>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v24r(GemmArgs<T> p, const __grid_constant__ TensorMap map_a,
@@ -71,12 +71,13 @@ __global__ void __launch_bounds__(THREADS, 1)
   setmaxnreg_inc<CONSUMER_REGS>();
   grid_dependency_wait();
   uint8_t* const staging = sC + wg * (EPILOGUE_STAGES * 8192);
-  uint32_t order_phase = wg ^ 1, wrap = wg * WRAPS;  // consumer 0 begins; pass through the pipeline
+  // The ordered barrier's phase: consumer 0 begins. How often the pipeline has wrapped around.
+  uint32_t order_phase = wg ^ 1, wrap = wg * WRAPS;
   // [region idea]
   if (wg == 1) range.advance();
   while (range.has_tile()) {
-    const int m = range.part * LEAST, n = range.col_panel * BN,
-              blocks = range.count * (LEAST / MMA_M);
+    const int m = range.part * LEAST, n = range.col_panel * BN;
+    const int blocks = range.count * (LEAST / MMA_M);  // of 64 rows
     const bool last = range.last();
     float acc[BM / MMA_M][BN / 2];
     mbarrier_wait(&order[wg], order_phase++ & 1);
@@ -100,7 +101,7 @@ __global__ void __launch_bounds__(THREADS, 1)
         if (k_tile > 0 && tid % 128 == 0) mbarrier_arrive(&empty[(s + STAGES - 1) % STAGES]);
       }
     });
-    range.advance();  // now, and not when the next tile waits for it
+    range.advance();  // here, while the last wgmma run
     range.advance();  // past the other consumer's
     wgmma_wait<0>();
     if (tid % 128 == 0) mbarrier_arrive(&empty[STAGES - 1]);
@@ -112,7 +113,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       if (i == blocks) break;
       fence_operand(acc[i]);
       if (p.alpha != 1 || p.beta != 0) axpby_accumulators(p, m + i * MMA_M, n, acc[i]);
-      if (last)  // nobody hides it
+      if (last)  // no main loop hides it
         store_accumulators_aligned(p, m + i * MMA_M, n, acc[i]);
       else
 #pragma unroll

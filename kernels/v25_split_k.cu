@@ -6,13 +6,14 @@
 // idea:   compute C^T where C is flat: the long side becomes wgmma's 64 rows, the short one its
 //         columns, of which 16 are enough; and two blocks of a cluster share a tile, each with half
 //         of K. They add up their parts through each other's shared memory
-// watch:  bytes in flight, and how soon a buffer is free: where a tile has 64 rows, consumers take
-//         turns. FETCH from memory: rows have 128 bytes, of 256 half would be another block's
+// watch:  bytes in flight, and how soon a stage is free: where a tile has 64 rows, each consumer
+//         takes every other k-tile. FETCH from memory: rows have 128 bytes, so that half of 256
+//         would be another CTA's
 // needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
 //
 //   role        threads   waits for      then                         and tells
 //   producer    one       empty[stage]   loads a k-tile of its half   full[stage], by TMA's bytes
-//   consumers   2 x 128   full[stage]    4 wgmma of every other one   empty[stage], a k-tile later
+//   consumers   2 x 128   full[stage]    4 wgmma, every other k-tile  empty[stage], a k-tile later
 //               together  the cluster    add half a tile, store it
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
@@ -42,7 +43,7 @@ __global__ void __launch_bounds__(THREADS, 1)
              const __grid_constant__ TensorMap map_y) {
   using TileX = OperandTile<T, BX, X_MAJOR>;
   using TileY = OperandTile<T, BY, Y_MAJOR>;
-  constexpr int K_GROUPS = CONSUMERS * MMA_X / BX;  // consumers that have the same rows
+  constexpr int K_GROUPS = CONSUMERS * MMA_X / BX;  // intra-CTA split-K: consumers of the same rows
   static_assert(STAGES % K_GROUPS == 0, "a buffer's phases are all waited for by one consumer");
   // Half a tile's sums by a thread: VECTORS of four for 64 rows, UNITS for all, of PARTS of K.
   constexpr int VECTORS = BY / SPLIT / 8, UNITS = VECTORS * BX / MMA_X, PARTS = SPLIT * K_GROUPS;
@@ -63,11 +64,11 @@ __global__ void __launch_bounds__(THREADS, 1)
 
   PipelineState<STAGES> state;
   float acc[BY / 2] = {};
-  const int wg = warpgroup(), k_group = wg % K_GROUPS,
-            rows = wg / K_GROUPS;  // 64 of the tile's rows
+  const int wg = warpgroup(), k_group = wg % K_GROUPS;
+  const int rows = wg / K_GROUPS;  // which 64 of the tile's rows
   if (tid >= WORKERS) {
     // The producer.
-    grid_dependency_wait();  // its place is known by now
+    grid_dependency_wait();  // after the tile's coordinates have been computed
     if (elect_one())
       produce<TileX, TileY>(sX, sY, full, empty, state, map_x, map_y, x0, y0, begin, end);
   } else {

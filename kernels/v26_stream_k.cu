@@ -2,19 +2,20 @@
 //
 // before: v24's tiles take whole waves: 4096 x 4096 are 7.76 of 128 x 128, and cost 8; 2560 x 2560
 //         are 3.03, and cost 4
-// idea:   what fills no wave is cut along K into equal runs, one a block. A block hands the sums
-//         of the tile that its run ends in to the next block, which ends that tile
-// watch:  nobody should wait: the work unit that is handed over comes first. And blocks should read
-//         the same k-tiles at the same time, else they lose reuse in L2: the work unit that
-//         ends a tile comes right behind, so that all blocks are done with both at once
+// idea:   the tiles that fill no wave are cut along K into equal shares of k-tiles, one a CTA. A
+//         CTA whose share ends within a tile stores its partial sums; the next CTA, which ends the
+//         tile, adds them: the fixup
+// watch:  no CTA should wait for partial sums: their work unit comes first. And CTAs should read
+//         the same k-tiles at the same time, else they lose reuse in L2: the work unit that ends a
+//         tile comes second, so that all CTAs are done with both at the same time
 // needs:  sm_90a; copies of operands that TMA cannot address; stores by rows where C is unaligned
 //
-//   role        threads   waits for              then                   and tells
-//   producer    one       empty[stage]           loads a k-tile         full[stage], TMA's bytes
-//   consumers   2 x 128   order[wg], full[stage]  wgmma of a whole work unit empty[stage], a k-tile on;
+//   role        threads   waits for               then                  and tells
+//   producer    one       empty[stage]            loads a k-tile        full[stage], TMA's bytes
+//   consumers   2 x 128   order[wg], full[stage]  wgmma of a work unit  empty[stage], a k-tile on;
 //                                                                       order[other], after a work
 //                                                                       unit
-//     a warp              the block before's     adds its sums          the block after's: a flag
+//     a warp              the CTA before: a flag  adds its sums         the CTA after: a flag
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
@@ -41,7 +42,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
   const int tid = threadIdx.x, wg = warpgroup();
-  // The pipeline; EPILOGUE_STAGES panels of results for each consumer; whose turn it is.
+  // The pipeline; EPILOGUE_STAGES panels for each consumer; barriers; work units.
   auto* sA = static_cast<uint8_t*>(dynamic_shared());
   uint8_t* sB = sA + STAGES * TileA::BYTES;
   uint8_t* sC = sB + STAGES * TileB::BYTES;
@@ -64,7 +65,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     for (int i = 0; i < units->count(); ++i) {
       const WorkUnit unit = (*units)[i];
       const TileIndex at = units->place(unit);
-      grid_dependency_wait(at.m, at.n);  // by now the first tile's place is known
+      grid_dependency_wait(at.m, at.n);  // after the first tile's coordinates have been computed
       produce<TileA, TileB>(sA, sB, full, empty, state, map_a, map_b, at.m * BM, at.n * BN,
                             unit.begin, unit.end);
     }
@@ -84,7 +85,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       continue;
     }
     float acc[BM / MMA_M][BN / 2];
-    clear_registers(acc);  // now, and not when it is this one's turn
+    clear_registers(acc);  // before the wait, while the other consumer computes
     int last = 0;
     if (k_tiles > 0) mbarrier_wait(&order[wg], (nth / 2 + wg + 1) % 2);  // consumer 0 begins
     for (int k_tile = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {

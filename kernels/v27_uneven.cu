@@ -5,14 +5,14 @@
 // idea:   tiles of neighbouring heights: 24 or 25 row panels of 160 to 176 rows make 4096 x 4096
 //         exactly 6 x 132 tiles. A wgmma has any multiple of 8 columns, so C^T is computed: a row
 //         panel of A gives those columns, K-major, so that a TMA box may begin at any row
-// watch:  CTAs should be at the same k-tile at the same time, so all high tiles come before all low
-//         ones. The epilogue transposes C, slowly, except for a CTA's last tile
+// watch:  CTAs should be at the same k-tile at the same time, so all tall tiles come before all
+//         short ones. The epilogue transposes C, slowly, except for a CTA's last tile
 // needs:  sm_90a; A transposed or C's rows not in whole 16 bytes: v24; copies as for v24
 //
-//   role        threads   waits for              then                  and tells
-//   producer    one       empty[stage]           loads a k-tile        full[stage], TMA's bytes
-//   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles  empty[stage], a k-tile later;
-//                                                                      order[other], near its end
+//   role        threads   waits for               then                   and tells
+//   producer    one       empty[stage]            loads a k-tile         full[stage], TMA's bytes
+//   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles   empty[stage], a k-tile on;
+//                                                                        order[other], near its end
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
@@ -28,8 +28,8 @@
 namespace {
 using namespace gemm;
 
-constexpr int BX = ROW_PANELS_128.width, BK = 64, MMA_X = 64,
-              MMA_K = 16;  // a tile, a k-tile, a wgmma
+constexpr int BX = ROW_PANELS_128.width, BK = 64;  // a tile's columns; depth of a k-tile
+constexpr int MMA_X = 64, MMA_K = 16;              // one wgmma
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 
 template <class T, Major X_MAJOR, int BY, int STAGES, int EPILOGUE_STAGES>
@@ -56,10 +56,10 @@ __global__ void __launch_bounds__(THREADS, 1)
     // The producer.
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
-    int nth = 0;  // every other tile from the end of K on, whose k-tiles are still in L2
+    int nth = 0;  // every other tile starts at the end of K: its k-tiles are still in L2
     row_panels.for_each(blockIdx.x, gridDim.x, [&](int x, int m, int rows, int64_t) {
       const TensorMap& map_y = rows > row_panels.short_box() ? map_tall : map_short;
-      grid_dependency_wait(x, m);  // by now the first tile's place is known
+      grid_dependency_wait(x, m);  // after the first tile's coordinates have been computed
       produce<TileX, TileY>(sX, sY, full, empty, state, map_x, map_y, x * BX, m, 0, k_tiles,
                             TileX::BYTES + row_panels.box(rows) * BK * 2, nth++ % 2 == 1);
     });
@@ -73,11 +73,11 @@ __global__ void __launch_bounds__(THREADS, 1)
   uint32_t order_phase = wg ^ 1;  // consumer 0 begins
   state.skip(wg * k_tiles);
   const int first = blockIdx.x + wg * gridDim.x;
-  const int signal_k_tile =
-      k_tiles > 1 ? k_tiles - 2 : 0;  // finding its height takes the other a while
+  // The other consumer may begin one k-tile early: it first branches to its tile's height.
+  const int signal_k_tile = k_tiles > 1 ? k_tiles - 2 : 0;
   row_panels.for_each(first, 2 * gridDim.x, [&](int x, int m, int rows, int64_t left) {
     float acc[BX / MMA_X][BY / 2];
-    clear_registers(acc);  // now, and not when it is this one's turn
+    clear_registers(acc);  // before the wait, while the other consumer computes
     int last = 0;
     if (k_tiles > 0) mbarrier_wait(&order[wg], order_phase++ & 1);
     // [region idea]

@@ -1,4 +1,4 @@
-// v27w wide: two consumers share a tile of 256 x 192, for the power limit.
+// v27w wide tiles: two consumers share a tile of 192 x 256, for the power limit.
 //
 // before: v24 and v27 win in pairs, for they need the fewest cycles. But the card is at its power
 //         limit, and energy sets the speed of a kernel that runs alone: there v27 loses
@@ -32,8 +32,7 @@ using namespace gemm;
 
 constexpr int BX = ROW_PANELS_256.width, BY = ROW_PANELS_256.tallest, BK = 64;  // a tile, a k-tile
 constexpr int WX = BX / 2, MMA_X = 64, MMA_K = 16;  // a consumer's part of a tile; a wgmma
-constexpr int STAGES = 3,
-              PANELS = BY / 64;  // k-tiles in the pipeline; of results, for each consumer
+constexpr int STAGES = 3, PANELS = BY / 64;         // of the pipeline; of each consumer's epilogue
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 
 // The blocks of a cluster have the same columns, in row panels one above the other.
@@ -59,10 +58,10 @@ __global__ void __launch_bounds__(THREADS, 1)
     // The producer.
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
-    int nth = 0;  // to and fro along K, as in v27
+    int nth = 0;  // every other tile starts at the end of K, as in v27
     row_panels.for_each<CLUSTER>(first, step, rank, [&](int x, int m, int rows, int64_t) {
       const TensorMap& map_y = rows > row_panels.short_box() ? map_tall : map_short;
-      grid_dependency_wait(x, m);  // by now the first tile's place is known
+      grid_dependency_wait(x, m);  // after the first tile's coordinates have been computed
       produce_shared<TileY, TileX, CLUSTER>(
           sY, sX, full, empty, state, map_y, map_x, m, x * BX, k_tiles, rank,
           TileX::BYTES + row_panels.box(rows) * BK * 2, nth++ % 2 == 1);
@@ -151,7 +150,7 @@ Choice choose(const GemmArgs<T>& p, int sms) {
 }
 
 const Registration rung({.prev = "v27",
-                         .idea = "wide: two consumers share a tile, for fewer bytes",
+                         .idea = "wide tiles: two consumers share one, for fewer bytes",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
                         {f16(VARIANTS<half>, choose), bfloat16(VARIANTS<bf16>, choose)});
 

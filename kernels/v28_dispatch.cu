@@ -3,8 +3,8 @@
 // before: v24 to v27w each pass cuBLAS on some shapes; on others one is up to 10x slower than
 //         another (v25 on large results), or 10 % (v26 where v24's waves are nearly full)
 // idea:   what a library adds to its kernels is a rule. v25 for results that are flat, or so few
-//         that small tiles make no more blocks than there are SMs; for others the kernel whose
-//         busiest SM has least to do. Each of them then chooses its tile
+//         that small tiles make no more CTAs than there are SMs; for others the kernel with the
+//         least makespan. Each of them then chooses its tile
 // watch:  the rule is read off measurements on one GPU; --explain says what it decides, --tune
 //         measures them all and keeps what won, for this GPU
 // needs:  sm_90a, as all of them
@@ -26,14 +26,16 @@ const Variant<T> VARIANTS[] = {
     {"v27", [](const GemmArgs<T>& p, Stream stream) { launch_rung("v27", p, stream); }},
     {"v27w", [](const GemmArgs<T>& p, Stream stream) { launch_rung("v27w", p, stream); }}};
 
-// What it takes v27 and v27w to turn a block's last tile round, in results: at 2048, where all else
-// is alike, v27 is 1 % behind v24.
+// Cost of the transposing epilogue of a CTA's last tile in v27 and v27w, in elements of C. Measured
+// at 2048 on an H200, where all else is equal: 1 % of the time.
 constexpr double LAST_TILE_TRANSPOSE_COST = 250;
 
-// What v24r's busiest SM does, as TileChoice::makespan counts it: the cost of a result by k-tiles
-// of 64 of K (4, 6 and 8 are whole passes of the pipeline, else the last are zeros), what it costs
-// to fetch the first column panel, in waves, and what, if all go on to their next column panel at
-// the same time. Measured on an H200, at 2048 to 16384 and 28672 x 8192.
+// v24r's makespan, in the unit of TileChoice::makespan. Measured on an H200, at 2048 to 16384 and
+// 28672 x 8192.
+//   COST    of one element of C, by the number of k-tiles. 4, 6 and 8 are whole passes through the
+//           pipeline; with others the last k-tiles are zeros
+//   FIRST   of loading the first column panel of B, in waves
+//   1.08    where all CTAs go on to their next column panel at the same time
 double b_stationary_makespan(int M, int N, int K, int sms) {
   constexpr double COST[] = {2, 2, 1.1, 0.93, 0.85, 1.0, 0.91, 1.07, 0.97}, FIRST = 0.45;
   const int col_panels = cdiv(N, 128);
@@ -50,9 +52,8 @@ Choice choose(const GemmArgs<T>& p, int sms) {
   if (shorter <= 64) return {2, "v25: " + std::to_string(shorter) + " rows or columns are flat"};
   if (small <= sms) return {2, "v25: " + std::to_string(small) + " small blocks in one wave"};
 
-  // Where rows of A or B are no whole lines of 128 bytes, L2 is asked twice for each row of a tile.
-  // v26 then takes 1.75 times as long as its work says, v27w, in clusters, 1.35 times; v24's choice
-  // knows.
+  // Where rows of A or B straddle cache lines, L2 is asked twice for each row of a tile. v26 then
+  // takes 1.75 times its makespan, and v27w, in clusters, 1.35 times; v24's costs include it.
   const bool straddles = straddles_lines(p);
   const TileChoice data_parallel = choose_data_parallel_tile(p, sms);           // v24
   const TileChoice stream_k = choose_tile(p.M, p.N, p.K, STREAM_K_TILES, sms);  // v26
@@ -61,8 +62,8 @@ Choice choose(const GemmArgs<T>& p, int sms) {
   const double stream_k_makespan = stream_k.makespan * (straddles ? 1.75 : 1);
   const double row_panels_makespan =
       row_panels.makespan(sms) * (straddles ? 1.35 : 1) + LAST_TILE_TRANSPOSE_COST;
-  // Where K is short, the sums that v26 hands over and the results that v27 turns round weigh more
-  // than the waves that they save; a block's only tile v27 stores at once.
+  // Where K is short, v26's fixup and v27's transposing epilogue cost more than the waves that they
+  // save. A CTA's only tile is stored straight from registers, so one wave of v27 is still allowed.
   const double least =
       p.K < 1024 ? data_parallel.makespan : std::min(data_parallel.makespan, stream_k_makespan);
   const bool uneven = allows_row_panels(p) && (p.K >= 1024 || row_panels.waves(sms) <= 1);

@@ -543,7 +543,7 @@ HOPPER = (
     # v24
     of_rung(
         "v24_pingpong",
-        "does not wait for its turn",
+        "does not wait for the ordered barrier",
         "if (k_tiles > 0) mbarrier_wait(&order[wg], parity);",
         "",
     ),
@@ -553,7 +553,12 @@ HOPPER = (
         "    state.skip(k_tiles);  // the other consumer's tile\n",
         "",
     ),
-    of_rung("v24_pingpong", "waits for the same turn again", "    parity ^= 1;\n", ""),
+    of_rung(
+        "v24_pingpong",
+        "waits for the same phase of the ordered barrier again",
+        "    parity ^= 1;\n",
+        "",
+    ),
     of_rung(
         "v24_pingpong",
         "frees the stage that is read",
@@ -573,7 +578,9 @@ HOPPER = (
         "p.beta != 0",
     ),
     # v24r
-    of_rung("v24r_resident", "waits for laps of one tile", "wrap += 2 * WRAPS;", "wrap += WRAPS;"),
+    of_rung(
+        "v24r_resident", "waits for the phases of one tile", "wrap += 2 * WRAPS;", "wrap += WRAPS;"
+    ),
     of_rung("v24r_resident", "sums go on into the next tile", "k_tile + k > 0)", "true)"),
     of_rung(
         "v24r_resident",
@@ -615,7 +622,7 @@ HOPPER = (
     ),
     of_rung(
         "v26_stream_k",
-        "consumers take the wrong turn",
+        "consumers wait for the wrong phase of the ordered barrier",
         "(nth / 2 + wg + 1) % 2",
         "(nth / 2 + 1) % 2",
     ),
@@ -628,7 +635,7 @@ HOPPER = (
     # v27, v27w
     of_rung(
         "v27_uneven",
-        "high row panels by the low map",
+        "tall row panels by the short map",
         "rows > row_panels.short_box() ? map_tall : map_short",
         "map_short",
     ),
@@ -880,7 +887,7 @@ HEADERS = (
     of_header(
         "wgmma_epilogue.cuh",
         "v18",
-        "rows of any stride are wide",
+        "rows of any stride count as aligned",
         "p.ldc % Vec<T>::SIZE == 0 &&",
         "true &&",
     ),
@@ -908,7 +915,7 @@ HEADERS = (
     of_header(
         "wgmma_epilogue.cuh",
         "v27",
-        "transposed, rows past the strip are stored",
+        "transposed, rows past the row panel are stored",
         "if (row + i * 2 < p.M && col < p.N) *",
         "if (col < p.N) *",
     ),
@@ -923,7 +930,7 @@ HEADERS = (
         "tma_epilogue.cuh",
         "v24",
         "lanes do not wait for their leader",
-        "  __syncwarp();  // what the warp left there has been read\n",
+        "  __syncwarp();  // TMA has read what the warp wrote there before\n",
         "",
     ),
     of_header(
@@ -937,7 +944,7 @@ HEADERS = (
         "tma_epilogue.cuh",
         "v27",
         "warps do not wait for each other",
-        "    sync();  // what the warpgroup left there has been read\n",
+        "    sync();  // TMA has read what the warpgroup wrote there before\n",
         "",
     ),
     of_header(
@@ -958,14 +965,14 @@ HEADERS = (
     of_header(
         "pipeline.cuh",
         "v24",
-        "skipped rounds change no phase",
+        "skipping past the last stage changes no phase",
         "    phase ^= stage / STAGES & 1;\n",
         "",
     ),
     of_header(
         "pipeline.cuh",
         "v24",
-        "turns begin with too few arrivals",
+        "the ordered barrier counts too few arrivals",
         "&order[consumer], 4",
         "&order[consumer], 3",
     ),
@@ -1042,7 +1049,7 @@ HEADERS = (
     of_header(
         "kernels/v26_stream_k/work_units.cuh",
         "v26",
-        "takes from the wrong block",
+        "adds the wrong CTA's partial sums",
         "(blockIdx.x - 1) * vectors",
         "(blockIdx.x ^ 1) * vectors",
     ),
@@ -1050,7 +1057,7 @@ HEADERS = (
         "kernels/v26_stream_k/work_units.cuh",
         "v26",
         "a flag is not reset",
-        "      *flag = 0;  // a graph launches again, with the same tag\n",
+        "      *flag = 0;  // a CUDA graph launches again, with the same tag\n",
         "",
         BEYOND,
         "only a launch by a CUDA graph uses a tag again",
@@ -1076,7 +1083,7 @@ HEADERS = (
     of_header(
         "row_panels.cuh",
         "v27",
-        "low row panels lie a row too high",
+        "short row panels lie a row too high",
         "y * (of(rows_8) + 1) : y * of(rows_8) + of(remainder);",
         "y * (of(rows_8) + 1) : y * of(rows_8) + of(remainder) - 1;",
     ),

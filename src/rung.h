@@ -43,7 +43,7 @@ struct GemmArgs {
 struct LaunchOptions {
   size_t smem = 0;   // dynamic shared memory, bytes
   int cluster = 1;   // blocks a cluster, along x
-  bool pdl = false;  // may start while the kernel before it ends: it calls grid_dependency_wait
+  bool pdl = false;  // may start before the kernel before it has ended; calls grid_dependency_wait
 };
 
 // Launches kernel(args...) on `grid` blocks (one-dimensional: y and z stop at 65535 blocks, which a

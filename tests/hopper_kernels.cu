@@ -217,8 +217,7 @@ Case bulk_load_case() {
           }};
 }
 
-// ------------------------------------------------------------------------ mbarrier: a pipeline of
-// buffers
+// ------------------------------------------------------------------------ mbarrier: a pipeline
 
 constexpr int STAGES = 3, K_TILES = 8, K_TILE = 64;  // floats a k-tile
 

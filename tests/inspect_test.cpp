@@ -238,8 +238,8 @@ TEST(Counters, TensorCores) {
   }
 }
 
-// v4's copies go along rows: each element is asked for once, by requests of whole sectors (4 rows of
-// A of a sector each, or 32 neighbours of B), and lies in shared memory as it lay in the row.
+// v4's copies go along rows: each element is asked for once, by requests of whole sectors (4 rows
+// of A of a sector each, or 32 neighbours of B), and lies in shared memory as it lay in the row.
 TEST(Counters, CoalescedCopy) {
   for (const DType d : {DType::f32, DType::f16}) {
     const int across = d == DType::f32 ? 4 : 2;  // sectors of 32 elements
@@ -304,8 +304,8 @@ TEST(Counters, Multistage) {
   }
 }
 
-// A warp tile of 64 x 32, for 16 k: 4 ldmatrix of A, 2 of B, each 4 wavefronts of 8 rows of 16 bytes
-// that the swizzle keeps in different banks; as it does where vectors are stored.
+// A warp tile of 64 x 32, for 16 k: 4 ldmatrix of A, 2 of B, each 4 wavefronts of 8 rows of 16
+// bytes that the swizzle keeps in different banks; as it does where vectors are stored.
 TEST(Counters, Ldmatrix) {
   const Inspection i = inspect("v15", DType::f16);
   expect(i, "sA", READ, WARPS * S / 16 * 4, 4);
@@ -327,8 +327,8 @@ TEST(Counters, MultistageMma) {
   expect(i, "dynamic", WRITE, (S / 32 + 3) * (128 + 256) * 32 / 8 / 32, 4);
 }
 
-// Fragments of tf32 word by word, from rows whose padding keeps a warp's 32 words in 32 banks: for 8
-// k, 16 words of A and 8 of B a lane; four warps with 64 x 32 each, two blocks.
+// Fragments of tf32 word by word, from rows whose padding keeps a warp's 32 words in 32 banks: for
+// 8 k, 16 words of A and 8 of B a lane; four warps with 64 x 32 each, two blocks.
 TEST(Counters, SplitTf32) {
   const Inspection i = inspect("v14", DType::f32);
   expect(i, "dynamic", READ, 2 * (S / 64) * 4 * (S / 8) * (16 + 8) / 2, 1);
@@ -363,8 +363,8 @@ TEST(Counters, Multicast) {
   EXPECT_EQ(tma_bytes("v24", 4, 512, 256, 128), (TmaBytes{2 * a + 2 * b, 2 * a + 4 * b}));
 }
 
-// Sixteen tiles of 128 x 128 for the simulator's four blocks, four each, in one strip: v24 loads its
-// 128 columns of B for each, v24r once a block.
+// Sixteen tiles of 128 x 128 for the simulator's four blocks, four each, in one column panel: v24
+// loads its 128 columns of B for each, v24r once a block.
 TEST(Counters, BStationary) {
   const int64_t a = 2048 * 256 * 2, b = 128 * 256 * 2;
   EXPECT_EQ(tma_bytes("v24", 1, 2048, 128, 256).asked, a + 16 * b);
@@ -606,8 +606,8 @@ TEST_P(TracedPipeline, RepacksOddRows) {
   EXPECT_EQ(all_of(Inspector(p).inspect(*GetParam(), 0).findings), "");
 }
 
-// Rows of tiles in more than one group of the rasterisation (of 8 or 16 tiles, or stacks of two),
-// and columns where those are grouped.
+// Rows of tiles in more than one group of the rasterisation (of 8 or 16 tiles, or cluster tiles of
+// two), and columns where those are grouped.
 TEST_P(TracedPipeline, RastersSeveralGroups) {
   const Rung& rung = *GetParam();
   std::vector<Problem> problems = {problem(rung.dtype, 1100, 264, 40)};

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int SMS = 132;
 
-// Of all row panels: the heights of each block's tiles, in turn.
+// The heights of each CTA's tiles, in the order that it computes them.
 std::vector<std::vector<int>> heights(const RowPanels& row_panels) {
   std::vector<std::vector<int>> rows(SMS);
   for (int block = 0; block < SMS; ++block)
@@ -39,17 +39,16 @@ TEST(RowPanels, FillTheWaves) {
   }
 }
 
-// Where lower row panels would save next to nothing: higher ones read less.
+// Where shorter row panels would save next to nothing, taller ones win: they read less.
 TEST(RowPanels, AreTallWhereItCostsLittle) {
   const RowPanelChoice choice = choose_row_panels(8192, 8192, ROW_PANELS_128, SMS);
-  EXPECT_EQ(choice.row_panels.count, 43);  // and not 66, with the same work
+  EXPECT_EQ(choice.row_panels.count, 43);  // and not 66, with the same makespan
   const RowPanelChoice wide = choose_row_panels(8192, 8192, ROW_PANELS_256, SMS);
   EXPECT_EQ(wide.row_panels.count, 45);
   EXPECT_EQ(wide.tiles(), 11 * SMS);
 }
 
-// Where all columns have as many row panels, a part of them cannot be better: it is one of the
-// choices.
+// Two parts of columns are never worse than one, which is one of the choices.
 TEST(RowPanels, LongerColumnsSaveWork) {
   for (const int size : {2304, 2560, 3328, 4352, 4864, 5376, 8192}) {
     const RowPanelChoice choice = choose_row_panels(size, size, ROW_PANELS_128, SMS);
@@ -91,7 +90,7 @@ TEST(RowPanels, ShareTallOnes) {
   }
 }
 
-// At any time all blocks compute tiles of one height, but where some begin the next lower ones.
+// At any time all CTAs compute tiles of one height, except where some begin the next shorter ones.
 TEST(RowPanels, TallOnesFirst) {
   const struct {
     int size;
@@ -113,8 +112,8 @@ TEST(RowPanels, TallOnesFirst) {
   }
 }
 
-// In every column of tiles the row panels cover M rows, each once, and are as high as a tile can
-// be, at most; what is loaded for them is no less. `panels_at` has their heights by column and row.
+// In every column of tiles the row panels cover M rows, each once, and are no taller than a tile
+// can be; what is loaded for them is no less. `panels_at` has their heights by column and row.
 void expect_covered(const std::map<int, std::map<int, int>>& panels_at,
                     const RowPanelChoice& choice, int M, const RowPanelShape& shape,
                     const std::string& where) {
@@ -155,8 +154,7 @@ TEST(RowPanels, CoverAllRows) {
         }
 }
 
-// In stacks of two, one row panel a block of a cluster, they do too; an odd one's neighbour lies
-// below.
+// The same with clusters of two CTAs, one row panel each; the last cluster tile may lie below C.
 TEST(RowPanels, ClusterTilesCoverAllRows) {
   const RowPanelShape shape = row_panels_256(2);
   int longer = 0;

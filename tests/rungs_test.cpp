@@ -117,7 +117,7 @@ TEST_P(TransposedTest, AllFour) {
 class PipelineTest : public RungTest {};
 TEST_P(PipelineTest, ManyKTilesOfSeveralTiles) {
   expect_right(shape(513, 16, 584));
-  // Seven tiles of 128 rows a block: two consumers' turns that go wrong once in three are noticed.
+  // Seven tiles of 128 rows a CTA: an ordered barrier that fails once in three tiles is noticed.
   expect_right(shape(3700, 16, 584), {0});
   if (GetParam().backend != Backend::sim) return;
   sim::set_async_schedule(sim::AsyncSchedule::eager_copies);
@@ -125,8 +125,7 @@ TEST_P(PipelineTest, ManyKTilesOfSeveralTiles) {
   sim::set_async_schedule(sim::AsyncSchedule::lazy_copies);
 }
 
-// Tiles in more than one group of the rasterisation: of 8 or 16 rows of tiles, or of stacks of two,
-// and of columns where those are grouped.
+// More than one raster group: of 8 or 16 rows of tiles, of cluster tiles of two, and of columns.
 class RasterTest : public RungTest {};
 TEST_P(RasterTest, SeveralGroups) {
   expect_right(shape(1100, 264, 40), {0});
@@ -138,10 +137,10 @@ TEST_P(RasterTest, SeveralGroups) {
 // Rows of C in whole 16 bytes: with others v27, v27w and v24r launch v24.
 constexpr std::initializer_list<int> ALIGNED = {0, 16};
 
-// Of v27 and v27w, strips of all heights that they can have: eight in two waves of the simulator's
-// four blocks (v27w's, with tiles of all four parts and of one, in four), so that the first half are
-// not their blocks' last. High strips come first: only where all are alike does each height stand in
-// both halves, which leave in different ways.
+// v27 and v27w with row panels of every height: 8 panels are two waves of the simulator's 4 CTAs
+// (for v27w, with tiles of all four parts and of one, 4 waves). A CTA's last tile is stored in
+// another way than the others, and tall panels come first, so all panels of a problem have the same
+// height.
 class HeightsTest : public RungTest {};
 TEST_P(HeightsTest, EightRowPanels) {
   const bool wide = GetParam().id == "v27w";
@@ -149,8 +148,8 @@ TEST_P(HeightsTest, EightRowPanels) {
     expect_right(shape(8 * height - 3, wide ? 280 : 24, 150), ALIGNED);
 }
 
-// Columns of tiles of which some have a strip more than others, or a stack of two: three or four of
-// 160 and 152 or 120 and 112 rows at 472, six or seven at 760 (v27), six or seven at 1120, ten or
+// Columns of tiles of which some have one row panel more, or one cluster tile: three or four of 160
+// and 152 or 120 and 112 rows at 472, six or seven at 760 (v27), six or seven at 1120, ten or
 // twelve at 1840 (v27w without clusters and with them).
 TEST_P(HeightsTest, LongerColumns) {
   const bool wide = GetParam().id == "v27w";
@@ -158,14 +157,14 @@ TEST_P(HeightsTest, LongerColumns) {
     expect_right(shape(m, 600, 72), ALIGNED);
 }
 
-// Of v24r, all passes through its pipeline, runs that go on in the next column panel of B, tiles
-// cut in half, and k-tiles that are zeros only: six strips of two and a half tiles for the
-// simulator's four blocks.
+// v24r with all passes through its pipeline, work ranges that go on in the next column panel of B,
+// tiles cut in half, and k-tiles of zeros: six column panels of 2.5 tiles for the simulator's 4
+// CTAs.
 class BStationaryTest : public RungTest {};
 TEST_P(BStationaryTest, RangesAcrossColumnPanels) {
   for (const int k : {200, 384, 450}) expect_right(shape(300, 648, k), ALIGNED);
-  expect_right(shape(1300, 88, 72), ALIGNED);  // runs that lie within one strip
-  expect_right(shape(90, 1304, 72), ALIGNED);  // a strip a tile
+  expect_right(shape(1300, 88, 72), ALIGNED);  // work ranges that lie within one column panel
+  expect_right(shape(90, 1304, 72), ALIGNED);  // a column panel a tile
 }
 
 std::string test_name(const testing::TestParamInfo<Rung>& info) {

@@ -236,6 +236,21 @@ class TheHouse(unittest.TestCase):
         ids = [rung.id for rung in RUNGS]
         self.assertEqual(ids, sorted(set(ids), key=ids.index))
 
+    def test_the_glossary_says_what_code_is_not_to_call_things(self) -> None:
+        """Its last column gives, in backquotes, identifiers that had to go: none comes back."""
+        page = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+        rows = [row for row in page.split("\n") if row.startswith("| <a id=")]
+        self.assertTrue(all(row.count(" | ") in (2, 3) for row in rows), "term, meaning, not")
+        anchors = re.findall(r'<a id="([\w-]+)"></a>', page)
+        self.assertEqual(len(anchors), len(set(anchors)), "an anchor stands twice")
+        old = [w for row in rows for w in re.findall(r"`(\w+)`", row.rsplit("|", 2)[1])]
+        self.assertTrue(old)
+        gone = re.compile(rf"\b(?:{'|'.join(old)})\b")
+        for path in [rung.path for rung in RUNGS] + DEVICE + [*(ROOT / "kernels").rglob("*.cuh")]:
+            with self.subTest(file=str(path.relative_to(ROOT))):
+                code = ladder.strip_comments(path.read_text(encoding="utf-8"))
+                self.assertEqual(gone.findall(re.sub(r'"[^"\n]*"', '""', code)), [])
+
     def test_src_names_no_rung(self) -> None:
         """Neither in code nor in comments, but for where something is taught, and for examples: in
         the help of the command line, and as names of files."""

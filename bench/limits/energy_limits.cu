@@ -1,7 +1,7 @@
-// What a Hopper GPU's energy goes into at its power limit, for the chapter on v27w: wgmma of several
-// widths out of shared memory, without loads and beside loads from L2 or from memory, each for a
-// second. Prints JSON: build/energy_limits > plots/results/<gpu>/energy_limits.json. What a k-tile
-// takes more of energy where more bytes are loaded is theirs.
+// What a Hopper GPU's energy goes into at its power limit, for the chapter on v27w: wgmma of
+// several widths out of shared memory, without loads and beside loads from L2 or from memory, each
+// for a second. Prints JSON: build/energy_limits > plots/results/<gpu>/energy_limits.json. What a
+// k-tile takes more of energy where more bytes are loaded is theirs.
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -25,7 +25,7 @@ namespace {
 
 constexpr int THREADS = 3 * 128, STAGES = 4, BM = 128, BK = 64, MMA_M = 64, MMA_K = 16;
 constexpr int MOST_BYTES = 40960;           // of a k-tile: 128 x 64 and 192 x 64 of f16
-constexpr int TILES = (BM + 256) * BK * 2;  // resident operands: A, then B
+constexpr int TILES = (BM + 256) * BK * 2;  // operands that stay: A, then B
 constexpr size_t SMEM = TILES + STAGES * (MOST_BYTES + 2 * 8);
 constexpr int K_TILES = 8192;  // a block and launch
 
@@ -35,9 +35,9 @@ __global__ void random_halves(half* out, int64_t count) {
     out[i] = __float2half(random_value(1, i));
 }
 
-// Two warpgroups take k-tiles in turn, each BLOCKS x N wgmma for 64 of K, as v24's do, out of tiles
-// that stay. For each k-tile `bytes` come from `from`, which has `span`, through a pipeline: nobody
-// reads them. N = 0: loads only.
+// Two warpgroups compute every other k-tile each, BLOCKS x N wgmma, from operands that stay. For
+// each k-tile, `bytes` bytes of the `span` at `from` go through a pipeline; nothing reads them. N =
+// 0: loads only.
 template <int N, int BLOCKS>
 __global__ void __launch_bounds__(THREADS, 1)
     energy_kernel(const half* from, int64_t span, uint32_t bytes, float* out) {
@@ -60,13 +60,13 @@ __global__ void __launch_bounds__(THREADS, 1)
   if (wg == 2) {
     setmaxnreg_dec<24>();
     if (tid % 128 != 0 || bytes == 0) return;
-    // Neighbours read neighbouring pieces, and all of `from` in turn.
-    const int64_t pieces = span / bytes;
-    int64_t piece = blockIdx.x % pieces;
+    // Neighbours read neighbouring chunks, and all of `from` in turn.
+    const int64_t chunks = span / bytes;
+    int64_t chunk = blockIdx.x % chunks;
     load_k_tiles(full, empty, state, 0, K_TILES, bytes, [&](int s, int) {
-      bulk_load(stages + s * MOST_BYTES, from + piece * (bytes / 2), bytes, &full[s]);
-      piece += gridDim.x;
-      if (piece >= pieces) piece -= pieces;
+      bulk_load(stages + s * MOST_BYTES, from + chunk * (bytes / 2), bytes, &full[s]);
+      chunk += gridDim.x;
+      if (chunk >= chunks) chunk -= chunks;
     });
     return;
   }

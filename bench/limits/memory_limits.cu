@@ -26,12 +26,12 @@ __device__ void keep(uint32_t x, uint32_t* out) {
 
 constexpr int THREADS = 512;
 
-// Reads `groups` groups of 16 bytes `rounds` times, all blocks together, past L1.
+// Reads `groups` groups of 16 bytes `repeats` times, all blocks together, past L1.
 __global__ void __launch_bounds__(THREADS)
-    read_global(const uint4* in, int64_t groups, int rounds, uint32_t* out) {
+    read_global(const uint4* in, int64_t groups, int repeats, uint32_t* out) {
   const int64_t step = int64_t{gridDim.x} * THREADS;
   uint32_t sum = 0;
-  for (int round = 0; round < rounds; ++round)
+  for (int repeat = 0; repeat < repeats; ++repeat)
 #pragma unroll 8
     for (int64_t i = int64_t{blockIdx.x} * THREADS + threadIdx.x; i < groups; i += step) {
       const uint4 x = __ldcg(in + i);
@@ -43,22 +43,22 @@ __global__ void __launch_bounds__(THREADS)
 constexpr int SHARED_GROUPS = 2048;  // 32 KB
 
 // Every warp reads 512 bytes in a row at a time, without bank conflicts, at places that move.
-__global__ void __launch_bounds__(THREADS) read_shared(int rounds, uint32_t* out) {
+__global__ void __launch_bounds__(THREADS) read_shared(int repeats, uint32_t* out) {
   __shared__ uint4 s[SHARED_GROUPS];
   for (int i = threadIdx.x; i < SHARED_GROUPS; i += THREADS) s[i] = make_uint4(i, 1, 2, 3);
   __syncthreads();
   uint32_t sum = 0;
-  for (int round = 0; round < rounds; ++round)
+  for (int repeat = 0; repeat < repeats; ++repeat)
 #pragma unroll 8
     for (int i = 0; i < SHARED_GROUPS; i += THREADS) {
-      const uint4 x = s[(i + threadIdx.x + round * 32) % SHARED_GROUPS];
+      const uint4 x = s[(i + threadIdx.x + repeat * 32) % SHARED_GROUPS];
       sum += x.x ^ x.y ^ x.z ^ x.w;
     }
   keep(sum, out);
 }
 
-// One thread goes from element to element of a ring: cycles a step. PAST_L1: loads that L1 does not
-// keep.
+// Pointer chase: one thread follows a cycle of elements. Counts clock cycles a step. PAST_L1: loads
+// that L1 does not keep.
 template <bool PAST_L1>
 __global__ void chase(const uint32_t* next, int steps, uint32_t* out, int64_t* cycles) {
   uint32_t at = 0;
@@ -99,7 +99,7 @@ double milliseconds(Launch launch) {
   return best;
 }
 
-// A ring through `elements` places, a cache line apart, in random order; steps of it are timed.
+// A cycle through `elements` places, a cache line apart, in random order; steps of it are timed.
 template <bool PAST_L1>
 int64_t latency(size_t lines, int steps, uint32_t* memory, uint32_t* out, int64_t* cycles) {
   constexpr size_t LINE = 64;  // elements: 256 bytes
@@ -118,7 +118,7 @@ int64_t latency(size_t lines, int steps, uint32_t* memory, uint32_t* out, int64_
 
 int main() {
   constexpr size_t HBM_BYTES = size_t{2} << 30, L2_BYTES = size_t{16} << 20;
-  constexpr int L2_ROUNDS = 64, SHARED_ROUNDS = 4096, STEPS = 4096;
+  constexpr int L2_REPEATS = 64, SHARED_REPEATS = 4096, STEPS = 4096;
   cudaDeviceProp device{};
   check(cudaGetDeviceProperties(&device, 0));
   const int sms = device.multiProcessorCount;
@@ -133,13 +133,13 @@ int main() {
   const double hbm =
       milliseconds([&] { read_global<<<sms * 4, THREADS>>>(groups, HBM_BYTES / 16, 1, out); });
   const double l2 = milliseconds(
-      [&] { read_global<<<sms * 4, THREADS>>>(groups, L2_BYTES / 16, L2_ROUNDS, out); });
+      [&] { read_global<<<sms * 4, THREADS>>>(groups, L2_BYTES / 16, L2_REPEATS, out); });
   const double shared =
-      milliseconds([&] { read_shared<<<sms * 4, THREADS>>>(SHARED_ROUNDS, out); });
-  const double shared_bytes = double(sms) * 4 * SHARED_ROUNDS * SHARED_GROUPS * 16;
+      milliseconds([&] { read_shared<<<sms * 4, THREADS>>>(SHARED_REPEATS, out); });
+  const double shared_bytes = double(sms) * 4 * SHARED_REPEATS * SHARED_GROUPS * 16;
   std::printf("{\n  \"gpu\": \"%s\",\n", device.name);
   std::printf("  \"hbm_read_tbs\": %.3f,\n", HBM_BYTES / hbm * 1e-9);
-  std::printf("  \"l2_tbs\": %.3f,\n", double(L2_BYTES) * L2_ROUNDS / l2 * 1e-9);
+  std::printf("  \"l2_tbs\": %.3f,\n", double(L2_BYTES) * L2_REPEATS / l2 * 1e-9);
   std::printf("  \"shared_tbs\": %.3f,\n", shared_bytes / shared * 1e-9);
   // 1 GB is far more than L2 holds, 8 MB fit in it, 64 KB in L1. Of 1 GB few lines are visited, once.
   std::printf("  \"hbm_latency_cycles\": %lld,\n",

@@ -9,8 +9,9 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// A block tile of BM x BN x BK, TM x TN elements a thread, STAGES k-tiles in shared memory.
-// K_GROUPS of warps share out the K steps of a k-tile; BLOCKS run on an SM at once.
+// A CTA tile of BM x BN x BK, TM x TN elements a thread, STAGES k-tiles in shared memory.
+// Intra-CTA split-K: K_GROUPS groups of warps share the K steps of a k-tile. BLOCKS CTAs run on an
+// SM at once.
 // COPY and COMMIT say, in sixteenths of a k-tile, before which K step the next k-tile is asked for
 // and stored. ptxas mixes both into the multiply-adds. Where they stand decides whether it keeps
 // their order, and whether one of the six scoreboards serves a global load and a shared one alike,

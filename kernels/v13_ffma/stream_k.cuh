@@ -49,12 +49,13 @@ struct SumBlock {
   }
 };
 
-// The tiles from `first` on, which fill no wave, are fewer than there are SMs. Each has a block
-// that computes and stores it, but for its first `helped` k-tiles: these, one tile after the
-// other, are cut into equal runs for `helpers` other blocks, on the SMs without a tile.
+// Stream-K's share of the work: the tiles from `first` on, fewer than SMs, which fill no wave. Each
+// has a CTA of its own, which computes and stores it but for its first `helped` k-tiles. Those of
+// all tiles form one row, which is cut into equal shares for `helpers` other CTAs, on the SMs
+// without a tile.
 struct StreamK {
   int first, tiles, k_tiles, helped, helpers;
-  // Where helper h's run begins: number of the tile * helped + k-tile.
+  // Where helper h's share begins: index of the tile * helped + k-tile.
   __host__ __device__ int64_t begin(int h) const { return h * (int64_t{tiles} * helped) / helpers; }
   // Every SM gets as many k-tiles, and the tiles' own blocks EXTRA more: a helper begins more
   // tiles, and must have ended when they add up. Where the two do not run at once (below sm_90;

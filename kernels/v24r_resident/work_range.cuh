@@ -1,5 +1,4 @@
-// A persistent block's way through C: down one column panel after the other, so that a column
-// panel's columns of B may stay.
+// A persistent CTA's range of C: down one column panel after the other, so that B's columns stay.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +12,19 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// A block's range of tiles of C, each of PARTS parts, or one where a column panel or a range ends.
-// The column panels are `height` parts high and, one after the other, cut into equal ranges, one a
-// block. A range begins at the first part in it that is a multiple of a range's length, or 0, and
-// goes round: so all blocks are at one of few heights at any time, L2 answers their requests for A
-// together, and they write the same rows of C. From top to bottom, as the ranges lie, 16384 x 16384
-// x 512 takes 8 % more.
+// The tiles of one CTA, in the order that it computes them. C is a row of column panels, each of
+// `height` parts (half a tile or a whole one); the row is cut into equal ranges, one a CTA. A tile
+// has PARTS parts, or one where a column panel or the range ends.
+//
+// A range does not start at its first part, but at its first multiple of a range's length (or 0),
+// and wraps around to its beginning. So all CTAs are at one of few heights at any time: they share
+// A in L2 and write the same rows of C. From top to bottom 16384 x 16384 x 512 takes 8 % longer.
 template <int PARTS>
 class WorkRange {
   static_assert(PARTS == 1 || PARTS == 2, "a tile is whole, or has two halves");
 
  public:
-  int col_panel, part, count;  // of the present tile, if there is one: its first part, and how many
+  int col_panel, part, count;  // of this tile, if there is one: its first part, how many parts
 
   GEMM_DEVICE WorkRange(int col_panels, int height) : height_(height) {
     const int64_t parts = int64_t{col_panels} * height;
@@ -45,7 +45,7 @@ class WorkRange {
     left_ -= count;
     part += count;
     find();
-    fence_operand(col_panel, part);  // computed here, not later
+    fence_operand(col_panel, part);  // so that the compiler computes them here
     fence_operand(left_, rest_);
   }
 
@@ -55,7 +55,7 @@ class WorkRange {
       part = 0;
       ++col_panel;
     }
-    if (left_ == rest_) {  // round to the range's beginning
+    if (left_ == rest_) {  // wraps around to the range's beginning
       col_panel = first_;
       part = top_;
     }
@@ -63,12 +63,12 @@ class WorkRange {
     count = PARTS == 1 || end == 1 || most == 1 ? 1 : PARTS;
   }
 
-  int height_, left_;       // parts of a column panel; that are left of the range
-  int first_, top_, rest_;  // where it begins; how many parts there come last
+  int height_, left_;       // parts of a column panel; parts of the range that are left
+  int first_, top_, rest_;  // the range's first column panel and part; parts that come last
 };
 
-// The producer's work on a range, by one thread: for each tile its k-tiles of A into the pipeline
-// at sA, and into sB those of the column panel of B, unless they lie there. A part has LEAST rows.
+// The producer's loop over a range, by one thread. For each tile it loads A's k-tiles into the
+// pipeline at sA; B's k-tiles go to sB only when the column panel changes. A part has LEAST rows.
 template <class TileA, class TileB, int K_TILES, int LEAST, int STAGES, int PARTS>
 GEMM_DEVICE void produce_range(WorkRange<PARTS> range, uint8_t* sA, uint8_t* sB, uint64_t* full,
                                uint64_t* empty, PipelineState<STAGES> state, const TensorMap& map_a,
@@ -84,7 +84,7 @@ GEMM_DEVICE void produce_range(WorkRange<PARTS> range, uint8_t* sA, uint8_t* sB,
     }
 }
 
-// Calls work(blocks of 64 rows, as a constant): all that a tile has, or the least.
+// Calls work(blocks), a constant: 64-row blocks of a tile, MOST or LEAST.
 template <int MOST, int LEAST, class Work>
 GEMM_DEVICE void with_blocks(int blocks, Work&& work) {
   if constexpr (LEAST < MOST)

@@ -1,5 +1,4 @@
-// Persistent blocks that all end together: tiles that fill no wave are cut along K, and the block
-// that ends a tile adds what the block before it began. Taught in v26.
+// Stream-K for persistent CTAs: work units and their fixup. Taught in v26.
 #pragma once
 
 #include <atomic>
@@ -11,29 +10,30 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// k-tiles begin <= k < end of a tile of C.
+// A work unit: k-tiles begin <= k < end of one tile of C.
 struct WorkUnit {
   int tile, begin, end;
 };
 
-// What one block computes where tiles_m * tiles_n tiles of `k_tiles` k-tiles each are shared out
-// among `blocks` blocks, no more than tiles. Where waves of whole tiles leave a rest, the first
-// tiles, more than one wave of them and less than two, are one row of k-tiles, cut into equal runs.
-// A run is at least as long as a tile, so that a tile has two work units at most, the first of them
-// in the lower block. In this order:
-//   1. the first work unit of a tile: the next block waits for it
-//   2. the last work unit of a tile. All blocks are done with their two after the same time, and so
-//      read the same k-tiles at once again, and before that there are only two groups of them
-//   3. whole tiles
-// Lies in shared memory, for registers are short.
+// The work units of one CTA, of `blocks` CTAs, for tiles_m * tiles_n tiles of `k_tiles` k-tiles
+// each. There are at least as many tiles as CTAs. If the last wave is not full, the first tiles
+// (more than one wave of them, less than two) are stream-K tiles: their k-tiles form one row, cut
+// into equal shares, one a CTA. A share is at least as long as a tile, so a tile has at most two
+// work units, and the first is that of the CTA with the lower index. A CTA computes in this order:
+//   1. the first work unit of the tile that its share ends in: the next CTA waits for its sums
+//   2. the last work unit of the tile that its share begins in. All CTAs have now computed for the
+//      same time, so they read the same k-tiles at the same time; before, they were in two groups
+//   3. whole tiles: those of its share, then data-parallel ones
+// The object lies in shared memory because there are too few registers.
 class WorkUnits {
  public:
-  // Tiles are counted in even groups of at most group_m rows.
+  // Tiles are counted in raster groups of at most group_m rows of tiles.
   GEMM_DEVICE WorkUnits(int block, int blocks, int tiles_m, int tiles_n, int group_m, int k_tiles)
       : tiles_m_(tiles_m), tiles_n_(tiles_n), k_tiles_(k_tiles), blocks_(blocks) {
     group_m_ = raster_group_size(tiles_m, group_m);
     const int tiles = tiles_m * tiles_n, rest = k_tiles > 0 ? tiles % blocks : 0;
-    // Run q begins behind q * (1 + rest / blocks) tiles. (In 32 bits: 64 are divided by a call.)
+    // Share q begins after q * (1 + rest / blocks) tiles. (In 32 bits: a 64-bit division is a
+    // call.)
     const auto k_tile = [&](int q) { return int(unsigned(q * rest % blocks) * k_tiles / blocks); };
     const auto whole_tiles = [&](int q) { return rest > 0 ? q + q * rest / blocks : 0; };
     done_ = k_tile(block);
@@ -58,29 +58,30 @@ class WorkUnits {
   }
 
  private:
-  // A last work unit of fewer k-tiles would be over before the first work unit has been handed
-  // over: it comes behind a whole tile.
+  // A last work unit of fewer k-tiles comes after a whole tile: it would end before the CTA before
+  // has stored its partial sums.
   static constexpr int SHORT = 10;
 
   int tiles_m_, tiles_n_, group_m_, k_tiles_, blocks_;
-  int from_, to_;     // whole tiles of the run: from_ to before to_
-  int done_, begun_;  // k-tiles that the block before does of tile from_ - 1, this one of tile to_
-  int waves_from_;    // the first whole tile behind all runs
+  int from_, to_;     // whole tiles of the share: from_ to before to_
+  int done_, begun_;  // k-tiles of tile from_ - 1 by the CTA before, of tile to_ by this one
+  int waves_from_;    // this CTA's first data-parallel tile
   int end_at_, count_;
 };
 
-// The sums that each block of a launch hands to the next: thread by thread, those of 128 threads
-// side by side, and behind them a flag for each warp, where its first thread's next sums would be.
-// A flag is set when it is `tag`, a number that memory does not hold by chance.
+// The fixup: each CTA's partial sums in global memory, for the CTA after it. They lie thread by
+// thread, those of 128 threads side by side; behind them a flag for each warp, where its first
+// thread's next sums would be. A flag is set when it holds `tag`, a number that memory does not
+// hold by chance.
 struct Fixup {
   Vec<float>* sums;
   uint64_t tag;
 
-  // Of a block: its sums, and a row of 128 for the flags.
+  // Vectors a CTA: its sums, and a row of 128 for the flags.
   static constexpr __host__ __device__ int64_t vectors(int sums) { return sums / 4 + 128; }
 
-  // By a warpgroup that has the first work unit of a tile. A warp waits for none but its
-  // counterpart.
+  // Stores the sums of a tile's first work unit, by a warpgroup. Each warp sets its own flag, so
+  // that a warp waits only for its counterpart.
   template <int ROWS, int COUNT>
   GEMM_DEVICE void store_partials(const float (&acc)[ROWS][COUNT]) const {
     constexpr int SUMS = ROWS * COUNT;
@@ -95,7 +96,7 @@ struct Fixup {
     __syncwarp();
     if (threadIdx.x % 32 == 0) flag_set(reinterpret_cast<uint64_t*>(to + SUMS / 4 * 128), tag);
   }
-  // By one that has the last work unit: adds what the block before has given.
+  // Adds the sums that the CTA before has stored, by the warpgroup that has the last work unit.
   template <int ROWS, int COUNT>
   GEMM_DEVICE void add_partials(float (&acc)[ROWS][COUNT] GEMM_CALLER_ARG) const {
     constexpr int SUMS = ROWS * COUNT;
@@ -103,7 +104,7 @@ struct Fixup {
     if (threadIdx.x % 32 == 0) {
       uint64_t* const flag = reinterpret_cast<uint64_t*>(from + SUMS / 4 * 128);
       flag_wait(flag, tag GEMM_CALLER_PASS);
-      *flag = 0;  // a graph launches again, with the same tag
+      *flag = 0;  // a CUDA graph launches again, with the same tag
     }
     __syncwarp();
 #pragma unroll
@@ -115,8 +116,8 @@ struct Fixup {
   }
 };
 
-// Scratch memory for that, of one launch of `blocks` blocks for `tiles` tiles of bm x bn; none
-// where whole waves leave nothing to hand over. Host code.
+// Scratch memory for the fixup of one launch: `blocks` CTAs, `tiles` tiles of bm x bn. Empty where
+// all waves are full. Host code.
 class FixupWorkspace {
  public:
   FixupWorkspace(int64_t tiles, int64_t blocks, int bm, int bn, Stream stream)

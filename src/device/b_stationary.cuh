@@ -1,4 +1,4 @@
-// Which problems a column panel of B that stays in shared memory serves. Taught in v24r.
+// When the B-stationary kernel can run. Taught in v24r.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,10 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// Whether 128 columns of B with all of K fit in shared memory, beside a pipeline for A and tiles of
-// C.
+// Largest K for which 128 columns of B stay in shared memory, beside A's pipeline and C's epilogue
+// stages.
 constexpr int B_STATIONARY_K = 512;
+// Whether K is short enough and C's rows are aligned.
 template <class T>
 bool allows_b_stationary(const GemmArgs<T>& p) {
   return p.K > 0 && p.K <= B_STATIONARY_K && has_aligned_c(p) &&

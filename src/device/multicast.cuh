@@ -1,4 +1,4 @@
-// Tiles that the blocks of a cluster load for each other. Taught in v22.
+// TMA multicast: k-tiles of B that the CTAs of a cluster load for each other. Taught in v22.
 #pragma once
 
 #include "device/persistent.cuh"
@@ -10,8 +10,9 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// Whether TMA takes A or B as it is though its rows are no whole lines of 128 bytes: 64 elements of
-// a row then lie in two lines, and L2 is asked twice for each.
+// Whether 128-byte rows of A's or B's tiles straddle two cache lines. That is so where base or row
+// pitch is no multiple of 128 bytes but TMA can still address it; L2 is then asked twice for each
+// row.
 template <class T>
 bool straddles_lines(const GemmArgs<T>& p) {
   const auto straddles = [](const T* base, int64_t ld) {
@@ -21,8 +22,8 @@ bool straddles_lines(const GemmArgs<T>& p) {
   return straddles(p.A, p.lda) || straddles(p.B, p.ldb);
 }
 
-// Part `part` of PARTS of the tile at (mn, k), to all blocks of the cluster, which do the same with
-// the other parts: by one thread of each. Each block's `full` is told of what comes there.
+// Loads part `part` of PARTS of the tile at (mn, k) into all CTAs of the cluster, by one thread.
+// The other CTAs load the other parts. The bytes arrive at each CTA's own `full`.
 template <class Tile, int PARTS>
 GEMM_DEVICE void load_part(uint8_t* tile, const TensorMap& map, int mn, int k, uint64_t* full,
                            int part GEMM_CALLER_ARG) {
@@ -44,9 +45,9 @@ GEMM_DEVICE void load_part(uint8_t* tile, const TensorMap& map, int mn, int k, u
   }
 }
 
-// produce, where the blocks of a cluster have the same columns: each loads part `rank` of B's
-// k-tiles, for all, and its rows of A. In the other order a kernel of 256 columns spills registers.
-// From the last k-tile to the first, if `back`.
+// `produce` for a cluster whose CTAs have the same columns: each loads part `rank` of B's k-tiles
+// for all, and its own rows of A. `back`: last k-tile first. B comes first in the code because a
+// kernel of 256 columns spills registers in the other order.
 template <class TileA, class TileB, int CLUSTER, int STAGES>
 GEMM_DEVICE void produce_shared(uint8_t* sA, uint8_t* sB, uint64_t* full, uint64_t* empty,
                                 PipelineState<STAGES>& state, const TensorMap& map_a,
@@ -61,7 +62,7 @@ GEMM_DEVICE void produce_shared(uint8_t* sA, uint8_t* sB, uint64_t* full, uint64
   load_k_tiles(full, empty, state, 0, k_tiles, bytes, load GEMM_CALLER_PASS);
 }
 
-// By a warpgroup: tells the barrier at the same place in every block of the cluster.
+// Arrives at `barrier` in every CTA of the cluster: one lane of the warpgroup for each.
 template <int CLUSTER>
 GEMM_DEVICE void arrive_at_all(uint64_t* barrier GEMM_CALLER_ARG) {
   const int rank = threadIdx.x % 128;
@@ -72,9 +73,9 @@ GEMM_DEVICE void arrive_at_all(uint64_t* barrier GEMM_CALLER_ARG) {
   }
 }
 
-// The tile for whole waves: one of DATA_PARALLEL_TILES; or, numbered behind those, one of stacks of
-// two, for clusters, where rows are no whole lines. Costs as measured on an H200 at 1000 to 5000.
-// Taught in v24.
+// The data-parallel tile with the least makespan: one of DATA_PARALLEL_TILES, or, numbered behind
+// those, a cluster tile of two, where rows straddle cache lines. Taught in v24.
+// The clusters' costs were measured on an H200 at 1000 to 5000.
 template <class T>
 TileChoice choose_data_parallel_tile(const GemmArgs<T>& p, int sms) {
   constexpr TileShape CLUSTER_TILES[] = {{256, 192, 1.4}, {256, 128, 1.7}, {128, 128, 2.2}};
@@ -83,7 +84,7 @@ TileChoice choose_data_parallel_tile(const GemmArgs<T>& p, int sms) {
   TileChoice clusters = choose_tile(p.M, p.N, p.K, CLUSTER_TILES, sms / 2);
   clusters.choice.variant += std::size(DATA_PARALLEL_TILES);
   clusters.choice.why += " of clusters";
-  clusters.makespan /= 2;  // one SM's
+  clusters.makespan /= 2;  // of one SM
   return clusters;
 }
 

@@ -1,5 +1,4 @@
-// An operand on its way to the tensor cores: where TMA can address it, and its tiles in shared
-// memory, as TMA leaves them and wgmma reads them.
+// Operand tiles in shared memory, as TMA writes them and wgmma reads them. Taught in v18.
 #pragma once
 
 #include <type_traits>
@@ -12,8 +11,8 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// A tile of MN x 64 elements of 16 bits, MN being rows of A or columns of B, made of panels whose
-// rows are one swizzle span:
+// A k-tile of one operand: MN rows of A or columns of B, 64 deep, of 16-bit elements. It is made of
+// panels whose rows are one swizzle span:
 //
 //   K-major (A as stored, B transposed)      one panel, MN rows of 64 k
 //   MN-major (A transposed, B as stored)     MN / 64 panels, each 64 rows (k) of 64 m or n;
@@ -32,14 +31,15 @@ struct OperandTile {
   // What the next K step of wgmma adds to a descriptor.
   static constexpr int K_STEP = k_step_bytes<MAJOR, MODE>(PANEL_BYTES) >> 4;
 
-  // Rows of a panel in a box, where PARTS blocks of a cluster load a tile together: whole panels,
-  // or a part of each.
+  // Rows of a box where PARTS CTAs of a cluster load a tile together: of whole panels, or of a part
+  // of each.
   template <int PARTS>
   static constexpr int ROWS = MAJOR == Major::K ? MN / PARTS
                               : PANELS % PARTS  ? DEPTH / PARTS
                                                 : DEPTH;
 
-  // For an operand of mn x k, in boxes of one panel or of a part. `fetch` as tensor_map's.
+  // The tensor map of an operand of mn x k, in boxes of one panel or of a part. `fetch` as
+  // tensor_map's.
   template <int PARTS = 1>
   static TensorMap map(const T* base, int mn, int k, int64_t ld, int fetch = 256) {
     if constexpr (MAJOR == Major::K)
@@ -48,7 +48,7 @@ struct OperandTile {
       return tensor_map(base, k, mn, ld, ROWS<PARTS>, WIDTH, MODE, fetch);
   }
 
-  // By one thread: the tile at (mn, k); `full` is told of BYTES bytes.
+  // Loads the tile at (mn, k), by one thread: BYTES bytes arrive at `full`.
   static GEMM_DEVICE void load(uint8_t* tile, const TensorMap& map, int mn, int k,
                                uint64_t* full GEMM_CALLER_ARG) {
     if constexpr (MAJOR == Major::K) {
@@ -60,14 +60,14 @@ struct OperandTile {
     }
   }
 
-  // Its descriptor for wgmma, from row `row` of A on (a multiple of 64).
+  // The wgmma descriptor of the tile, from row `row` of A on (a multiple of 64).
   static GEMM_DEVICE uint64_t descriptor(const uint8_t* tile, int row = 0 GEMM_CALLER_ARG) {
     return wgmma_descriptor<MAJOR, MODE>(tile + row / 64 * ROWS_64, PANEL_BYTES GEMM_CALLER_PASS);
   }
 };
 
-// A and B as given or, where their rows do not lie at multiples of 16 bytes, copies. To live until
-// the kernels that read them have been launched.
+// A and B as TMA can address them: as given, or copies where rows are not 16-byte aligned. Must
+// live until the kernels that read them have been launched.
 template <class T>
 struct TmaOperands : RepackedPair<T> {
   TmaOperands(const GemmArgs<T>& p, Stream stream)
@@ -76,7 +76,7 @@ struct TmaOperands : RepackedPair<T> {
                         stream) {}
 };
 
-// Calls f with both operands' majors as constants: f(a, b), a() and b() being the values.
+// Calls f(a, b) with both operands' majors as constants, whose values are a() and b().
 template <class T, class F>
 void with_majors(const GemmArgs<T>& p, F&& f) {
   constexpr std::integral_constant<Major, Major::K> K;

@@ -1,4 +1,4 @@
-// Kernels whose blocks live as long as the kernel and take tile after tile. Taught in v21.
+// Persistent kernels: loops over tiles, and the choice of a CTA tile. Taught in v21.
 #pragma once
 
 #include <algorithm>
@@ -10,14 +10,14 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// Blocks that run at the same time, one an SM. In the simulator few, so that small problems give
-// each of them several tiles.
+// CTAs of a persistent kernel: one an SM. The simulator takes 4, so that small problems give each
+// of them several tiles.
 inline int persistent_blocks() { return GEMM_ON_GPU ? sm_count() : 4; }
 
-// Calls work(m, n) for every `step`-th tile from `first` on, in even groups of at most GROUP_M
-// rows of tiles; or work(m, n, left), if so many are left from this one on. Where STACK tiles, one
-// above the other, are a cluster's, these are stacks, and the work is on the tile of `rank` in
-// each; the last one may lie below C.
+// Calls work(m, n) for every `step`-th cluster tile from `first` on, in raster groups of at most
+// GROUP_M rows of tiles. A cluster tile is CLUSTER tiles one above the other; (m, n) is that of CTA
+// `rank` of the cluster, and may lie below C in the last one. If `work` takes a third argument, it
+// is the number of cluster tiles from this one to the last.
 template <int GROUP_M, int CLUSTER, class Work>
 GEMM_DEVICE void for_each_tile(int first, int step, int rank, int tiles_m, int tiles_n,
                                Work&& work) {
@@ -36,10 +36,9 @@ GEMM_DEVICE void for_each_tile(int first, int step, int tiles_m, int tiles_n, Wo
   for_each_tile<GROUP_M, 1>(first, step, 0, tiles_m, tiles_n, work);
 }
 
-// A tile that a kernel can be instantiated for; how much time a result takes in it, compared with
-// others: larger ones read less for each; and how many waves it costs, beside FIXUP_K / K, to
-// share out tiles that fill no wave (stream-K), 0 where that is not done. Measured on an
-// H200.
+// A CTA tile that a kernel is instantiated for, and its costs, measured on an H200.
+// `cost`: time for one element of C, relative to the other tiles; larger tiles read less for each.
+// `extra_waves`: what stream-K costs beside FIXUP_K / K; 0 for tiles without stream-K.
 struct TileShape {
   int bm, bn;
   double cost;
@@ -47,15 +46,15 @@ struct TileShape {
 };
 constexpr TileShape DATA_PARALLEL_TILES[] = {{128, 192, 1.0}, {128, 128, 1.01}, {64, 128, 1.15}};
 constexpr TileShape STREAM_K_TILES[] = {{128, 192, 1.0, 0.1}, {128, 128, 1.02, 0.2}};
-constexpr double FIXUP_K = 400;  // of sums to another block takes as long as so much of K
+constexpr double FIXUP_K = 400;  // the fixup of a tile takes as long as so many steps of K
 
 struct TileChoice {
   Choice choice;
-  double makespan;  // in results that an SM computes in tiles of cost 1
+  double makespan;  // in elements of C that one SM computes in tiles of cost 1
 };
 
-// Which of them ends first on `sms` SMs, for M x N results of K products each: all waves but the
-// last are full, and a tile that overlaps the edge takes as long as a whole one. Taught in v24.
+// The tile with the least makespan on `sms` SMs. A partly filled wave takes as long as a full one
+// unless stream-K cuts it, and a tile over C's edge as long as a whole one. Taught in v24.
 template <size_t COUNT>
 TileChoice choose_tile(int M, int N, int K, const TileShape (&shapes)[COUNT], int sms) {
   TileChoice best;

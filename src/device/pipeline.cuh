@@ -1,8 +1,8 @@
-// A pipeline of STAGES buffers between a producer and consumers. Taught in v19.
+// The pipeline of STAGES shared-memory buffers between a producer and consumers. Taught in v19.
 //
-//   barrier        counts                                who waits          for what
-//   full[stage]    the producer's arrival, TMA's bytes   each consumer      the k-tile has come
-//   empty[stage]   one arrival a consumer warpgroup      the producer       all have read it
+//   barrier        completes after                           waited for by    and then
+//   full[stage]    the producer's arrival and TMA's bytes    each consumer    the k-tile is there
+//   empty[stage]   one arrival of each consumer warpgroup    the producer     all have read it
 #pragma once
 
 #include "device/ptx/mbarrier.cuh"
@@ -10,9 +10,9 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// Where one side is in the pipeline, and the parity that full[stage] has when its turn comes. A
-// fresh barrier counts as having completed a phase of parity 1, so that the producer, waiting on
-// empty[] for parity phase ^ 1, passes at once in its first round.
+// One side's position in the pipeline: its stage, and the phase's parity. Consumers wait on full[]
+// for `phase`, the producer on empty[] for phase ^ 1. A fresh barrier counts as having completed a
+// phase of parity 1, so the producer does not wait for the first STAGES k-tiles.
 template <int STAGES>
 struct PipelineState {
   int stage = 0;
@@ -23,7 +23,7 @@ struct PipelineState {
       phase ^= 1;
     }
   }
-  // Past `count` k-tiles that another consumer reads.
+  // Moves on by `count` k-tiles, which another consumer reads.
   GEMM_DEVICE void skip(int count) {
     stage += count;
     phase ^= stage / STAGES & 1;
@@ -31,7 +31,7 @@ struct PipelineState {
   }
 };
 
-// By one thread, before a barrier of all.
+// Initialises the barriers: by one thread, before a barrier of the CTA.
 template <int STAGES>
 GEMM_DEVICE void init_pipeline(uint64_t* full, uint64_t* empty, int consumers GEMM_CALLER_ARG) {
   for (int s = 0; s < STAGES; ++s) {
@@ -41,16 +41,17 @@ GEMM_DEVICE void init_pipeline(uint64_t* full, uint64_t* empty, int consumers GE
   fence_mbarrier_init();
 }
 
-// Two consumers' turns: a thread of each of the other's four warps tells order[consumer]. Before
-// init_pipeline, by the same thread: SYNCS takes addresses from uniform registers, so a thread for
-// each of the two is a loop over lanes, and cost 1 % at 512 and 1024.
+// Initialises the ordered barrier of two consumers, which run their main loops by turns.
+// order[c] completes after one arrival of each of the four warps of the other consumer: c may
+// begin. Call it before init_pipeline, in the same thread. One thread for each of the two costs 1 %
+// at 512 and 1024: mbarrier.init takes its address from a uniform register, so lanes become a loop.
 GEMM_DEVICE void init_ordered_barrier(uint64_t* order GEMM_CALLER_ARG) {
   for (int consumer = 0; consumer < 2; ++consumer)
     mbarrier_init(&order[consumer], 4 GEMM_CALLER_PASS);
 }
 
-// The producer's work on one tile of C, by one thread: k-tiles `begin` to `end`, each of `bytes`
-// bytes, which load(stage, k-tile) brings to full[stage].
+// The producer's loop over k-tiles `begin` to `end` of one tile, by one thread. load(stage, k_tile)
+// issues the loads, of `bytes` bytes in all, that arrive at full[stage].
 template <int STAGES, class Load>
 GEMM_DEVICE void load_k_tiles(uint64_t* full, uint64_t* empty, PipelineState<STAGES>& state,
                               int begin, int end, int bytes, Load&& load GEMM_CALLER_ARG) {
@@ -61,8 +62,8 @@ GEMM_DEVICE void load_k_tiles(uint64_t* full, uint64_t* empty, PipelineState<STA
   }
 }
 
-// The same, at row m and column n: of A and B into the buffers at sA and sB. `bytes` of a k-tile,
-// where the maps' boxes are smaller than the tiles. From the last k-tile to the first, if `back`.
+// load_k_tiles for A at row m and B at column n, into the stages at sA and sB.
+// `bytes`: those of a k-tile, where boxes are smaller than the tiles. `back`: last k-tile first.
 template <class TileA, class TileB, int STAGES>
 GEMM_DEVICE void produce(uint8_t* sA, uint8_t* sB, uint64_t* full, uint64_t* empty,
                          PipelineState<STAGES>& state, const TensorMap& map_a,

@@ -1,4 +1,4 @@
-// Rows that begin anywhere, copied to where 16-byte copies and TMA can address them.
+// Copies of operands with unaligned rows, for TMA and 16-byte copies.
 #pragma once
 
 #include "device/workspace.h"
@@ -10,7 +10,7 @@ constexpr int REPACK_THREADS = 256, REPACK_ROWS = REPACK_THREADS / 32;  // a war
 constexpr int REPACK_UNROLL = 8;                  // loads that each thread has in flight
 constexpr int REPACK_WORDS = 32 * REPACK_UNROLL;  // of a row, a block
 
-// Elements `first` and on of a row, as one word: zero where the row has none.
+// A 4-byte word of a row's elements from `first` on; zero outside the row.
 template <class T>
 GEMM_DEVICE uint32_t load_edge_word(const T* row, int first, int cols) {
   uint32_t word = 0;
@@ -23,7 +23,7 @@ GEMM_DEVICE uint32_t load_edge_word(const T* row, int first, int cols) {
   return word;
 }
 
-// A matrix to copy: `ld` elements from row to row, to rows of to_words words.
+// A copy to make: a matrix of `ld` elements from row to row, to rows of to_words words.
 template <class T>
 struct RepackJob {
   const T* from;
@@ -34,10 +34,9 @@ struct RepackJob {
   int64_t blocks() const { return int64_t{cdiv(rows, REPACK_ROWS)} * cdiv(to_words, REPACK_WORDS); }
 };
 
-// Two matrices, the first by the first `blocks_a` blocks. Word by word, so that a warp reads and
-// writes 128 bytes at once wherever the rows begin. Two 2-byte elements that are no word of the
-// matrix are cut out of the two words that they lie in; the second is the next lane's first, and
-// comes from L1.
+// Copies two matrices, the first by the first `blocks_a` CTAs. It goes word by word, so that a warp
+// reads and writes 128 bytes at once wherever the rows begin. Two 2-byte elements that straddle two
+// words are cut out of both; the second word is the next lane's first, and comes from L1.
 template <class T>
 __global__ void __launch_bounds__(REPACK_THREADS)
     repack_kernel(RepackJob<T> a, RepackJob<T> b, unsigned blocks_a) {
@@ -82,9 +81,8 @@ struct MatrixView {
   int64_t ld;
 };
 
-// A matrix in rows of whole aligned 16-byte groups: `data` and `ld`. That is the matrix itself
-// where its base and its rows are aligned; otherwise a copy in scratch memory, its rows padded with
-// zeros, which RepackedPair has made.
+// A matrix with 16-byte aligned rows: `data` and `ld`. It is the matrix itself where that is
+// aligned, else RepackedPair's copy in scratch memory, with rows padded with zeros.
 template <class T>
 class Repacked {
   static_assert(sizeof(T) == 2 || sizeof(T) == 4, "elements of 2 or 4 bytes");
@@ -94,8 +92,8 @@ class Repacked {
     return reinterpret_cast<uintptr_t>(from.data) % 16 == 0 && from.ld % GROUP == 0 &&
            (!whole_groups || from.cols % GROUP == 0);
   }
-  // To whole lines of 128 bytes: TMA reads rows of 128 bytes, and where such a row lies across two
-  // lines it asks L2 twice (at 4097 in rows of 4104: 410 us, of 4160: 254).
+  // Rows are padded to cache lines of 128 bytes. TMA reads rows of 128 bytes, and asks L2 twice for
+  // a row that straddles two lines (at 4097 with a pitch of 4104: 410 us, of 4160: 254).
   static constexpr int LINE = 128 / sizeof(T);
   static int padded(int cols) { return cdiv(cols, LINE) * LINE; }
 
@@ -124,9 +122,10 @@ class Repacked {
   bool copied() const { return copy_.bytes() != 0; }
 };
 
-// Two matrices so, copied on the stream by one kernel, at the speed of memory (4097 x 4097 floats:
-// 134 MB there and back): the second neither waits for the first nor leaves SMs idle at its end.
-// Must live until the kernels that read them have been launched. Throws as Workspace.
+// Both operands with aligned rows, copied on the stream by one kernel at the speed of memory. (4097
+// x 4097 floats: 134 MB there and back.) With one kernel the second copy does not wait for the
+// first, and no SM idles between them. Must live until the kernels that read them have been
+// launched. Throws as Workspace.
 template <class T>
 class RepackedPair {
  public:

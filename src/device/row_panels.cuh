@@ -1,5 +1,4 @@
-// C's rows in row panels of two or three heights, so many that whole tiles fill all waves. Taught
-// in v27.
+// Row panels of two or three heights, chosen so that whole tiles fill all waves. Taught in v27.
 #pragma once
 
 #include <algorithm>
@@ -11,39 +10,41 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// What row panels can be: columns of their tiles, rows, how many tiles may make a group, and how
-// many row panels, one above the other, are a cluster's.
+// Limits of a kernel's tiles: columns, shortest and tallest height, columns of tiles a raster
+// group, CTAs a cluster (one above the other).
 struct RowPanelShape {
   int width, shortest, tallest, group, cluster = 1;
 };
 constexpr RowPanelShape ROW_PANELS_128 = {128, 104, 192, 16};
-// Of tiles that two consumers share. Taught in v27w.
+// Tiles of 256 columns, which two consumers share. Taught in v27w.
 constexpr RowPanelShape ROW_PANELS_256 = {256, 152, 192, 8};
 
-// Which rows a tile has, and when. The first columns[0] columns of tiles are cut alike: into
-// `count` row panels of 8 * rows_8[0] rows, of which the first more[0] are 8 rows higher. The other
-// columns have a row panel more, or a stack of them, where so many tiles fill the waves: 8192 in
-// columns of 128 are 44 columns of 43 row panels and 20 of 44, 21 times 132 tiles.
+// The row panels of one problem, as the kernel's parameter. Columns of tiles are in two parts:
+//   part 0   columns[0] columns, each cut into `count` row panels
+//   part 1   columns[1] columns with one row panel more (a cluster's CTAs: one more for each)
+// In part i a short panel has 8 * rows_8[i] rows, and the first remainder[i] panels are tall: 8
+// more. Two parts fill the waves more closely: 8192 x 8192 in columns of 128 has 44 columns of 43
+// panels and 20 of 44, which are 21 waves of 132 tiles.
 //
-// As small as can be: 64 bytes more of parameters took a launch 0.05 to 0.2 us, 1.4 % at 1280.
+// Kept to 32 bytes: 64 bytes more of parameters cost a launch 0.05 to 0.2 us, 1.4 % at 1280.
 struct RowPanels {
   int columns[2], count, rows_8[2], remainder[2];
-  int16_t group[2];  // columns that are worked on together
+  int16_t group[2];  // columns of tiles a raster group
 
-  // Tiles, or stacks of so many: of a part's high row panels, or of its low ones.
+  // Number of cluster tiles in one part: of its short row panels, or of its tall ones.
   __host__ __device__ int64_t tiles(int part, bool is_short, int cluster) const {
     const int tall = cdiv(remainder[part], cluster), all = cdiv(count, cluster) + part;
     return int64_t{is_short ? all - tall : tall} * columns[part];
   }
 
-  // Calls work(x, m, rows, left) for every `step`-th tile from `first` on: `rows` rows from m on,
-  // in column x of tiles; so many tiles are left from this one on. All high ones come before all
-  // low ones: blocks that take tiles in turn then differ by 8 rows at any time, and at the end.
-  // Where STACK row panels are a cluster's, these are stacks of tiles, and the work is on that of
-  // `rank` in each; the last one may lie below C.
+  // Calls work(x, m, rows, left) for every `step`-th cluster tile from `first` on: column x of
+  // tiles, `rows` rows from m on, and `left` cluster tiles from this one to the last. The tile is
+  // that of CTA `rank` of the cluster, and may lie below C in the last one. All tall tiles come
+  // before all short ones, so that CTAs are never more than 8 rows apart, at the end neither.
   template <int CLUSTER = 1, class Work>
   GEMM_DEVICE void for_each(int first, int step, int rank, Work&& work) const {
-    // Tiles left where an area begins: high ones of the first columns and of the others, low ones.
+    // Cluster tiles left where each of four sequences begins: tall ones of part 0 (all) and of part
+    // 1, short ones of part 0 and of part 1.
     const int short1 = tiles(1, true, CLUSTER), short0 = short1 + tiles(0, true, CLUSTER);
     const int tall1 = short0 + tiles(1, false, CLUSTER), all = tall1 + tiles(0, false, CLUSTER);
     for (int left = all - first; left > 0; left -= step) {
@@ -63,18 +64,19 @@ struct RowPanels {
     for_each(first, step, 0, work);
   }
 
-  // Rows that a load brings for a row panel of `rows`, by one of two tensor maps: too many, where
-  // the other columns' low row panels are a third height.
+  // Rows of the two tensor maps' boxes: a short panel of part 0, and 8 more. The short panels of
+  // part 1 may have a third height, 8 rows less; they are loaded with the smaller box, 8 rows too
+  // many.
   __host__ __device__ int short_box() const { return rows_8[0] * 8; }
   __host__ __device__ int box(int rows) const { return short_box() + (rows > short_box() ? 8 : 0); }
 };
 
-// RowPanels, and what they cost.
+// A candidate cut of C into row panels, and its cost.
 struct RowPanelChoice {
   RowPanelShape shape;
   RowPanels row_panels;
 
-  // `longer` of the columns have shape.stack row panels more than `count`.
+  // rows_8: M / 8, rounded up. `longer` columns are in part 1, with shape.cluster panels more.
   RowPanelChoice(RowPanelShape shape, int columns, int longer, int count, int rows_8)
       : shape(shape) {
     for (const int part : {0, 1}) {
@@ -91,10 +93,10 @@ struct RowPanelChoice {
   int64_t tiles() const {
     return int64_t{columns()} * row_panels.count + int64_t{row_panels.columns[1]} * shape.cluster;
   }
-  int64_t cluster_tiles() const {  // tiles, where a stack is one
+  int64_t cluster_tiles() const {
     return int64_t{columns()} * cdiv(row_panels.count, shape.cluster) + row_panels.columns[1];
   }
-  double height() const {  // on average
+  double height() const {  // of a row panel, on average
     return 8. * (row_panels.count * row_panels.rows_8[0] + row_panels.remainder[0]) * columns() /
            tiles();
   }
@@ -103,7 +105,7 @@ struct RowPanelChoice {
   int64_t waves(int sms) const {
     return (cluster_tiles() + sms / shape.cluster - 1) / (sms / shape.cluster);
   }
-  // Rows of all tiles of the first block, which has most of them.
+  // Rows of all tiles of the first CTA, which has the most: the makespan in rows.
   int64_t makespan_rows(int sms) const {
     const int blocks = sms / shape.cluster;
     int64_t rows_8 = 0, before = 0, end = 0;
@@ -116,9 +118,9 @@ struct RowPanelChoice {
       }
     return rows_8 * 8;
   }
-  // What the busiest SM computes, in results that cost as much as in tiles of 128 x 192: lower ones
-  // read more for each, `bytes` times as much more. Measured on an H200, as TileShape's costs: 2
-  // is what it takes in pairs with another kernel, and 20 alone, at the power limit.
+  // The makespan, in elements of C that cost as much as those of a 128 x 192 tile. Flatter tiles
+  // read more bytes for each element, which count `bytes` times. Measured on an H200, as
+  // TileShape's costs: 2 in pairs with another kernel, 20 alone at the power limit.
   double makespan(int sms, double bytes = 2) const {
     const double more_bytes = 1 / height() + 1. / shape.width - (1. / 128 + 1. / 192);
     return (1 + bytes * more_bytes) * makespan_rows(sms) * shape.width;
@@ -132,12 +134,12 @@ struct RowPanelChoice {
   }
 };
 
-// For M x N results the row panels that end first, in pairs, unless higher ones, which read less,
-// cost little: at 8192 row panels of 190 rows are 0.3 to 0.9 % slower in pairs than of 124, and
-// alone 6 % faster. All alike where M is less than a row panel, or so large that a wave is nothing
-// and trying takes long.
+// The row panels with the least makespan for M x N. Bytes count three times what pairs measure, so
+// that taller panels win where they cost little: at 8192, panels of 190 rows are 0.3 to 0.9 %
+// slower in pairs than panels of 124, and 6 % faster alone. All panels are alike where M is less
+// than one, or so large that one wave more does not matter and the search would take long.
 inline RowPanelChoice choose_row_panels(int M, int N, RowPanelShape shape, int sms) {
-  constexpr double BYTES = 6;  // of makespan(): between the two
+  constexpr double BYTES = 6;  // for makespan(): between pairs and alone
   const int rows_8 = cdiv(M, 8), shortest = shape.shortest / 8, columns = cdiv(N, shape.width);
   if (M == 0 || N == 0) return {shape, 0, 0, 1, shortest};
   const int fewest = cdiv(M, shape.tallest), most = rows_8 / shortest;
@@ -154,12 +156,11 @@ inline RowPanelChoice choose_row_panels(int M, int N, RowPanelShape shape, int s
     }
   };
   for (int64_t waves = best.waves(sms), count = 0; count < most; ++waves) {
-    const int64_t cluster_tiles =
-        waves * (sms / shape.cluster);  // more of them are lower: less work
+    // As many as fill the waves: more tiles are shorter ones, with less to do for each SM.
+    const int64_t cluster_tiles = waves * (sms / shape.cluster);
     count = std::min<int64_t>(cluster_tiles / columns * shape.cluster, most);
-    int n =
-        int(count / shape.cluster * shape.cluster);  // whole stacks, unless they would be too high
-    if (n < fewest) n = int(count);
+    int n = int(count / shape.cluster * shape.cluster);  // whole cluster tiles
+    if (n < fewest) n = int(count);                      // unless panels would be too tall
     const int longer = n + shape.cluster <= most ? int(cluster_tiles % columns) : 0;
     consider(n, 0);
     if (longer > 0) consider(n, longer);
@@ -167,20 +168,21 @@ inline RowPanelChoice choose_row_panels(int M, int N, RowPanelShape shape, int s
   return best;
 }
 
+// ROW_PANELS_256 for clusters of so many CTAs.
 constexpr RowPanelShape row_panels_256(int cluster) {
   RowPanelShape shape = ROW_PANELS_256;
   shape.cluster = cluster;
   return shape;
 }
 
-// Whether a row panel may begin at any row: A's rows run along K. And whether C's rows are 16-byte
-// aligned.
+// Whether a kernel of row panels takes the problem. A is not transposed, so that TMA can begin a
+// box at any row; and C's rows are 16-byte aligned.
 template <class T>
 bool allows_row_panels(const GemmArgs<T>& p) {
   return p.op_a == Op::N && has_aligned_c(p);
 }
 
-// Calls work(height) with `rows` as a constant, rounded up to a height from LOWEST to HIGHEST.
+// Calls work(height), a constant: `rows` rounded up to a multiple of 8 from SHORTEST to TALLEST.
 template <int SHORTEST, int TALLEST, class Work>
 GEMM_DEVICE void with_height(int rows, Work&& work) {
   if constexpr (SHORTEST < TALLEST)

@@ -1,12 +1,12 @@
-// Which block computes which tile of C, and when.
+// Rasterisation: which CTA computes which tile of C. Taught in v17.
 #pragma once
 
 #include "device/platform.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// L2 rasterisation: where a block works. Tiles are counted in groups of `group_m` rows of tiles,
-// within a group column by column; the last group may have fewer rows. Taught in v17.
+// Coordinates of the tile-th tile, in raster groups of `group_m` rows of tiles. Within a group
+// tiles are counted column by column; the last group may have fewer rows.
 struct TileIndex {
   int m, n;
 };
@@ -16,8 +16,8 @@ __host__ __device__ constexpr TileIndex grouped_tile(int tile, int tiles_m, int 
   const int left = tiles_m - group * group_m, rows = left < group_m ? left : group_m;
   return {group * group_m + within % rows, within / rows};
 }
-// Groups all alike, of at most group_m rows: where 33 rows make 16, 16 and 1, the last reads all of
-// B for itself.
+// Rows of tiles a raster group: at most group_m, and nearly the same in all groups. 33 rows in
+// groups of 16, 16 and 1 would make the last group read all of B for one row.
 __host__ __device__ constexpr int raster_group_size(int tiles_m, int group_m) {
   return cdiv(tiles_m, cdiv(tiles_m, group_m));
 }

@@ -8,24 +8,24 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// Formats: x, once a power of two has brought its row's (of A) or column's (of B) largest number to
-// between 2^TOP and 2^(TOP + 1), as a sum of PARTS numbers of type T. Of an infinity, all parts but
-// the first are NaN.
+// Formats of a float as the sum of PARTS numbers of type T. Before, a power of two scales its row
+// (of A) or column (of B), so that the largest number there is between 2^TOP and 2^(TOP + 1). All
+// parts of an infinity but the first are NaN.
 
-// hi + lo / 2^LO_SHIFT: 22 bits of x's 24 while x is at least 2^-14; below, the error stays under
-// 2^-36. Halves end at 65504. Taught in v14w.
+// Two halves, hi + lo / 2^LO_SHIFT: 22 bits of x's 24 while x is at least 2^-14; below, the error
+// stays under 2^-36. Halves end at 65504. Taught in v14w.
 struct TwoHalves {
   using T = half;
   static constexpr int PARTS = 2, TOP = 14;
-  static constexpr int LO_SHIFT = 11;  // what lo is smaller than hi: unshifted it would underflow
+  static constexpr int LO_SHIFT = 11;  // lo is scaled up by 2^11, or it would underflow
   static GEMM_DEVICE void split(float x, T (&part)[PARTS]) {
     part[0] = half(x);
     part[1] = half((x - float(part[0])) * (1 << LO_SHIFT));  // exact but for the last rounding
   }
 };
 
-// hi + mid + lo: all 24 bits while x is at least 2^-110; below, the error stays under 2^-134. Sums of
-// 2^31 products of 2^(TOP + 1) are finite. Taught in v14x.
+// Three bf16, hi + mid + lo: all 24 bits while x is at least 2^-110; below, the error stays under
+// 2^-134. Sums of 2^31 products of 2^(TOP + 1) are finite. Taught in v14x.
 struct ThreeBf16 {
   using T = bf16;
   static constexpr int PARTS = 3, TOP = 46;
@@ -38,8 +38,8 @@ struct ThreeBf16 {
   }
 };
 
-// The exponent that does so, from the bits of the largest magnitude. Subnormal numbers come as near
-// as it brings them.
+// The exponent of that scaling, from the bits of the largest magnitude. For subnormal numbers it is
+// too small to reach 2^TOP.
 template <class Format>
 GEMM_DEVICE int split_exponent(uint32_t largest_bits) {
   return Format::TOP + 127 - int(largest_bits >> 23);
@@ -88,8 +88,8 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 // An operand of `vectors` rows (of A) or columns (of B), each of `length` numbers, in parts: PARTS
-// matrices, laid out as the operand is, in rows that TMA can address, and an exponent a vector. Must
-// live until the kernels that read it have been launched. Throws as Workspace.
+// matrices, laid out as the operand is, in rows that TMA can address, and an exponent a vector.
+// Must live until the kernels that read it have been launched. Throws as Workspace.
 template <class Format>
 class SplitOperand {
   using T = typename Format::T;

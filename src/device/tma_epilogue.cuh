@@ -1,4 +1,4 @@
-// Accumulators to C through shared memory, in tiles. Taught in v23.
+// The epilogue through shared memory and TMA stores. Taught in v23.
 #pragma once
 
 #include "device/ptx/ldmatrix.cuh"
@@ -10,8 +10,8 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// 64 x 64 of the accumulators, from the panel's first on, as T, swizzled as TMA wants them: by a
-// warpgroup, each warp its 16 rows.
+// Writes 64 x 64 accumulators, as T, to a panel in shared memory, swizzled as TMA wants it. By a
+// warpgroup: each warp has 16 rows.
 template <class T>
 GEMM_DEVICE void stage_panel(uint8_t* sC, const float* acc) {
   const int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 16, half = threadIdx.x % 32 / 16;
@@ -24,11 +24,11 @@ GEMM_DEVICE void stage_panel(uint8_t* sC, const float* acc) {
   }
 }
 
-// Rows `first` to before `end` of a panel, by a warp, to C at (m, n) of the panel, without TMA,
-// wherever rows begin: a row's neighbouring words by neighbouring lanes. A word of C may lie across
-// two of the panel's: its elements are read one by one; where words begin at odd elements, lane 0
-// has the row's two ends. A short loop without branches: at 4097 a body of four rows, 5 KB, took
-// 12 % of the kernel's time to fetch its instructions.
+// Stores rows `first` to before `end` of a panel to C at (m, n), by a warp, without TMA. For C
+// whose rows are not 16-byte aligned: neighbouring lanes store neighbouring 4-byte words. A word of
+// C may straddle two words of the panel, so its elements are read one by one; where C's words begin
+// at odd elements, lane 0 has the row's two ends. The loop is short and has no branches: at 4097 a
+// body of four rows, 5 KB of instructions, took 12 % of the kernel's time to fetch.
 template <class T>
 GEMM_DEVICE void store_panel_rows(const GemmArgs<T>& p, int m, int n, const uint8_t* sC, int first,
                                   int end) {
@@ -50,16 +50,16 @@ GEMM_DEVICE void store_panel_rows(const GemmArgs<T>& p, int m, int n, const uint
   }
 }
 
-// A panel of results to C at (m, n) through `sC`, by a warpgroup: each warp stores its own 16 rows,
-// and so waits for no other. PENDING of the warp's stores before may still be reading their panels,
-// not this one. Boxes of map_c are 16 x 64. Taught in v24.
+// Stores a 64 x 64 panel to C at (m, n) through the epilogue stage `sC`, by a warpgroup. Each warp
+// stores its own 16 rows, and so waits for no other warp. PENDING earlier stores of the warp may
+// still read their own stages. Boxes of map_c are 16 x 64. Taught in v24.
 template <int PENDING, class T>
 GEMM_DEVICE void store_panel(const GemmArgs<T>& p, bool aligned_c, const TensorMap& map_c, int m,
                              int n, uint8_t* sC, const float* acc) {
   const int row = threadIdx.x % 128 / 32 * 16;
   const bool leader = threadIdx.x % 32 == 0;
   if (leader) tma_store_wait_read<PENDING>();
-  __syncwarp();  // what the warp left there has been read
+  __syncwarp();  // TMA has read what the warp wrote there before
   stage_panel<T>(sC, acc);
   fence_proxy_async();
   __syncwarp();  // all lanes have written
@@ -70,14 +70,15 @@ GEMM_DEVICE void store_panel(const GemmArgs<T>& p, bool aligned_c, const TensorM
   }
 }
 
-// The accumulators of 64 columns of C^T, as rows of 64 columns of C from (m, n) to before row p.M,
-// by a warpgroup through EPILOGUE_STAGES panels of 64 rows at `sC`, so many AT_ONCE, in turn: the
-// `nth` call for these rows. A warp has 16 of the columns, so that all four wait for each other
-// before they store. C's rows are 16-byte aligned; boxes of map_c are 8 x 64. Taught in v27.
+// Transposes accumulators of C^T and stores them to C at (m, n), through epilogue stages. By a
+// warpgroup: 64 columns of C, rows m to before p.M, in panels of 64 rows. AT_ONCE panels are stored
+// behind one fence, in the EPILOGUE_STAGES at `sC` by turns; it is the `nth` call for these rows. A
+// warp has 16 of the columns, so all four wait for each other before they store. C's rows are
+// 16-byte aligned; boxes of map_c are 8 x 64. Taught in v27.
 template <int EPILOGUE_STAGES, int AT_ONCE = 1, class T, int COUNT>
 GEMM_DEVICE void store_panels_transposed(const GemmArgs<T>& p, const TensorMap& map_c, int m, int n,
                                          uint8_t* sC, int nth, const float (&acc)[COUNT]) {
-  static_assert(EPILOGUE_STAGES % AT_ONCE == 0, "no panel is in two turns");
+  static_assert(EPILOGUE_STAGES % AT_ONCE == 0, "no stage is in two stores");
   constexpr int ROWS = AT_ONCE * 64;
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const auto sync = [] { named_barrier_sync(1 + threadIdx.x / 128, 128); };
@@ -87,7 +88,7 @@ GEMM_DEVICE void store_panels_transposed(const GemmArgs<T>& p, const TensorMap& 
     if (r > 0 && m + r >= p.M) break;
     uint8_t* const panels = sC + nth_store % (EPILOGUE_STAGES / AT_ONCE) * (AT_ONCE * 8192);
     if (lane == 0) tma_store_wait_read<EPILOGUE_STAGES / AT_ONCE - 1>();
-    sync();  // what the warpgroup left there has been read
+    sync();  // TMA has read what the warpgroup wrote there before
 #pragma unroll
     for (int i = 0; i < ROWS && r + i < COUNT * 2; i += 16) {  // rows: four 8 x 8 matrices
       uint32_t words[4];

@@ -40,9 +40,9 @@ GEMM_DEVICE void store_vec(T* p, const Vec<T>& v) {
   *reinterpret_cast<uint4*>(p) = v.raw;
 }
 
-// Whether all three matrices are made of aligned 16-byte groups: base, row stride and row length.
-// Rungs launch their ALIGNED kernel then, and the narrow one otherwise. The choice is made on the
-// host, once: with both paths in one kernel the narrow one costs registers (80 bytes of spills).
+// Whether A, B and C are 16-byte aligned: base, row stride and row length.
+// Rungs then launch their ALIGNED kernel, which moves 16 bytes at once, else one that moves
+// elements. The host chooses, once: both paths in one kernel cost registers (80 bytes of spills).
 template <class T>
 bool all_aligned(const GemmArgs<T>& p) {
   const auto aligned = [](const void* base, int64_t ld, int cols) {

@@ -1,4 +1,4 @@
-// From a warpgroup's accumulators to C (device/ptx/wgmma.cuh has their layout).
+// The epilogue of a warpgroup's accumulators, whose layout device/ptx/wgmma.cuh has.
 #pragma once
 
 #include "device/epilogue.cuh"
@@ -8,8 +8,8 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// Whether the rows of C are whole aligned groups of 16 bytes: pairs can be stored at once, and TMA
-// can store tiles.
+// Whether C's rows are 16-byte aligned, so that pairs can be stored at once and TMA can store
+// tiles.
 template <class T>
 bool has_aligned_c(const GemmArgs<T>& p) {
   return reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % Vec<T>::SIZE == 0 &&
@@ -35,7 +35,7 @@ GEMM_DEVICE uint32_t pack_pair(float lower, float upper) {
   return word;
 }
 
-// The 64 x 2 COUNT / 2 tile at (m, n), in pairs. Taught in v18.
+// Stores the accumulators of the tile of 64 x 2 COUNT at (m, n), in pairs. Taught in v18.
 template <class T, int COUNT>
 GEMM_DEVICE void store_accumulators(const GemmArgs<T>& p, bool aligned_c, int m, int n,
                                     const float (&acc)[COUNT]) {
@@ -49,7 +49,7 @@ GEMM_DEVICE void store_accumulators(const GemmArgs<T>& p, bool aligned_c, int m,
       store_pair<false>(p, row + i / 2 % 2 * 8, col + i / 4 * 8, acc[i], acc[i + 1]);
 }
 
-// The same where C's rows are 16-byte aligned, 64 bytes of a row by four lanes. Taught in v24.
+// The same for aligned rows: four lanes store 64 bytes of a row. Taught in v24.
 template <class T, int COUNT>
 GEMM_DEVICE void store_accumulators_aligned(const GemmArgs<T>& p, int m, int n,
                                             const float (&acc)[COUNT]) {
@@ -61,7 +61,7 @@ GEMM_DEVICE void store_accumulators_aligned(const GemmArgs<T>& p, int m, int n,
     T* const c = p.C + (row + h * 8) * p.ldc + col;
 #pragma unroll
     for (int i = 0; i < COUNT; i += 16) {  // 32 columns
-      // Each of the four lanes has two columns of every eight, and shall have one of the eights.
+      // Each of four lanes holds two columns of every 8; it exchanges them for 8 columns in a row.
       uint32_t words[4];
 #pragma unroll
       for (int w = 0; w < 4; ++w)
@@ -80,7 +80,7 @@ GEMM_DEVICE void store_accumulators_aligned(const GemmArgs<T>& p, int m, int n,
   }
 }
 
-// acc = alpha * acc + beta * C, of the 64 x 2 COUNT / 2 tile at (m, n).
+// axpby: acc = alpha * acc + beta * C, for the tile of 64 x 2 COUNT at (m, n).
 template <class T, int COUNT>
 GEMM_DEVICE void axpby_accumulators(const GemmArgs<T>& p, int m, int n, float (&acc)[COUNT]) {
   const int row = m + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
@@ -93,8 +93,8 @@ GEMM_DEVICE void axpby_accumulators(const GemmArgs<T>& p, int m, int n, float (&
   }
 }
 
-// The same of C^T's accumulators, of the 2 COUNT / 2 x 64 tile of C. A pointer that follows the
-// rows: computed anew for each, they took two registers more than there are.
+// axpby for accumulators of C^T: the tile of 2 COUNT x 64 of C at (m, n). One pointer follows the
+// rows; addresses computed for each element take two registers more than there are.
 template <class T, int COUNT>
 GEMM_DEVICE void axpby_transposed(const GemmArgs<T>& p, int m, int n, float (&acc)[COUNT]) {
   const int row = m + threadIdx.x % 4 * 2;
@@ -111,8 +111,8 @@ GEMM_DEVICE void axpby_transposed(const GemmArgs<T>& p, int m, int n, float (&ac
     }
 }
 
-// The accumulators of 64 columns of C^T, as rows of C from (m, n) on: straight from the registers,
-// 32 bytes of a row by four lanes. C's rows are 16-byte aligned. Taught in v27.
+// Transposes accumulators of C^T and stores them to C at (m, n), straight from registers. Four
+// lanes store 32 bytes of a row. C's rows are 16-byte aligned. Taught in v27.
 template <class T, int COUNT>
 GEMM_DEVICE void store_transposed(const GemmArgs<T>& p, int m, int n, const float (&acc)[COUNT]) {
   const int lane = threadIdx.x % 32, odd = lane % 2;
@@ -129,8 +129,8 @@ GEMM_DEVICE void store_transposed(const GemmArgs<T>& p, int m, int n, const floa
   }
 }
 
-// For tma_store of these panels, `rows` rows at once; where C's rows are not whole groups of 16
-// bytes, none.
+// C's tensor map for tma_store, in boxes of `rows` x 64. Empty where C's rows are not 16-byte
+// aligned.
 template <class T>
 TensorMap c_map(const GemmArgs<T>& p, int rows = 64) {
   return has_aligned_c(p) ? tensor_map(p.C, p.M, p.N, p.ldc, rows, 64, Swizzle::b128) : TensorMap{};

@@ -24,7 +24,7 @@ struct Block {
   int rank = 0;              // in the cluster
   int64_t index = 0;         // in the grid
   Tracer* tracer = nullptr;  // null where nothing is traced
-  // Of an early launch: the threads that have called grid_dependency_wait.
+  // Of a launch with PDL: the threads that have called grid_dependency_wait.
   bool pdl = false;
   std::vector<bool> waited;
 

@@ -46,8 +46,8 @@ void launch(void (*body)(void*), void* context, const LaunchConfig& config);
 void barrier(std::source_location where);
 void* dynamic_shared();
 
-// griddepcontrol.wait. In an early launch a thread may use TMA only behind its own, and a block has
-// at least one before it ends (see LaunchConfig).
+// griddepcontrol.wait. In a launch with PDL a thread may use TMA only behind its own, and a block
+// has at least one before it ends (see LaunchConfig).
 void grid_dependency_wait();
 
 // Warp collectives. `mask` names the lanes that take part; all must arrive with the same mask, at

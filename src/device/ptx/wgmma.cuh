@@ -36,8 +36,8 @@ GEMM_DEVICE void wgmma_commit(GEMM_ONLY_CALLER_ARG) {
 #endif
 }
 
-// Keeps the compiler, which does not know that wgmma writes late, from moving a use of these
-// registers across this point.
+// The operand fence: the compiler moves no use of these registers across it. It does not know that
+// wgmma writes its accumulators only until the wait.
 template <int COUNT>
 GEMM_DEVICE void fence_operand(float (&d)[COUNT]) {
 #if GEMM_ON_GPU
@@ -54,7 +54,7 @@ GEMM_DEVICE void fence_operand(float (&d)[ROWS][COUNT]) {
   for (int i = 0; i < ROWS; ++i) fence_operand(d[i]);
 }
 
-// The same for values that are needed later: computed here, and not where they are first used.
+// The same for two integers: they are computed here, not where they are first used.
 GEMM_DEVICE void fence_operand(int& a, int& b) {
 #if GEMM_ON_GPU
   asm volatile("" : "+r"(a), "+r"(b));
@@ -75,7 +75,7 @@ GEMM_DEVICE void clear_registers(float (&d)[ROWS][COUNT]) {
 }
 
 // wgmma.wait_group: returns when at most PENDING groups are in flight. Accumulators that are used
-// after it want fence_operand; the second form includes it.
+// after it need fence_operand; the second form includes it.
 template <int PENDING>
 GEMM_DEVICE void wgmma_wait(GEMM_ONLY_CALLER_ARG) {
 #if GEMM_ON_GPU
