@@ -29,6 +29,8 @@ Within a line of prose, and followed by <!-- /embed --> on the same line, one nu
   <!-- embed:value v24 f16 4096 ratio short.json --> from another run; also 16384x16384x512
   <!-- embed:value limit peak_mma_f16_tflops -->    a limit of the card, of the run's context or of
                                                     memory_limits.json
+  <!-- embed:value file split.json errors.0.max --> a number of another file of that GPU
+  <!-- embed:value counter v02 f32 global_load_sectors -->  a count of the profiler
 
 Results are of the GPU with the most complete ladder in plots/results, or of that of --gpu.
 Each is followed, on a line of its own, by <!-- /embed -->; what stands between is replaced.
@@ -44,12 +46,13 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Callable, Optional
+from typing import Any, Callable, Optional
 
 import accuracy
 import compare_counters
 import ladder
 import ladder_diff
+import nsight
 from ladder import ROOT, BadInput, Point, Rung, fail
 
 MARKER = re.compile(r"^<!-- embed:(?!value )(\S+)[ ]*(.*?) -->$")
@@ -84,6 +87,8 @@ class Embedder:
             "conditions": (self.conditions, 0),
             "gpus": (lambda: self.gpus(page), 0),
             "counters": (self.counters, 0),
+            "counters_of": (self.counters_of, 2),
+            "nsight": (self.nsight, 2),
             "limits": (self.limits, 0),
             "refusals": (self.refusals, 0),
             "false_alarms": (self.false_alarms, 0),
@@ -142,25 +147,26 @@ class Embedder:
     def row(self, wanted: str) -> str:
         rung = ladder.find_rung(self.rungs, wanted)
         lines = [
-            "| 4096 x 4096 x 4096 | TFLOPS, median (p10 - p90) | of cuBLAS | of its limit | gain |",
-            "|---|---|---|---|---|",
+            "| 4096 x 4096 x 4096 | TFLOPS, median (p10 - p90) | cuBLAS beside it "
+            "| of cuBLAS, in pairs | of its limit | gain in that ratio |",
+            "|---|---|---|---|---|---|",
         ]
         for dtype in rung.dtypes:
             point = self.at(rung, dtype)
             if not (point and self.results):
-                lines.append(f"| {dtype} | {NOT_MEASURED} | | | |")
+                lines.append(f"| {dtype} | {NOT_MEASURED} | | | | |")
                 continue
             peak = None if rung.tensor_cores and dtype == "f32" else self.results.peak(dtype)
-            gain = ladder.gain(self.results, self.rungs, rung, dtype)
+            before = self.at(ladder.find_rung(self.rungs, rung.prev), dtype) if rung.prev else None
             lines.append(
                 f"| {dtype} | {tflops(point.tflops)} ({tflops(point.p10)} - {tflops(point.p90)}) "
-                f"| {100 * point.ratio:.1f} % ({point.baseline_name}, {tflops(point.baseline)}) "
+                f"| {tflops(point.baseline)} | {100 * point.ratio:.1f} % "
                 + (
                     f"| {100 * point.tflops / peak[0]:.1f} % ({peak[1]}, {tflops(peak[0])}) "
                     if peak
                     else "| "
                 )
-                + (f"| {times(gain)} {rung.prev} |" if gain else "| |")
+                + (f"| {gain_of(point, before)} {rung.prev} |" if before else "| |")
             )
         return "\n".join(lines)
 
@@ -170,6 +176,11 @@ class Embedder:
             found = self.results.context.get(args[1]) if self.results else None
             limit = float(found or ladder.limits("memory", self.gpu, self.root).get(args[1]) or 0)
             return tflops(limit) if limit else NOT_MEASURED
+        if len(args) == 3 and args[0] == "file":
+            return self.value_of_file(args[1], args[2])
+        if len(args) == 4 and args[0] == "counter":
+            counted = self.counted(args[1], args[2]).get(args[3])
+            return NOT_MEASURED if counted is None else f"{counted:,}"
         if len(args) not in (4, 5):
             raise BadInput("embed:value takes a rung, a type, a size, what of it [and a file]")
         wanted, dtype, size, field = args[:4]
@@ -196,6 +207,58 @@ class Embedder:
             return NOT_MEASURED
         gain = point.ratio / before.ratio
         return f"{gain:.2f}" if field == "gain" else spread_of(gain, point, before)
+
+    def value_of_file(self, file: str, key: str) -> str:
+        """errors.0.max: what stands under these names and indices of a file beside the results."""
+        path = ladder.folder_of(self.gpu, self.root) / file
+        if not path.exists():
+            return NOT_MEASURED
+        found: Any = json.loads(path.read_text(encoding="utf-8"))
+        for part in key.split("."):
+            try:
+                found = found[int(part)] if isinstance(found, list) else found[part]
+            except (LookupError, ValueError, TypeError):
+                raise BadInput(f"{file} has no {key}") from None
+        if not isinstance(found, (int, float)):
+            raise BadInput(f"{file}: {key} is no number")
+        return (
+            f"{found:.2g}" if abs(found) < 1 else f"{found:.0f}" if found >= 100 else f"{found:.3g}"
+        )
+
+    def counted(self, wanted: str, dtype: str) -> dict[str, Any]:
+        """What the profiler counted of a rung on this GPU; empty when it was not asked."""
+        path = ladder.folder_of(self.gpu, self.root) / compare_counters.MEASURED
+        if not path.exists():
+            return {}
+        tag = ladder.find_rung(self.rungs, wanted).tag
+        kernels = json.loads(path.read_text(encoding="utf-8"))["rungs"]
+        return next((k for k in kernels if (k["rung"], k["dtype"]) == (tag, dtype)), {})
+
+    def counters_of(self, wanted: str, dtype: str) -> str:
+        rungs = [ladder.find_rung(self.rungs, one) for one in wanted.split(",")]
+        measured = [self.counted(rung.id, dtype) for rung in rungs]
+        simulated = self.root / compare_counters.SIMULATED
+        if not all(measured) or not simulated.exists():
+            return NOT_MEASURED
+        entries = json.loads(simulated.read_text(encoding="utf-8"))["benchmarks"]
+        found = {entry["name"].rpartition("/nn/")[0]: entry for entry in entries}
+        lines = [
+            "| counter of Nsight Compute |"
+            + "".join(f" {r.id}, GPU | {r.id}, simulator |" for r in rungs),
+            "|---|" + "---:|---:|" * len(rungs),
+        ]
+        for metric, key, group, field in nsight.COUNTERS:
+            cells = [f"`{metric}`"]
+            for rung, kernel in zip(rungs, measured):
+                cells.append(f"{kernel[key]:,}")
+                cells.append(f"{found[f'{rung.name}/{dtype}'][group][field]:,}")
+            lines.append(f"| {' | '.join(cells)} |")
+        size = measured[0]["size"]
+        return "\n".join([*lines, "", f"M = N = K = {size}, {dtype}, the whole grid."])
+
+    def nsight(self, file: str, wanted: str) -> str:
+        path = ladder.folder_of(self.gpu, self.root) / file
+        return nsight.table(path, wanted) if path.exists() else NOT_MEASURED
 
     def table(self, page: Path) -> str:
         lines = [
@@ -515,6 +578,13 @@ def spread_of(gain: float, point: Point, before: Point) -> str:
 
 def times(gain: float) -> str:
     return f"x{gain:.2f}" if gain < 10 else f"x{gain:.0f}"
+
+
+def gain_of(point: Point, before: Point) -> str:
+    """The ratio of two paired ratios, with its p10 and p90 where they were recorded."""
+    gain = point.ratio / before.ratio
+    spread = spread_of(gain, point, before)
+    return times(gain) + (f" ({spread}) of" if spread != NOT_MEASURED else " of")
 
 
 def link(target: Path, page: Path) -> str:
