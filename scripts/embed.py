@@ -209,15 +209,20 @@ class Embedder:
         return f"{gain:.2f}" if field == "gain" else spread_of(gain, point, before)
 
     def value_of_file(self, file: str, key: str) -> str:
-        """errors.0.max: what stands under these names and indices of a file beside the results."""
+        """errors.0.max: what stands under these names and indices of a file beside the results. An
+        element of a list goes by its name, too."""
         path = ladder.folder_of(self.gpu, self.root) / file
         if not path.exists():
             return NOT_MEASURED
         found: Any = json.loads(path.read_text(encoding="utf-8"))
         for part in key.split("."):
             try:
-                found = found[int(part)] if isinstance(found, list) else found[part]
-            except (LookupError, ValueError, TypeError):
+                if isinstance(found, list):
+                    named = [one for one in found if one.get("name") == part]
+                    found = named[0] if named else found[int(part)]
+                else:
+                    found = found[part]
+            except (AttributeError, LookupError, ValueError, TypeError):
                 raise BadInput(f"{file} has no {key}") from None
         if not isinstance(found, (int, float)):
             raise BadInput(f"{file}: {key} is no number")

@@ -235,7 +235,7 @@ class Values(unittest.TestCase):
         results.mkdir(parents=True)
         (self.root / "kernels").mkdir()
         (results / "some.json").write_text(
-            json.dumps({"a": [{"b": 0.00026, "c": 817.2, "d": "x"}]})
+            json.dumps({"a": [{"b": 0.00026, "c": 817.2, "d": "x"}, {"name": "v1/f32", "e": -0.252}]})
         )
         self.page = self.root / "page.md"
 
@@ -248,6 +248,7 @@ class Values(unittest.TestCase):
         for marker, wanted in (
             ("file some.json a.0.b", "0.00026"),
             ("file some.json a.0.c", "817"),
+            ("file some.json a.v1/f32.e", "-0.25"),
             ("file none.json a", "not measured"),
         ):
             done = self.embed(marker)
@@ -255,6 +256,7 @@ class Values(unittest.TestCase):
             self.assertIn(f"-->{wanted}<!--", self.page.read_text())
         for marker, wanted in (
             ("file some.json a.1.b", "some.json has no a.1.b"),
+            ("file some.json a.v2/f32.e", "some.json has no a.v2/f32.e"),
             ("file some.json a.0.d", "is no number"),
         ):
             done = self.embed(marker)
