@@ -10,6 +10,7 @@
   <!-- embed:compare flat.json f16 v24,v25 -->      rungs at every shape of another run
   <!-- embed:sizes f16 v19,v20 1024,4096 -->        ratios to cuBLAS at some sizes, p10 to p90
   <!-- embed:alone alone.json f16 v24,v27 -->        the same beside each by itself (--alone)
+  <!-- embed:summary layers.json M -->              ratios of a run of many shapes, by type, M, N or K
   <!-- embed:energy -->                              joules of wgmma and of bytes
   <!-- embed:accuracy f32 -->                        grades of the rungs' errors (accuracy.py)
   <!-- embed:index -->                               the same, as the index of kernels/
@@ -53,6 +54,8 @@ import compare_counters
 import ladder
 import ladder_diff
 import nsight
+import runs
+import summary
 from ladder import ROOT, BadInput, Point, Rung, fail
 
 MARKER = re.compile(r"^<!-- embed:(?!value )(\S+)[ ]*(.*?) -->$")
@@ -81,6 +84,7 @@ class Embedder:
             "compare": (self.compare, 3),
             "sizes": (self.sizes, 3),
             "alone": (self.alone, 3),
+            "summary": (self.summary, 2),
             "energy": (self.energy, 0),
             "accuracy": (self.accuracy, 1),
             "index": (lambda: self.index(page), 0),
@@ -363,6 +367,13 @@ class Embedder:
             cells = [cell(p) if p and not p.reason else "" for p in here]
             lines.append(f"| {' x '.join(map(str, shape))} | {' | '.join(cells)} |")
         return "\n".join(lines)
+
+    def summary(self, file: str, by: str) -> str:
+        """As scripts/summary.py prints it."""
+        if by not in summary.BY:
+            raise BadInput(f"embed:summary by one of {', '.join(summary.BY)}")
+        path = ladder.folder_of(self.gpu, self.root) / file
+        return summary.markdown(runs.load(path), by) if path.exists() else NOT_MEASURED
 
     def energy(self) -> str:
         """What energy_limits measured on the reference GPU."""

@@ -16,6 +16,7 @@ measurement for breaks its line and is marked with an x. What bounds the rungs (
   plots/timeline_*.svg     pipelines, computed from sizes and latencies
   plots/wave_quantisation.svg  TFLOPS in small steps of M
 
+  plots/shapes_*.svg       wins and losses over many shapes: random, grid1000, layers (shape_map.py)
   plots/compare_runs.svg   two committed runs overlaid (overlay.py)
   plots/accuracy.svg       errors against K, by class of inputs (accuracy.py)
 
@@ -48,7 +49,6 @@ from typing import Optional
 
 import matplotlib
 import matplotlib.pyplot as plt
-import mechanisms
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
@@ -57,9 +57,11 @@ import course_pictures
 import ladder
 import layouts
 import limits
+import mechanisms
 import overlay
 import pictures
 import runs
+import shape_map
 from figure_style import GREY, STYLE, svg
 from ladder import REFERENCE_SHAPE, ROOT, BadInput, Point, Results, Rung, Shape, fail
 from overlay import Line
@@ -371,6 +373,8 @@ def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
                 else:
                     wanted[path] = svg(drawn) if drawn else None
         several = draw_rungs_sweep(ladder.folder_of(gpu, root) / "rungs_sweep.json")
+        maps = shape_map.figures(root, gpu, reference)
+        wanted |= {path: svg(figure) if figure else None for path, figure in maps.items()}
         wanted[folder / "sweep_rungs_f16.svg"] = overlay.render(*several) if several else None
     results = ladder.results_of(reference, root)
     sms = int(results.context.get("sm_count", 0)) if results else 0

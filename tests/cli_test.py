@@ -119,6 +119,28 @@ class Accepted(unittest.TestCase):
             listed.flush()
             cubes = [f"{n}x{n}x{n}" for n in (16, 48, 9)]
             self.assertEqual(shapes("--shapes", listed.name), ["4x5x6", *cubes])
+        self.assertEqual(shapes("--shape", "3,4x5x6,7"), ["3x5x6", "4x5x6", "3x5x7", "4x5x7"])
+
+    def test_lines_name_op_and_dtype(self) -> None:
+        def names(*args: str) -> list[str]:
+            with tempfile.TemporaryDirectory() as folder:
+                listed, file = Path(folder, "shapes.txt"), Path(folder, "run.json")
+                lines = ("4x4x4 v9 nt,tt f16,bf16", "5x5x5 f16 tn", "6x6x6 v9  # as asked", "7 nn")
+                listed.write_text("\n".join(lines))
+                args = ("--kernel", "v9,v11", "--shapes", str(listed), *args, "--json", str(file))
+                run = bench("--backend", "sim", *args)
+                self.assertEqual(run.returncode, 0, run.stderr)
+                found = [e["name"] for e in json.loads(file.read_text())["benchmarks"]]
+                return [name.partition("_")[0] + name[name.index("/") :] for name in found]
+
+        both = names("--dtype", "f16,bf16")
+        at_4 = [f"v09/{d}/{op}/4x4x4" for d in ("f16", "bf16") for op in ("nt", "tt")]
+        self.assertEqual([name for name in both if "4x4x4" in name], at_4)
+        self.assertIn("v09/f16/tn/5x5x5", both)
+        self.assertNotIn("v09/bf16/tn/5x5x5", both)
+        self.assertEqual([name for name in both if "6x6x6" in name], ["v09/f16/nn/6x6x6", "v09/bf16/nn/6x6x6"])  # fmt: skip
+        chosen = names("--dtype", "f16", "--op", "tt,tn", "--kernel", "v9")
+        self.assertEqual([name.partition("/f16/")[2] for name in chosen], ["tt/4x4x4", "tt/6x6x6", "tn/5x5x5", "tn/6x6x6"])  # fmt: skip
 
     def test_several_transpositions(self) -> None:
         names = [e["name"] for e in self.entries("--kernel", "v9", "--op", "nn,tn,tt")]
@@ -211,7 +233,22 @@ class Refused(unittest.TestCase):
             "",
         ):
             self.soon_refused("--size", size, names="size")
-        for shape in ("4x4", "4x4x-4", "4x4x4x4", "axbxc", "x", "99999999999x1x1", ""):
+        for options, names in (
+            (("--sample", "0"), "--sample '0'.*1 or more"),
+            (("--sample", "few"), "--sample 'few'"),
+            (("--sample", ""), "--sample has an empty value"),
+            (("--sample", "2", "--seed", "-1"), "--seed '-1'"),
+            (("--seed", "2"), "--seed belongs to --sample"),
+            (("--time-limit", "0"), "--time-limit '0': want seconds above 0"),
+            (("--time-limit", "soon"), "--time-limit 'soon'"),
+            (("--time-limit", "1", "--explain"), "--time-limit ends a run"),
+            (("--quick", "--verify-only"), "--quick is a way of timing"),
+            (("--quick", "--backend", "sim"), "--quick times kernels on a GPU"),
+        ):
+            self.soon_refused("--kernel", "v1", *options, names=names)
+        lists = ",".join(["4"] * 40)
+        self.soon_refused("--shape", f"{lists}x{lists}x{lists}", names="at most 10000 shapes")
+        for shape in ("4x4", "4x4x-4", "4,x4x4", "4x4x4x4", "axbxc", "x", "99999999999x1x1", ""):
             self.soon_refused("--shape", shape, names="(?i)MxNxK|M x N x K")
 
     def test_choices(self) -> None:
@@ -345,6 +382,9 @@ class Refused(unittest.TestCase):
         for text, names in (
             ("4x4x4\n4x4x4 v999\n", ":2: unknown kernel 'v999'"),
             ("4x4x4 v1 v2\n", ":1: 'v2' is too much"),
+            ("4x4x4 nn nt\n", ":1: 'nt' is too much"),
+            ("4x4x4 f16 nn f32\n", ":1: 'f32' is too much"),
+            ("4x4x4 nx\n", "unknown kernel 'nx'"),
         ):
             with tempfile.NamedTemporaryFile("w", suffix=".txt") as listed:
                 listed.write(text)

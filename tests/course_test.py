@@ -235,7 +235,9 @@ class Values(unittest.TestCase):
         results.mkdir(parents=True)
         (self.root / "kernels").mkdir()
         (results / "some.json").write_text(
-            json.dumps({"a": [{"b": 0.00026, "c": 817.2, "d": "x"}, {"name": "v1/f32", "e": -0.252}]})
+            json.dumps(
+                {"a": [{"b": 0.00026, "c": 817.2, "d": "x"}, {"name": "v1/f32", "e": -0.252}]}
+            )
         )
         self.page = self.root / "page.md"
 

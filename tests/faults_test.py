@@ -265,6 +265,61 @@ class Durable(Case):
         self.assertIn("v01", self.entries(self.partial))
 
 
+class TimeLimit(Case):
+    """40 problems that take some milliseconds each."""
+
+    MANY = ("--kernel", "v1", "--shape", f"{','.join(str(100 + n) for n in range(40))}x128x128")
+
+    def test_what_got_no_time_is_listed(self) -> None:
+        out = self.bench(
+            *self.MANY, *("--time-limit", "0.2", "--json", str(self.file)),
+            status=3,
+            says=r"^gemm_bench: \d+ not measured, from v01_right f32 nn \d+x128x128 on: --time-limit 0.2",
+        )  # fmt: skip
+        entries = json.loads(self.file.read_text())["benchmarks"]
+        left = [
+            e.get("error_message", "").startswith("not measured: --time-limit") for e in entries
+        ]
+        self.assertEqual(len(left), 40)
+        self.assertTrue(left[-1])
+        self.assertEqual(left, sorted(left), "the first ones were measured")
+        self.assertIn(
+            f"{left.count(False)} verified, 0 wrong, 0 skipped, {left.count(True)} not", out
+        )
+        self.assertEqual(self.left(), {"run.json"}, "the run has reached its end")
+
+    def test_a_wrong_result_counts_more(self) -> None:
+        self.bench("--kernel", "v3", *self.MANY[2:], "--time-limit", "5", status=1)
+
+    def test_enough_time(self) -> None:
+        self.bench("--kernel", "v1,v2", *SMALL, "--time-limit", "600", "--quick", status=0)
+
+    def test_alone_in_their_processes(self) -> None:
+        args = ("--kernel", "v1", *SMALL, "--keep-going", "--time-limit")
+        self.bench(*args, "600", status=0)
+        self.bench(*args, "1e-9", status=3, says="1 not measured, from v01_right f32 nn 5x6x7 on")
+
+
+class Sampled(Case):
+    def drawn(self, *args: str) -> list[str]:
+        shapes = ("--shape", "1,2,3,4,5x1,2,3,4x1,2")
+        self.bench("--kernel", "v1,v2", *shapes, *args, "--json", str(self.file), status=0)
+        return [e["name"] for e in json.loads(self.file.read_text())["benchmarks"]]
+
+    def test_some_problems_with_all_their_rungs(self) -> None:
+        every, five = self.drawn(), self.drawn("--sample", "5")
+        self.assertEqual((len(every), len(five)), (80, 10))
+        self.assertEqual(five, [name for name in every if name in five], "in the same order")
+        self.assertEqual(len({name.split("/")[-1] for name in five}), 5)
+
+    def test_a_seed_draws_the_same_and_another_one_others(self) -> None:
+        self.assertEqual(self.drawn("--sample", "5"), self.drawn("--sample", "5", "--seed", "1"))
+        self.assertNotEqual(self.drawn("--sample", "5"), self.drawn("--sample", "5", "--seed", "2"))
+        few, more = self.drawn("--sample", "5"), self.drawn("--sample", "9")
+        self.assertLess(set(few), set(more))
+        self.assertEqual(len(self.drawn("--sample", "999")), 80)
+
+
 class KeptGoing(Case):
     def test_each_job_has_a_process_of_its_own(self) -> None:
         self.bench(

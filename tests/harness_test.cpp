@@ -7,6 +7,7 @@
 
 #include "harness/cli.h"
 #include "harness/host_matrix.h"
+#include "harness/samples.h"
 #include "harness/verify.h"
 
 namespace gemm {
@@ -232,6 +233,29 @@ TEST(Check, HalfRoundsOnce) {
 Options parse(std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), "gemm_bench");
   return parse_command_line(static_cast<int>(arguments.size()), arguments.data());
+}
+
+TEST(Samples, TheMediansUncertaintyIsHowFarItIsOff) {
+  // Of 1000 medians of n samples, one in twenty is further off than it says.
+  for (const int n : {25, 100}) {
+    int outside = 0;
+    for (int trial = 0; trial < 1000; ++trial) {
+      std::vector<double> samples;
+      for (int i = 0; i < n; ++i) {  // nearly normal, about 1: sums of uniform numbers
+        double sum = 0;
+        for (int j = 0; j < 12; ++j) sum += random_value(trial, (i * 12) + j);
+        samples.push_back(1 + 0.01 * sum);
+      }
+      const double off = std::abs(spread(samples).median - 1);
+      outside += off > median_uncertainty(samples) * spread(samples).median;
+    }
+    EXPECT_GT(outside, 20) << n;
+    EXPECT_LT(outside, 90) << n;
+  }
+}
+TEST(Samples, OneSaysNothingAndEqualOnesAreCertain) {
+  EXPECT_GT(median_uncertainty({1.0}), 1e9);
+  EXPECT_EQ(median_uncertainty({2.0, 2.0, 2.0}), 0);
 }
 
 TEST(CommandLine, SizesAndShapes) {

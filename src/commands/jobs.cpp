@@ -8,13 +8,22 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <set>
 #include <stdexcept>
 
 #include "harness/errors.h"
+#include "harness/inputs.h"
 #include "harness/text.h"
 
 namespace gemm {
 namespace {
+
+const std::vector<Ops> EVERY_OP = {{Op::N, Op::N}, {Op::N, Op::T}, {Op::T, Op::N}, {Op::T, Op::T}};
+
+template <class T>
+bool contains(const std::vector<T>& all, const T& one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
 
 // What --tune measures by default: one shape a bucket, and those whose rows are no 16-byte groups.
 std::vector<Shape> tuned_shapes() {
@@ -61,6 +70,25 @@ std::vector<Job> jobs_of(const Rung* rung, const Problem& p, const std::string& 
   return jobs;
 }
 
+// The jobs of `count` problems, in their order. The draws of one seed are nested: a larger one has
+// all of a smaller one's problems.
+std::vector<Job> sampled(const std::vector<Job>& jobs, int64_t count, uint64_t seed) {
+  std::vector<size_t> problem_of(jobs.size(), 0);  // jobs on one problem follow each other
+  for (size_t i = 1; i < jobs.size(); ++i)
+    problem_of[i] = problem_of[i - 1] + !(jobs[i].problem == jobs[i - 1].problem);
+  std::vector<std::pair<uint64_t, size_t>> drawn;
+  for (size_t problem = 0; problem <= problem_of.back(); ++problem)
+    drawn.emplace_back(mix(seed, problem), problem);
+  std::sort(drawn.begin(), drawn.end());
+  drawn.resize(std::min<size_t>(drawn.size(), static_cast<size_t>(count)));
+  std::set<size_t> kept;
+  for (const auto& [key, problem] : drawn) kept.insert(problem);
+  std::vector<Job> result;
+  for (size_t i = 0; i < jobs.size(); ++i)
+    if (kept.contains(problem_of[i])) result.push_back(jobs[i]);
+  return result;
+}
+
 void refuse_unknown_variant(const std::vector<const Rung*>& chosen, const std::string& variant) {
   if (variant.empty() || variant == "all") return;
   std::vector<std::string> known;
@@ -95,29 +123,31 @@ std::vector<Job> plan(const Options& o, Backend backend) {
       }
   std::vector<Job> jobs;
   for (const DType dtype : {DType::f32, DType::tf32, DType::f16, DType::bf16})
-    for (const auto& [op_a, op_b] : o.ops)
+    for (const Ops& op : o.ops_given ? o.ops : EVERY_OP)
       for (const Shape& s : shapes) {
+        if (!contains(s.ops.empty() ? o.ops : s.ops, op)) continue;
+        if (!s.dtypes.empty() && !contains(s.dtypes, dtype)) continue;
         const std::vector<const Rung*>& here = at[s.rungs];
         const Problem p{.dtype = dtype,
                         .M = s.M,
                         .N = s.N,
                         .K = s.K,
-                        .op_a = op_a,
-                        .op_b = op_b,
+                        .op_a = op.first,
+                        .op_b = op.second,
                         .alpha = o.alpha,
                         .beta = o.beta,
                         .ld_pad = o.ld_pad};
         for (const Rung* r : chosen)
-          if (r->dtype == dtype && std::count(here.begin(), here.end(), r) > 0)
+          if (r->dtype == dtype && contains(here, r))
             for (const Job& job : jobs_of(r, p, o.variant)) jobs.push_back(job);
       }
   if (jobs.empty())
     throw UsageError(fmt::format(
-        "nothing to run: no shape names a rung of --kernel '{}'; a line of a shapes file without "
-        "rungs is for all of them",
+        "nothing to run: no shape names a rung of --kernel '{}', its types and --op; a line of a "
+        "shapes file without rungs is for all of them",
         printable(o.kernels)));
   for (const Job& job : jobs) refuse_overflow(job.problem);
-  return jobs;
+  return o.sample > 0 ? sampled(jobs, o.sample, o.sample_seed) : jobs;
 }
 
 Choice choose(const Job& job, const TuningCache& cache, const Device& device) {

@@ -26,6 +26,7 @@ void report_timing(benchmark::State& state, const Outcome& o) {
   spread("TFLOPS", t.tflops);
   spread("baseline_TFLOPS", t.baseline_tflops);
   spread("ratio", t.ratio);
+  number("ratio_uncertainty", t.ratio_uncertainty);
   number("samples", t.samples);
   number("launches_per_sample", t.launches_per_sample);
   number("held", t.held);
@@ -80,6 +81,7 @@ void report(benchmark::State& state, const Outcome& o) {
   state.counters["m"] = o.problem.M;
   state.counters["n"] = o.problem.N;
   state.counters["k"] = o.problem.K;
+  if (!o.not_run.empty()) return state.SkipWithError(("not measured: " + o.not_run).c_str());
   if (!o.skipped.empty()) return state.SkipWithError(("skipped: " + o.skipped).c_str());
   if (!o.wrong.empty()) return state.SkipWithError(("wrong: " + o.wrong).c_str());
   if (!o.failed.empty()) return state.SkipWithError(("failed: " + o.failed).c_str());

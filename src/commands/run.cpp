@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <sstream>
@@ -100,11 +101,13 @@ std::string run_benchmarks(const Options& o, Results& results) {
 }  // namespace
 
 ExitStatus run(const Options& o) {
+  const auto start = std::chrono::steady_clock::now();
   if (!o.only.empty()) return run_only(o);
   std::string note;
   const std::unique_ptr<Device> device = choose_device(o, note);
-  if (o.alone && device->backend() == Backend::sim)
-    throw UsageError("--alone times kernels on a GPU, and the simulator has no time");
+  if ((o.alone || o.quick) && device->backend() == Backend::sim)
+    throw UsageError(fmt::format("{} times kernels on a GPU, and the simulator has no time",
+                                 o.alone ? "--alone" : "--quick"));
   const std::vector<Job> jobs = plan(o, device->backend());
   const TuningCache cache = read_tuning(o, device->backend(), jobs);
   std::optional<OutputFile> file;
@@ -135,6 +138,14 @@ ExitStatus run(const Options& o) {
       return state.SkipWithError("not run");
     }
     ++done;
+    if (const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+        o.time_limit_s > 0 && spent.count() > o.time_limit_s) {
+      Outcome left;
+      left.rung = job.rung, left.problem = job.problem;
+      left.not_run = fmt::format("--time-limit {:g} was over", o.time_limit_s);
+      verdict.add(left);
+      return report(state, left);
+    }
     if (progress) fmt::print(stderr, "[{}/{}] {}\r", done, jobs.size(), job.name());
     now_running(job.name());
     const Outcome outcome = o.keep_going ? run_apart(o, job) : runner.run(job);

@@ -9,6 +9,13 @@ namespace gemm {
 namespace {
 constexpr double ALONE_MS = 1000;  // clock and power settle within 0.1 s; the card's heat does not
 constexpr size_t REASON = 400;     // characters of what a library or a kernel says
+
+TimingOptions timing_options(const Options& o) {
+  TimingOptions options = o.quick ? quick_timing() : TimingOptions{};
+  options.l2_cold = o.l2_cold;
+  options.alone_ms = o.alone ? ALONE_MS : 0;
+  return options;
+}
 }  // namespace
 
 Outcome Runner::run(const Job& job) {
@@ -56,10 +63,8 @@ void Runner::attempt(const Job& job, Outcome& o) {
 void Runner::time(const Job& job, const Rung& rung, Outcome& o) {
   try {
     if (timed_ == nullptr)
-      timed_ = make_timed_problem(
-          device_, job.problem,
-          {.l2_cold = options_.l2_cold, .alone_ms = options_.alone ? ALONE_MS : 0},
-          verifier_->reference());
+      timed_ = make_timed_problem(device_, job.problem, timing_options(options_),
+                                  verifier_->reference());
     o.timing = timed_->time(rung);
     o.baseline = timed_->baseline();
   } catch (const BaselineError& e) {
@@ -92,22 +97,28 @@ void Verdict::add(const Outcome& o) {
   skipped_ += !o.skipped.empty();
   failed_ += !o.failed.empty();
   not_timed_ += !o.not_timed.empty();
+  not_run_ += !o.not_run.empty();
   too_large_ += o.out_of_memory;
   if (o.out_of_memory) first(too_large_at_, shape_name(o.problem));
   if (!o.skipped.empty()) first(first_skip_, o.skipped);
   if (!o.failed.empty()) first(first_failure_, at + ": " + o.failed);
   if (!o.not_timed.empty()) first(first_not_timed_, at + ": " + o.not_timed);
+  if (!o.not_run.empty())
+    first(first_not_run_,
+          fmt::format("{} {} {} {} on: {}", o.rung->name, to_string(o.problem.dtype),
+                      ops_name(o.problem), shape_name(o.problem), o.not_run));
 }
 
 ExitStatus Verdict::status() const {
   if (wrong_ > 0) return EXIT_WRONG;
-  if (failed_ + not_timed_ + too_large_ > 0) return EXIT_FAILED;
+  if (failed_ + not_timed_ + too_large_ + not_run_ > 0) return EXIT_FAILED;
   return verified_ > 0 ? EXIT_VERIFIED : EXIT_USAGE;
 }
 
 std::string Verdict::counts() const {
   std::string text = fmt::format("{} verified, {} wrong, {} skipped", verified_, wrong_, skipped_);
   if (not_timed_ > 0) text += fmt::format(", {} not timed", not_timed_);
+  if (not_run_ > 0) text += fmt::format(", {} not measured", not_run_);
   if (failed_ > 0) text += fmt::format(", {} failed", failed_);
   return text;
 }
@@ -119,6 +130,7 @@ std::string Verdict::reason() const {
   if (too_large_ > 0)
     return fmt::format("not enough memory for {}: choose a smaller --size or --shape",
                        too_large_at_);
+  if (not_run_ > 0) return fmt::format("{} not measured, from {}", not_run_, first_not_run_);
   return verified_ > 0 ? "" : "nothing was verified, all were skipped: " + first_skip_;
 }
 

@@ -47,7 +47,8 @@ class Verdict {
 
  private:
   int verified_ = 0, wrong_ = 0, skipped_ = 0, failed_ = 0, not_timed_ = 0, too_large_ = 0;
-  std::string first_skip_, first_failure_, first_not_timed_, too_large_at_;
+  int not_run_ = 0;
+  std::string first_skip_, first_failure_, first_not_timed_, too_large_at_, first_not_run_;
 };
 
 }  // namespace gemm

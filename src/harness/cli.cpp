@@ -41,16 +41,39 @@ std::optional<int> parse_extent(const std::string& text) {
   return value;
 }
 
-Shape parse_shape(const std::string& text) {
+UsageError too_many(const char* what, const std::string& text) {
+  return UsageError(
+      fmt::format("{} '{}' is too many: at most {} shapes", what, printable(text), MOST_SHAPES));
+}
+
+// "4096x4096x128"; each of the three may be a list, which stands for all combinations.
+std::vector<Shape> parse_shape(const std::string& text) {
+  const auto bad = [&] {
+    return UsageError(
+        fmt::format("bad shape '{}': want MxNxK with 0 <= M, N, K <= {}, as in 4096x4096x128; each "
+                    "may be a list, as in 1,2,4x4096x4096",
+                    printable(text), LARGEST));
+  };
   const std::vector<std::string> parts = split(text, 'x');
-  Shape s;
-  if (parts.size() == 3) {
-    const auto m = parse_extent(parts[0]), n = parse_extent(parts[1]), k = parse_extent(parts[2]);
-    if (m && n && k) return {*m, *n, *k};
-  }
-  throw UsageError(
-      fmt::format("bad shape '{}': want MxNxK with 0 <= M, N, K <= {}, as in 4096x4096x128",
-                  printable(text), LARGEST));
+  if (parts.size() != 3) throw bad();
+  std::vector<int> extents[3];
+  for (int i = 0; i < 3; ++i)
+    for (const std::string& number : split(parts[i], ',')) {
+      const auto value = parse_extent(number);
+      if (!value) throw bad();
+      extents[i].push_back(*value);
+      if (extents[i].size() > MOST_SHAPES) throw too_many("shape", text);
+    }
+  if (1.0 * extents[0].size() * extents[1].size() * extents[2].size() > MOST_SHAPES)
+    throw too_many("shape", text);
+  std::vector<Shape> shapes;
+  for (const int k : extents[2])
+    for (const int n : extents[1])
+      for (const int m : extents[0]) {
+        Shape& s = shapes.emplace_back();
+        s.M = m, s.N = n, s.K = k;
+      }
+  return shapes;
 }
 
 // "4096", "512,1024", "512:8192:256" (first:last:step).
@@ -72,47 +95,10 @@ std::vector<Shape> parse_sizes(const std::string& text) {
     if (numbers.size() == 1) numbers = {numbers[0], numbers[0], 1};
     if (numbers.size() != 3 || numbers[2] < 1 || numbers[1] < numbers[0]) throw bad();
     if ((numbers[1] - numbers[0]) / numbers[2] >= static_cast<int>(MOST_SHAPES - shapes.size()))
-      throw UsageError(
-          fmt::format("size '{}' is too many: at most {} shapes", printable(text), MOST_SHAPES));
+      throw too_many("size", text);
     for (int64_t n = numbers[0]; n <= numbers[1]; n += numbers[2])
       shapes.push_back({static_cast<int>(n), static_cast<int>(n), static_cast<int>(n)});
   }
-  return shapes;
-}
-
-// A line: "MxNxK [rungs]", or sizes as after --size in place of the shape; # starts a comment.
-std::vector<Shape> read_shapes(const std::string& file) {
-  std::istringstream in(read_file("shapes file", file, LARGEST_SHAPES_FILE));
-  std::vector<Shape> shapes;
-  int number = 0;
-  for (std::string line; std::getline(in, line);) {
-    ++number;
-    std::istringstream words(line.substr(0, line.find('#')));
-    std::string shape, rungs;
-    if (!(words >> shape)) continue;
-    const std::string place = fmt::format("{}:{}", printable(file), number);
-    std::vector<Shape> more;
-    try {
-      more = shape.find('x') == std::string::npos ? parse_sizes(shape)
-                                                  : std::vector<Shape>{parse_shape(shape)};
-    } catch (const UsageError& e) {
-      throw UsageError(fmt::format("{}: {}", place, e.what()));
-    }
-    words >> rungs;
-    if (std::string surplus; words >> surplus)
-      throw UsageError(
-          fmt::format("{}: '{}' is too much: want MxNxK, or sizes, then the rungs as "
-                      "after --kernel, in one word",
-                      place, printable(surplus)));
-    for (Shape& s : more) {
-      if (!rungs.empty()) s.rungs = rungs;
-      s.place = place;
-      shapes.push_back(s);
-    }
-  }
-  if (shapes.empty())
-    throw UsageError(
-        fmt::format("shapes file '{}' names no shape (one MxNxK a line)", printable(file)));
   return shapes;
 }
 
@@ -122,6 +108,77 @@ DType parse_dtype(const std::string& text) {
   } catch (const std::invalid_argument& e) {
     throw UsageError(printable(e.what()));
   }
+}
+
+Ops parse_op(const std::string& text) {
+  if (text.size() != 2 || text.find_first_not_of("nt") != std::string::npos)
+    throw UsageError(fmt::format("bad --op '{}': choose from nn, nt, tn, tt", printable(text)));
+  return {text[0] == 'n' ? Op::N : Op::T, text[1] == 'n' ? Op::N : Op::T};
+}
+
+// All parts of a list such as "nn,nt"; empty when `parse` takes one of them for none of its words.
+template <class Parse>
+auto parse_list(const std::string& text, Parse parse) {
+  std::vector<decltype(parse(text))> all;
+  try {
+    for (const std::string& part : split(text, ',')) all.push_back(parse(part));
+  } catch (const UsageError&) {
+    all.clear();
+  }
+  return all;
+}
+
+// What stands after the shape in a line: op, dtype and rungs, each at most once, in any order.
+// False: the word is one too many.
+bool take_word(Shape& s, const std::string& word) {
+  if (const std::vector<Ops> ops = parse_list(word, parse_op); !ops.empty()) {
+    if (!s.ops.empty()) return false;
+    s.ops = ops;
+  } else if (const std::vector<DType> dtypes = parse_list(word, parse_dtype); !dtypes.empty()) {
+    if (!s.dtypes.empty()) return false;
+    s.dtypes = dtypes;
+  } else {
+    if (s.rungs != "all") return false;
+    s.rungs = word;
+  }
+  return true;
+}
+
+// A line: "MxNxK [op] [dtype] [rungs]", lists allowed for M, N and K, or sizes as after --size in place of the shape; # starts a
+// comment.
+std::vector<Shape> read_shapes(const std::string& file) {
+  std::istringstream in(read_file("shapes file", file, LARGEST_SHAPES_FILE));
+  std::vector<Shape> shapes;
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string shape;
+    if (!(words >> shape)) continue;
+    const std::string place = fmt::format("{}:{}", printable(file), number);
+    std::vector<Shape> more;
+    try {
+      more = shape.find('x') == std::string::npos ? parse_sizes(shape) : parse_shape(shape);
+    } catch (const UsageError& e) {
+      throw UsageError(fmt::format("{}: {}", place, e.what()));
+    }
+    Shape narrowed;
+    for (std::string word; words >> word;)
+      if (!take_word(narrowed, word))
+        throw UsageError(
+            fmt::format("{}: '{}' is too much: want MxNxK, or sizes, then at most one word each as "
+                        "after --op, --dtype and --kernel",
+                        place, printable(word)));
+    for (Shape& s : more) {
+      s.rungs = narrowed.rungs, s.ops = narrowed.ops, s.dtypes = narrowed.dtypes;
+      s.place = place;
+      shapes.push_back(s);
+    }
+  }
+  if (shapes.empty())
+    throw UsageError(
+        fmt::format("shapes file '{}' names no shape (one MxNxK a line)", printable(file)));
+  return shapes;
 }
 
 // Finite, in float's range. 1e-50 is none: it would be taken for 0, which is another problem.
@@ -239,7 +296,7 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.set_version_flag("--version", "gemm_bench " GEMM_VERSION);
   std::string dtypes, ops = "nn", backend, l2 = "cold", blocks, warp;
-  std::string alpha = "1", beta = "0", ld_pad = "0";
+  std::string alpha = "1", beta = "0", ld_pad = "0", sample, seed = "1", time_limit;
   std::vector<std::string> sizes, shapes, files;
   app.add_option("--kernel", o.kernels,
                  "Rungs: v8 | v8,v10 | v1-v8 | v4- | a name | sgemm | hgemm | all")
@@ -247,11 +304,17 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.add_option("--dtype", dtypes, "f32, f16, tf32, bf16 or a list; default: all that a rung has");
   app.add_option("--size", sizes, "M = N = K: 4096 | 512,1024 | 512:8192:256")
       ->allow_extra_args(false);
-  app.add_option("--shape", shapes, "MxNxK, repeatable")->allow_extra_args(false);
+  app.add_option("--shape", shapes,
+                 "MxNxK, repeatable; each of the three may be a list: 1,2,4x4096x4096")
+      ->allow_extra_args(false);
   app.add_option(
          "--shapes", files,
-         "File with one MxNxK or FIRST:LAST:STEP a line, optionally followed by the rungs to run")
+         "File with one MxNxK or FIRST:LAST:STEP a line, optionally followed by op, dtype and the "
+         "rungs to run; --op, --dtype and --kernel then choose among the lines")
       ->allow_extra_args(false);
+  app.add_option("--sample", sample, "Run only N of these problems, drawn at random");
+  app.add_option("--seed", seed, "With --sample: the draw's number; the same one draws the same")
+      ->capture_default_str();
   app.add_option("--alpha", alpha, "Scalar alpha")->capture_default_str()->type_name("NUMBER");
   app.add_option("--beta", beta, "Scalar beta; 0 never reads C")->capture_default_str();
   app.add_option("--ld-pad", ld_pad, "Elements between the rows of every matrix")
@@ -276,6 +339,12 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.add_flag("--alone", o.alone,
                "Also time each rung, and the libraries' fastest, by itself for a second: at the "
                "power limit energy decides there, in pairs cycles");
+  app.add_flag("--quick", o.quick,
+               "For hundreds of shapes: of each as many samples as its ratio to the baseline needs "
+               "to be known to 0.5 %, a tenth of the time; all of it is verified as ever");
+  app.add_option("--time-limit", time_limit,
+                 "Begin no rung and problem later than N seconds after the start; those that are "
+                 "left are listed as not measured, exit status 3");
   app.add_flag("--explain", o.explain,
                "Print which variant of a rung would run at each shape, and why; run nothing");
   app.add_flag("--tune", o.tune,
@@ -332,14 +401,15 @@ Options parse_command_line(int argc, const char* const* argv) {
   }
 
   for (const char* name : {"--json", "--tune-cache", "--variant", "--backend", "--dtype",
-                           "--blocks", "--warp", "--only", "--shapes"})
+                           "--blocks", "--warp", "--only", "--shapes", "--sample", "--time-limit"})
     for (const std::string& value : app.get_option(name)->results())
       if (value.empty()) throw UsageError(fmt::format("{} has an empty value", name));
   if (!dtypes.empty())
     for (const std::string& d : split(dtypes, ',')) o.dtypes.push_back(parse_dtype(d));
   for (const std::string& s : sizes)
     for (const Shape& shape : parse_sizes(s)) o.shapes.push_back(shape);
-  for (const std::string& s : shapes) o.shapes.push_back(parse_shape(s));
+  for (const std::string& s : shapes)
+    for (const Shape& shape : parse_shape(s)) o.shapes.push_back(shape);
   for (const std::string& f : files)
     for (const Shape& shape : read_shapes(f)) o.shapes.push_back(shape);
   if (o.shapes.size() > MOST_SHAPES)
@@ -351,10 +421,21 @@ Options parse_command_line(int argc, const char* const* argv) {
   if (o.ld_pad < 0 || o.ld_pad > (1 << 20))
     throw UsageError(fmt::format("bad --ld-pad '{}': want 0 .. {}", printable(ld_pad), 1 << 20));
   o.ops.clear();
-  for (const std::string& op : split(ops, ',')) {
-    if (op.size() != 2 || op.find_first_not_of("nt") != std::string::npos)
-      throw UsageError(fmt::format("bad --op '{}': choose from nn, nt, tn, tt", printable(op)));
-    o.ops.emplace_back(op[0] == 'n' ? Op::N : Op::T, op[1] == 'n' ? Op::N : Op::T);
+  for (const std::string& op : split(ops, ',')) o.ops.push_back(parse_op(op));
+  o.ops_given = app.count("--op") > 0;
+  o.sample = parse_extent(sample).value_or(0);
+  if (!sample.empty() && o.sample == 0)
+    throw UsageError(fmt::format("bad --sample '{}': want 1 or more", printable(sample)));
+  if (const auto number = parse_extent(seed))
+    o.sample_seed = static_cast<uint64_t>(*number);
+  else
+    throw UsageError(fmt::format("bad --seed '{}': want 0 .. {}", printable(seed), LARGEST_EXTENT));
+  if (app.count("--seed") > 0 && o.sample == 0) throw UsageError("--seed belongs to --sample");
+  if (!time_limit.empty()) {
+    o.time_limit_s = parse_scalar("--time-limit", time_limit);
+    if (o.time_limit_s <= 0)
+      throw UsageError(fmt::format("bad --time-limit '{}': want seconds above 0, as in 600",
+                                   printable(time_limit)));
   }
   if (backend == "gpu")
     o.backend = Backend::gpu;
@@ -373,6 +454,14 @@ Options parse_command_line(int argc, const char* const* argv) {
   if (o.alone && (o.inspect || o.verify_only || o.tune || o.explain || o.list))
     throw UsageError(
         "--alone is a way of timing: it does not go with --inspect, --verify-only, --tune, "
+        "--explain or --list");
+  if (o.quick && (o.inspect || o.verify_only || o.tune || o.explain || o.list))
+    throw UsageError(
+        "--quick is a way of timing: it does not go with --inspect, --verify-only, --tune, "
+        "--explain or --list");
+  if (o.time_limit_s > 0 && (o.inspect || o.tune || o.explain || o.list))
+    throw UsageError(
+        "--time-limit ends a run that verifies and times: it does not go with --inspect, --tune, "
         "--explain or --list");
   if (o.keep_going && (o.inspect || o.tune || o.explain || o.list))
     throw UsageError(

@@ -12,10 +12,15 @@
 
 namespace gemm {
 
+using Ops = std::pair<Op, Op>;  // of A and of B
+
+// A size to run, and what a shapes file narrows it down to.
 struct Shape {
   int M = 0, N = 0, K = 0;
-  std::string rungs = "all";  // which rungs run at this shape, in --kernel's syntax
-  std::string place = {};     // "list.txt:3" of one from a file, for messages
+  std::string rungs = "all";       // which rungs run at this shape, in --kernel's syntax
+  std::string place = {};          // "list.txt:3" of one from a file, for messages
+  std::vector<Ops> ops = {};       // empty: those of --op
+  std::vector<DType> dtypes = {};  // empty: those of --dtype
 };
 
 struct Options {
@@ -24,9 +29,14 @@ struct Options {
   std::vector<Shape> shapes;    // empty: the backend's default
   float alpha = 1, beta = 0;
   int ld_pad = 0;
-  std::vector<std::pair<Op, Op>> ops = {{Op::N, Op::N}};  // of A and of B
-  std::optional<Backend> backend;                         // empty: the GPU if there is one
-  int device = 0;                                         // which GPU; the simulator is device 0
+  std::vector<Ops> ops = {{Op::N, Op::N}};
+  bool ops_given = false;  // by --op, which then chooses among the lines of a shapes file, too
+  int64_t sample = 0;      // problems to run, drawn at random; 0: all
+  uint64_t sample_seed = 1;
+  bool quick = false;              // adaptive samples, short warm-up
+  double time_limit_s = 0;         // of the whole run; 0: none
+  std::optional<Backend> backend;  // empty: the GPU if there is one
+  int device = 0;                  // which GPU; the simulator is device 0
   bool list = false, verify_only = false, l2_cold = true;
   bool inspect = false, accuracy = false, alone = false;
   bool tune = false, explain = false, no_tune_cache = false;

@@ -22,6 +22,7 @@ struct Outcome {
   std::string failed;            // what broke: a launch, the device, the program
   bool out_of_memory = false;    // why it was skipped
   bool device_lost = false;      // nothing can run after this failure, in this process
+  std::string not_run;           // why it was not begun: the run's time limit
   std::string not_timed;         // why a right one has no timing that was asked for: its baseline
   std::optional<Choice> choice;  // of a rung with variants: which one ran
   std::optional<Timing> timing;  // GPU, when timed
@@ -30,7 +31,9 @@ struct Outcome {
   // On uniform inputs, as in CheckResult: of the timed result, or of the verified one.
   double max_error = 0, max_error_roundings = 0;
 
-  bool verified() const { return skipped.empty() && wrong.empty() && failed.empty(); }
+  bool verified() const {
+    return skipped.empty() && wrong.empty() && failed.empty() && not_run.empty();
+  }
 };
 
 class Table {

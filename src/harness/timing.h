@@ -10,13 +10,21 @@
 
 #include "harness/check.h"
 #include "harness/device.h"
+#include "harness/samples.h"
 
 namespace gemm {
 
 struct TimingOptions {
   double warm_up_ms = 200;  // of the kernel itself, before the first sample
   double min_ms = 300;      // of samples, rung and baseline together
-  int min_samples = 11;     // pairs
+  int min_samples = 11;     // pairs; 5 of such as take long
+  // Half the width of the 95 % confidence interval of the ratio's median, relative to it, at which
+  // sampling ends; 0: when min_ms are over. In any case it ends after most_ms.
+  double precision = 0;
+  double most_ms = 0;
+  double candidate_ms = 2;      // a sample of each of the baseline's candidates
+  double candidates_ms = 4000;  // of all candidates; the heuristic puts its best guesses first
+  double finalists_ms = 300;    // of the fastest candidates against each other
   bool l2_cold =
       true;  // rotate over buffers that exceed twice the L2; false: one set of buffers, L2 warm
   int lt_heuristics = 32;        // cuBLASLt candidates to time
@@ -25,10 +33,18 @@ struct TimingOptions {
   double alone_ms = 0;
 };
 
-// Median and spread over samples.
-struct Spread {
-  double median = 0, p10 = 0, p90 = 0;
-};
+// --quick, for hundreds of shapes: less time for all but verification.
+inline TimingOptions quick_timing() {
+  TimingOptions o;
+  o.warm_up_ms = 10;
+  o.min_ms = 0;
+  o.precision = 0.005;
+  o.most_ms = 250;
+  o.candidate_ms = 0.2;
+  o.candidates_ms = 200;
+  o.finalists_ms = 15;
+  return o;
+}
 
 // Sampled through NVML while timing; negative or empty = unknown.
 struct Conditions {
@@ -47,7 +63,8 @@ struct Alone {
 
 struct Timing {
   Spread tflops, baseline_tflops;
-  Spread ratio;  // rung over baseline, sample pair by sample pair
+  Spread ratio;                  // rung over baseline, sample pair by sample pair
+  double ratio_uncertainty = 0;  // of its median: see median_uncertainty()
   int samples = 0;
   int launches_per_sample = 0;
   bool held = false;  // the GPU was kept waiting until all samples were queued

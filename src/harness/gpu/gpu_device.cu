@@ -9,6 +9,7 @@
 
 #include "device/current_device.h"
 #include "device/workspace.h"
+#include "harness/gpu/blas.h"
 #include "harness/gpu/cuda_check.h"
 #include "harness/gpu/gpu_device.h"
 #include "harness/timing.h"
@@ -60,6 +61,13 @@ __global__ void fill_kernel(T* allocation, MatrixLayout l, uint32_t outside, boo
     else
       allocation[i] = static_cast<T>(generator.stored(operand, element / l.cols, element % l.cols));
   }
+}
+
+template <class T>
+__global__ void random_kernel(T* out, int64_t elements, uint64_t seed) {
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements; i += stride)
+    out[i] = static_cast<T>(random_value(seed, i));
 }
 
 // What was found wrong in some part of C; merging two is associative and commutative, so the result
@@ -160,10 +168,12 @@ CheckResult check_matrix(GpuDevice& device, const T* c, const Problem& p, Inputs
   return result;
 }
 
-// The CPU's share: what it multiplies in about a second, inputs included.
+constexpr int THREADS = 256;  // of a block that fills
+
+// The CPU's share: what it multiplies in some milliseconds, inputs included.
 bool small(const Problem& p) {
   const double M = p.M, N = p.N, K = p.K;
-  return M * N * K <= 1024.0 * 1024 * 1024 && std::max({M * N, M * K, N * K}) <= 1 << 24;
+  return M * N * K <= 256.0 * 256 * 256 && std::max({M * N, M * K, N * K}) <= 1 << 18;
 }
 
 cudaDeviceProp select_device(int ordinal) {
@@ -240,7 +250,17 @@ GpuDevice::GpuDevice(int ordinal)
   GEMM_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
 }
 
-GpuDevice::~GpuDevice() { cudaStreamDestroy(stream_); }
+GpuDevice::~GpuDevice() {
+  blas_.reset();  // before its stream
+  cudaStreamDestroy(stream_);
+}
+
+const Blas& GpuDevice::blas(size_t workspace_bytes) {
+  const DeviceScope scope(ordinal_);
+  if (blas_ == nullptr || blas_->workspace_bytes() != workspace_bytes)
+    blas_ = std::make_unique<Blas>(stream_, workspace_bytes);
+  return *blas_;
+}
 
 void* GpuDevice::allocate(size_t bytes) {
   const DeviceScope scope(ordinal_);
@@ -294,14 +314,28 @@ void GpuDevice::fill(void* allocation, const Problem& p, Operand operand, Inputs
   const bool is_c = operand == Operand::C;
   const uint32_t outside = is_c ? CANARY_BITS : NAN_BITS;
   const bool all_nan = is_c && p.beta == 0;
-  constexpr int THREADS = 256;
-  const auto blocks = static_cast<unsigned>(std::min<int64_t>(
-      (l.elements + THREADS - 1) / THREADS, properties_.multiProcessorCount * 32));
   with_element(p.dtype, [&](auto t) {
-    fill_kernel<<<blocks, THREADS, 0, stream_>>>(static_cast<decltype(t)*>(allocation), l, outside,
-                                                 all_nan, operand, Generator(p, kind, seed));
+    fill_kernel<<<blocks_for(l.elements), THREADS, 0, stream_>>>(
+        static_cast<decltype(t)*>(allocation), l, outside, all_nan, operand,
+        Generator(p, kind, seed));
   });
   check_cuda(cudaGetLastError(), "fill_kernel");
+}
+
+void GpuDevice::fill_random(void* allocation, size_t bytes, DType dtype, uint64_t seed) {
+  const DeviceScope scope(ordinal_);
+  const auto elements = static_cast<int64_t>(bytes / element_size(dtype));
+  if (elements == 0) return;
+  with_element(dtype, [&](auto t) {
+    random_kernel<<<blocks_for(elements), THREADS, 0, stream_>>>(
+        static_cast<decltype(t)*>(allocation), elements, seed);
+  });
+  check_cuda(cudaGetLastError(), "random_kernel");
+}
+
+unsigned GpuDevice::blocks_for(int64_t elements) const {
+  return static_cast<unsigned>(
+      std::min<int64_t>((elements + THREADS - 1) / THREADS, properties_.multiProcessorCount * 32));
 }
 
 void GpuDevice::enqueue(const Rung& rung, const GemmCall& call) {

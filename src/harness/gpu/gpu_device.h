@@ -12,6 +12,8 @@
 
 namespace gemm {
 
+class Blas;
+
 // One GPU. Everything runs in order on one stream, from any thread, but from one at a time; each
 // call makes this GPU the thread's current one while it runs. Failing CUDA calls throw
 // std::runtime_error with one line that names the call, or DeviceFault when nothing can run any
@@ -44,6 +46,10 @@ class GpuDevice final : public Device {
   // earlier kernel broke the context, std::bad_alloc when there is no memory for its workspace.
   void enqueue(const Rung& rung, const GemmCall& call);
   void synchronize();
+  // Fills a whole allocation with uniform numbers in [-1, 1) of the type, in one launch.
+  void fill_random(void* allocation, size_t bytes, DType dtype, uint64_t seed);
+  // The baselines' cuBLAS, made when first asked for: to make one takes longer than most problems.
+  const Blas& blas(size_t workspace_bytes);
   // Asks the GPU what its code was compiled for; code() knows it from then on.
   void find_code();
 
@@ -53,11 +59,15 @@ class GpuDevice final : public Device {
   const Nvml& nvml() const { return nvml_; }
 
  private:
+  // Of a kernel that goes through so many elements in a loop.
+  unsigned blocks_for(int64_t elements) const;
+
   const int ordinal_;
   cudaDeviceProp properties_;
   CodeArch code_;
   Nvml nvml_;
   cudaStream_t stream_ = nullptr;
+  std::unique_ptr<Blas> blas_;
 };
 
 // The GPU behind a Device. Throws std::invalid_argument for the simulator.

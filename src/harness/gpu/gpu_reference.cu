@@ -5,6 +5,7 @@
 #include "device/blas.h"
 #include "harness/gpu/cuda_check.h"
 #include "harness/gpu/gpu_device.h"
+#include "harness/host_matrix.h"
 #include "harness/nvtx.h"
 
 namespace gemm {
@@ -49,6 +50,45 @@ std::unique_ptr<GpuReference> multiply(GpuDevice& device, const Problem& p, uint
   return result;
 }
 
+// An element of C in double precision, without a library.
+double exact_element(const Problem& p, uint64_t seed, int64_t m, int64_t n) {
+  const Generator generator(p, Inputs::uniform, seed);
+  const auto at = [&](Operand operand, int64_t row, int64_t col) {
+    return round_to(p.dtype, generator.stored(operand, row, col));
+  };
+  double sum = 0;
+  if (p.alpha != 0)
+    for (int64_t k = 0; k < p.K; ++k)
+      sum += (p.op_a == Op::N ? at(Operand::A, m, k) : at(Operand::A, k, m)) *
+             (p.op_b == Op::N ? at(Operand::B, k, n) : at(Operand::B, n, k));
+  return p.alpha * sum + (p.beta == 0 ? 0 : p.beta * at(Operand::C, m, n));
+}
+
+// Whether two results are those of the same sum in double precision, added in different orders.
+bool agree(const Problem& p, double x, double y) {
+  return std::fabs(x - y) <= (p.K + 2) * 0x1p-52 * typical_magnitude(p);
+}
+
+[[noreturn]] void disagree(const Problem& p, int64_t element) {
+  throw std::runtime_error(
+      "cublasDgemm's reference and the CPU's differ beyond rounding: " + to_string(p.dtype) + " " +
+      ops_name(p) + " " + shape_name(p) + ", element " + std::to_string(element));
+}
+
+// A few elements of each reference, the last one among them, and others all over C: whatever kernel
+// cublasDgemm takes for a shape, it is not trusted unseen.
+void check_elements(GpuDevice& device, const Problem& p, uint64_t seed, const double* want) {
+  constexpr int ELEMENTS = 12;  // 3 ms on the CPU at K = 16384
+  const int64_t all = int64_t{p.M} * p.N;
+  for (int i = 0; i < ELEMENTS && all > 0; ++i) {
+    const auto element = static_cast<int64_t>(
+        i == 0 ? all - 1 : mix(seed, static_cast<uint64_t>(i)) % static_cast<uint64_t>(all));
+    double got = 0;
+    device.download(&got, want + element, sizeof got);
+    if (!agree(p, got, exact_element(p, seed, element / p.N, element % p.N))) disagree(p, element);
+  }
+}
+
 // Both do the same sums in double precision, in different orders: they may differ by what rounding
 // K + 2 terms can do and by nothing more.
 void check_against_cpu(GpuDevice& device) {
@@ -62,10 +102,7 @@ void check_against_cpu(GpuDevice& device) {
     std::vector<double> got(cpu.want.size());
     device.download(got.data(), gpu->want.as<double>(), sizeof(double) * got.size());
     for (size_t i = 0; i < got.size(); ++i)
-      if (!(std::fabs(got[i] - cpu.want[i]) <= (p.K + 2) * 0x1p-52 * typical_magnitude(p)))
-        throw std::runtime_error(
-            "cublasDgemm's reference and the CPU's differ beyond rounding: " + to_string(p.dtype) +
-            " " + ops_name(p) + " " + shape_name(p) + ", element " + std::to_string(i));
+      if (!agree(p, got[i], cpu.want[i])) disagree(p, static_cast<int64_t>(i));
   }
 }
 
@@ -75,7 +112,9 @@ std::unique_ptr<GpuReference> gpu_reference(GpuDevice& device, const Problem& p,
   const NvtxRange range("reference on the GPU");
   static std::once_flag checked;  // an exception leaves it unset
   std::call_once(checked, check_against_cpu, std::ref(device));
-  return multiply(device, p, seed);
+  std::unique_ptr<GpuReference> reference = multiply(device, p, seed);
+  check_elements(device, p, seed, reference->want.as<double>());
+  return reference;
 }
 
 }  // namespace gemm

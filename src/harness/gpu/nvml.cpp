@@ -208,9 +208,10 @@ std::string throttle_names(unsigned long long reasons) {
 
 ConditionsSampler::ConditionsSampler(const Nvml& nvml)
     : nvml_(nvml), begin_(nvml.counters()), thread_([this](const std::stop_token& stop) {
+        std::unique_lock lock(mutex_);
         while (!stop.stop_requested()) {
           sample();
-          std::this_thread::sleep_for(std::chrono::milliseconds(10));
+          stopped_.wait_for(lock, stop, std::chrono::milliseconds(10), [] { return false; });
         }
       }) {}
 

@@ -2,7 +2,9 @@
 // without it only knows less, as does a build without nvml.h; nothing here ever changes a setting.
 #pragma once
 
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -52,6 +54,8 @@ class ConditionsSampler {
 
   const Nvml& nvml_;
   Nvml::Counters begin_;
+  std::mutex mutex_;  // of the wait between samples, which stop() ends
+  std::condition_variable_any stopped_;
   std::vector<double> clocks_, powers_, temperatures_;
   std::optional<unsigned long long> reasons_;
   std::jthread thread_;  // last, so that it starts after and ends before what it writes to

@@ -19,18 +19,6 @@ constexpr double MIN_SAMPLE = 200e-6;  // seconds; an event's own cost, about 1 
 constexpr int MAX_LAUNCHES = 128;      // a sample: two of them fill a quarter of a stream's queue
 constexpr double SHORT = 1e-3;         // seconds; a longer launch hides the queueing of the next
 
-double quantile(std::vector<double> sorted, double q) {
-  std::sort(sorted.begin(), sorted.end());
-  const double at = q * (sorted.size() - 1);
-  const size_t below = static_cast<size_t>(at);
-  const size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (at - below) * (sorted[above] - sorted[below]);
-}
-
-Spread spread(const std::vector<double>& samples) {
-  return {quantile(samples, 0.5), quantile(samples, 0.1), quantile(samples, 0.9)};
-}
-
 // Launches that fill `sample` seconds.
 int launches_for(double sample, double seconds) {
   return static_cast<int>(std::clamp<double>(std::ceil(sample / seconds), 1, MAX_LAUNCHES));
@@ -44,11 +32,12 @@ class BufferSets {
       : offsets_(aligned_offsets(p)),
         count_(count(device, p, l2_cold)),
         slab_(device, static_cast<size_t>(count_) * offsets_[4]) {
-    for (int set = 0; set < count_; ++set) {
-      device.fill(a(set), p, Operand::A, Inputs::uniform, SEED + set);
-      device.fill(b(set), p, Operand::B, Inputs::uniform, SEED + set);
-      for (int side : {0, 1}) device.fill(c(set, side), p, Operand::C, Inputs::uniform, SEED + set);
-    }
+    // All sets at once, of which there may be thousands; the first, which is compared, once more.
+    device.fill_random(slab_.as<void>(), static_cast<size_t>(count_) * offsets_[4], p.dtype,
+                       SEED + 1);
+    device.fill(a(0), p, Operand::A, Inputs::uniform, SEED);
+    device.fill(b(0), p, Operand::B, Inputs::uniform, SEED);
+    for (int side : {0, 1}) device.fill(c(0, side), p, Operand::C, Inputs::uniform, SEED);
   }
 
   int count() const { return count_; }
@@ -96,7 +85,7 @@ class GpuTimedProblem final : public TimedProblem {
       : device_(device),
         p_(p),
         options_(options),
-        blas_(device.stream(), options.workspace),
+        blas_(device.blas(options.workspace)),
         lt_(blas_, p, options.lt_heuristics),
         timer_(device.stream()),
         reference_(reference != nullptr ? std::move(reference) : device.reference(p, SEED)),
@@ -239,12 +228,15 @@ class GpuTimedProblem final : public TimedProblem {
     });
     if (finalists.empty()) throw BaselineError("no baseline is right: " + wrong);
 
+    const double sample = std::min(1e-3, options_.candidate_ms / 1e3);
+    const double enough = options_.finalists_ms / 1e3, most = 5 * enough;
     std::vector<Sample> round;
     for (const Candidate& c : finalists)
-      round.push_back({&c.launch, std::min(launches_for(1e-3, c.seconds), 64)});
+      round.push_back({&c.launch, std::min(launches_for(sample, c.seconds), 64)});
     const bool hold = finalists.front().seconds < SHORT;
     double spent = 0;
-    for (int rounds = 0; !(spent > 0.3 && rounds >= 7) && !(spent > 1.5 && rounds >= 2); ++rounds) {
+    for (int rounds = 0; !(spent > enough && rounds >= 7) && !(spent > most && rounds >= 2);
+         ++rounds) {
       const std::vector<double> seconds = timer_.run(round, hold);
       for (size_t i = 0; i < finalists.size(); ++i) {
         finalists[i].samples.push_back(seconds[i]);
@@ -275,18 +267,17 @@ class GpuTimedProblem final : public TimedProblem {
   // cuBLAS's own choice and the three fastest of cuBLASLt's candidates, by one short measurement
   // each.
   std::vector<Candidate> quick_pass(std::vector<Candidate> all) {
-    constexpr double BUDGET = 4;  // seconds; the heuristic puts its best guesses first
     constexpr size_t FINALISTS = 4;
     std::vector<Candidate> ran;
     double spent = 0;
     for (Candidate& candidate : all) {
-      if (spent > BUDGET && ran.size() > 1) break;
+      if (spent > options_.candidates_ms / 1e3 && ran.size() > 1) break;
       try {
         const double first = timer_.run({{&candidate.launch, 1}}, false)[0];  // loads its code
         candidate.seconds = timer_.run({{&candidate.launch, 1}}, false)[0];
         spent += first + candidate.seconds;
         if (candidate.seconds < SHORT) {
-          const int launches = launches_for(2e-3, candidate.seconds);
+          const int launches = launches_for(options_.candidate_ms / 1e3, candidate.seconds);
           candidate.seconds = timer_.run({{&candidate.launch, launches}}, true)[0];
         }
         if (candidate.index >= 0) ++baseline_.cublaslt_tried;
@@ -314,7 +305,7 @@ class GpuTimedProblem final : public TimedProblem {
     device_.run(rung, calls_[RUNG][0]);  // loads its code
     double seconds = timer_.run({{&launch, 1}}, false)[0];
     for (double spent = seconds; spent < ms / 1e3;) {
-      const int launches = launches_for(20e-3, seconds);
+      const int launches = launches_for(std::min(20e-3, ms / 2e3), seconds);
       seconds = timer_.run({{&launch, launches}}, seconds < SHORT)[0];
       spent += seconds * launches;
     }
@@ -329,17 +320,20 @@ class GpuTimedProblem final : public TimedProblem {
     const Sample baseline_sample{&baseline_launch_, launches_for(MIN_SAMPLE, baseline_seconds_)};
     const double pair =
         seconds * rung_sample.launches + baseline_seconds_ * baseline_sample.launches;
-    // As many pairs as a queue takes, and no more than 0.1 s of work.
+    // As many pairs as a queue takes, and no more work than this; where few may be enough, less.
+    const double longest = options_.precision > 0 ? 0.01 : 0.1;
     const int pairs =
         std::clamp(2 * MAX_LAUNCHES / (rung_sample.launches + baseline_sample.launches), 1,
-                   std::max(1, static_cast<int>(0.1 / pair)));
+                   std::max(1, static_cast<int>(longest / pair)));
     std::vector<Sample> burst;
     for (int i = 0; i < pairs; ++i) {
       burst.push_back(rung_sample);
       burst.push_back(baseline_sample);
     }
     const bool hold = std::min(seconds, baseline_seconds_) < SHORT;
-    const int enough = pair > 0.5 ? std::min(options_.min_samples, 5) : options_.min_samples;
+    const bool adaptive = options_.precision > 0;
+    const double slow = adaptive ? options_.most_ms / 1e3 / options_.min_samples : 0.5;
+    const int enough = pair > slow ? std::min(options_.min_samples, 5) : options_.min_samples;
 
     // The first timed launch takes the first set, so what is compared below was written in time.
     device_.fill(sets_.c(0, RUNG), p_, Operand::C, Inputs::uniform, SEED);
@@ -350,7 +344,12 @@ class GpuTimedProblem final : public TimedProblem {
       const NvtxRange range("timed launches of " + rung.name);
       ConditionsSampler conditions(device_.nvml());
       double spent = 0;
-      while (t.samples < enough || (spent < options_.min_ms / 1e3 && pair <= 0.5)) {
+      const auto known = [&] {
+        if (t.samples < enough) return false;
+        if (!adaptive) return spent >= options_.min_ms / 1e3 || pair > slow;
+        return spent >= options_.most_ms / 1e3 || median_uncertainty(ratios) <= options_.precision;
+      };
+      while (!known()) {
         const std::vector<double> times = timer_.run(burst, hold);
         for (size_t i = 0; i < times.size(); i += 2) {
           tflops.push_back(flops(p_) / times[i] / 1e12);
@@ -365,6 +364,7 @@ class GpuTimedProblem final : public TimedProblem {
     t.tflops = spread(tflops);
     t.baseline_tflops = spread(baseline_tflops);
     t.ratio = spread(ratios);
+    t.ratio_uncertainty = median_uncertainty(ratios);
     t.launches_per_sample = rung_sample.launches;
     t.held = hold && timer_.can_hold();
     if (options_.alone_ms > 0) {
@@ -418,7 +418,7 @@ class GpuTimedProblem final : public TimedProblem {
   GpuDevice& device_;
   const Problem p_;
   const TimingOptions options_;
-  Blas blas_;
+  const Blas& blas_;
   LtGemm lt_;
   StreamTimer timer_;
   // Of the first set, which has the seed SEED; before sets_, which take what is left.
