@@ -101,6 +101,7 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v10(GemmArgs<T> p) {
   fetch(0);
   commit(0);
   __syncthreads();
+  // [region loop]
   for (int k0 = 0, stage = 0; k0 < p.K; k0 += BK, stage ^= 1) {
     const bool more = k0 + BK < p.K;
     if (more) fetch(k0 + BK);
@@ -124,6 +125,7 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v10(GemmArgs<T> p) {
     if (more) commit(stage ^ 1);
     __syncthreads();  // both: the next k-tile is there, and this one has been read
   }
+  // [/region loop]
 
   // Epilogue: lane (g, t) holds columns 2t and 2t + 1 of rows g and g + 8.
 #pragma unroll

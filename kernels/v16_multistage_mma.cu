@@ -93,6 +93,7 @@ __global__ void __launch_bounds__(THREADS, 1) gemm_v16(GemmArgs<T> p) {
   cp_async_wait<STAGES - 2>();
   __syncthreads();
   load(0, 0);
+  // [region loop]
   for (int k_tile = 0; k_tile * BK < p.K; ++k_tile) {
 #pragma unroll
     for (int k = 0; k < BK; k += MMA_K) {
@@ -111,6 +112,7 @@ __global__ void __launch_bounds__(THREADS, 1) gemm_v16(GemmArgs<T> p) {
           mma<T>(acc[i][j], rA[k / MMA_K % 2][i], rB[k / MMA_K % 2][j / 2][j % 2]);
     }
   }
+  // [/region loop]
 
   // Epilogue: lane (g, t) holds columns 2t and 2t + 1 of rows g and g + 8.
 #pragma unroll

@@ -76,6 +76,7 @@ __global__ void __launch_bounds__(THREADS, 2)
   __syncthreads();
 
   PipelineState<STAGES> state;
+  // [region roles]
   if (tid >= CONSUMERS) {
     // The producer.
     if (!elect_one()) return;
@@ -108,6 +109,7 @@ __global__ void __launch_bounds__(THREADS, 2)
     if (tid == 0 && k_tile > 0) mbarrier_arrive(&empty[last]);
   }
   wgmma_wait<0>();
+  // [/region roles]
 #pragma unroll
   for (int i = 0; i < BM / MMA_M; ++i) fence_operand(acc[i]);
 

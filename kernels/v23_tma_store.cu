@@ -117,6 +117,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       if (k_tiles > 0) arrive_at_all<CLUSTER>(&empty[last]);  // the next tile wants it
 
       // Epilogue.
+      // [region epilogue]
       if (!aligned_c) return store_accumulators(p, aligned_c, m, n, acc);
       axpby_accumulators(p, m, n, acc);
       if (leader) tma_store_wait_read<0>();
@@ -129,6 +130,7 @@ __global__ void __launch_bounds__(THREADS, 1)
           if (m < p.M && n + c * 64 < p.N) tma_store(map_c, m, n + c * 64, staging + c * 8192);
         tma_store_commit();
       }
+      // [/region epilogue]
     });
     if (leader) tma_store_wait_read<0>();
   }

@@ -8,6 +8,7 @@
   <!-- embed:table -->                               the whole ladder at 4096
   <!-- embed:sweep v28 f16 -->                       a rung at every shape of the committed sweep
   <!-- embed:compare flat.json f16 v24,v25 -->      rungs at every shape of another run
+  <!-- embed:sizes f16 v19,v20 1024,4096 -->        ratios to cuBLAS at some sizes, p10 to p90
   <!-- embed:alone alone.json f16 v24,v27 -->        the same beside each by itself (--alone)
   <!-- embed:summary layers.json M -->              ratios of a run of many shapes, by type, M, N or K
   <!-- embed:energy -->                              joules of wgmma and of bytes
@@ -23,10 +24,14 @@
   <!-- embed:exercises -->                           the exercises, from their own pages
 Within a line of prose, and followed by <!-- /embed --> on the same line, one number:
 
-  <!-- embed:value v17 f16 8192 ratio -->           paired ratio to cuBLAS; also tflops, and gain, the
-                                                    ratio of that to the rung before's
+  <!-- embed:value v17 f16 8192 ratio -->           paired ratio to cuBLAS; also tflops, baseline,
+                                                    gain, the ratio of that to the rung before's,
+                                                    and spread, that gain's p10 to p90
   <!-- embed:value v24 f16 4096 ratio short.json --> from another run; also 16384x16384x512
-  <!-- embed:value limit peak_mma_f16_tflops -->    a limit of the card
+  <!-- embed:value limit peak_mma_f16_tflops -->    a limit of the card, of the run's context or of
+                                                    memory_limits.json
+  <!-- embed:value file split.json errors.0.max --> a number of another file of that GPU
+  <!-- embed:value counter v02 f32 global_load_sectors -->  a count of the profiler
 
 Results are of the GPU with the most complete ladder in plots/results, or of that of --gpu.
 Each is followed, on a line of its own, by <!-- /embed -->; what stands between is replaced.
@@ -37,16 +42,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import sys
 from pathlib import Path
-from typing import Callable, Optional
+from typing import Any, Callable, Optional
 
 import accuracy
 import compare_counters
 import ladder
 import ladder_diff
+import nsight
 import runs
 import summary
 from ladder import ROOT, BadInput, Point, Rung, fail
@@ -75,6 +82,7 @@ class Embedder:
             "table": (lambda: self.table(page), 0),
             "sweep": (self.sweep, 2),
             "compare": (self.compare, 3),
+            "sizes": (self.sizes, 3),
             "alone": (self.alone, 3),
             "summary": (self.summary, 2),
             "energy": (self.energy, 0),
@@ -83,6 +91,8 @@ class Embedder:
             "conditions": (self.conditions, 0),
             "gpus": (lambda: self.gpus(page), 0),
             "counters": (self.counters, 0),
+            "counters_of": (self.counters_of, 2),
+            "nsight": (self.nsight, 2),
             "limits": (self.limits, 0),
             "refusals": (self.refusals, 0),
             "false_alarms": (self.false_alarms, 0),
@@ -129,8 +139,10 @@ class Embedder:
 
     # Results
 
-    def at(self, rung: Rung, dtype: str) -> Optional[Point]:
-        return self.results.at(rung, dtype) if self.results else None
+    def at(
+        self, rung: Rung, dtype: str, shape: ladder.Shape = ladder.REFERENCE_SHAPE
+    ) -> Optional[Point]:
+        return self.results.at(rung, dtype, shape) if self.results else None
 
     def of_baseline(self, point: Point, dtype: str) -> str:
         """31.7 %, of what, when it is not cuBLAS at the column's own precision."""
@@ -139,33 +151,40 @@ class Embedder:
     def row(self, wanted: str) -> str:
         rung = ladder.find_rung(self.rungs, wanted)
         lines = [
-            "| 4096 x 4096 x 4096 | TFLOPS, median (p10 - p90) | of cuBLAS | of its limit | gain |",
-            "|---|---|---|---|---|",
+            "| 4096 x 4096 x 4096 | TFLOPS, median (p10 - p90) | cuBLAS beside it "
+            "| of cuBLAS, in pairs | of its limit | gain in that ratio |",
+            "|---|---|---|---|---|---|",
         ]
         for dtype in rung.dtypes:
             point = self.at(rung, dtype)
             if not (point and self.results):
-                lines.append(f"| {dtype} | {NOT_MEASURED} | | | |")
+                lines.append(f"| {dtype} | {NOT_MEASURED} | | | | |")
                 continue
             peak = None if rung.tensor_cores and dtype == "f32" else self.results.peak(dtype)
-            gain = ladder.gain(self.results, self.rungs, rung, dtype)
+            before = self.at(ladder.find_rung(self.rungs, rung.prev), dtype) if rung.prev else None
             lines.append(
                 f"| {dtype} | {tflops(point.tflops)} ({tflops(point.p10)} - {tflops(point.p90)}) "
-                f"| {100 * point.ratio:.1f} % ({point.baseline_name}, {tflops(point.baseline)}) "
+                f"| {tflops(point.baseline)} | {100 * point.ratio:.1f} % "
                 + (
                     f"| {100 * point.tflops / peak[0]:.1f} % ({peak[1]}, {tflops(peak[0])}) "
                     if peak
                     else "| "
                 )
-                + (f"| {times(gain)} {rung.prev} |" if gain else "| |")
+                + (f"| {gain_of(point, before)} {rung.prev} |" if before else "| |")
             )
         return "\n".join(lines)
 
     def value(self, args: list[str]) -> str:
         """One number, for a sentence."""
         if len(args) == 2 and args[0] == "limit":
-            limit = float(self.results.context.get(args[1]) or 0) if self.results else 0
+            found = self.results.context.get(args[1]) if self.results else None
+            limit = float(found or ladder.limits("memory", self.gpu, self.root).get(args[1]) or 0)
             return tflops(limit) if limit else NOT_MEASURED
+        if len(args) == 3 and args[0] == "file":
+            return self.value_of_file(args[1], args[2])
+        if len(args) == 4 and args[0] == "counter":
+            counted = self.counted(args[1], args[2]).get(args[3])
+            return NOT_MEASURED if counted is None else f"{counted:,}"
         if len(args) not in (4, 5):
             raise BadInput("embed:value takes a rung, a type, a size, what of it [and a file]")
         wanted, dtype, size, field = args[:4]
@@ -179,12 +198,76 @@ class Embedder:
             return NOT_MEASURED
         if field == "tflops":
             return tflops(point.tflops)
+        if field == "baseline":
+            return tflops(point.baseline)
         if field == "ratio":
             return f"{point.ratio:.3f}"
-        if field != "gain":
-            raise BadInput(f"no '{field}' of a measurement; known: ratio, tflops, gain")
+        if field not in ("gain", "spread"):
+            raise BadInput(
+                f"no '{field}' of a measurement; known: ratio, tflops, gain, spread, baseline"
+            )
         before = results.at(ladder.find_rung(self.rungs, rung.prev), dtype, shape)
-        return f"{point.ratio / before.ratio:.2f}" if before else NOT_MEASURED
+        if not before:
+            return NOT_MEASURED
+        gain = point.ratio / before.ratio
+        return f"{gain:.2f}" if field == "gain" else spread_of(gain, point, before)
+
+    def value_of_file(self, file: str, key: str) -> str:
+        """errors.0.max: what stands under these names and indices of a file beside the results. An
+        element of a list goes by its name, too."""
+        path = ladder.folder_of(self.gpu, self.root) / file
+        if not path.exists():
+            return NOT_MEASURED
+        found: Any = json.loads(path.read_text(encoding="utf-8"))
+        for part in key.split("."):
+            try:
+                if isinstance(found, list):
+                    named = [one for one in found if one.get("name") == part]
+                    found = named[0] if named else found[int(part)]
+                else:
+                    found = found[part]
+            except (AttributeError, LookupError, ValueError, TypeError):
+                raise BadInput(f"{file} has no {key}") from None
+        if not isinstance(found, (int, float)):
+            raise BadInput(f"{file}: {key} is no number")
+        return (
+            f"{found:.2g}" if abs(found) < 1 else f"{found:.0f}" if found >= 100 else f"{found:.3g}"
+        )
+
+    def counted(self, wanted: str, dtype: str) -> dict[str, Any]:
+        """What the profiler counted of a rung on this GPU; empty when it was not asked."""
+        path = ladder.folder_of(self.gpu, self.root) / compare_counters.MEASURED
+        if not path.exists():
+            return {}
+        tag = ladder.find_rung(self.rungs, wanted).tag
+        kernels = json.loads(path.read_text(encoding="utf-8"))["rungs"]
+        return next((k for k in kernels if (k["rung"], k["dtype"]) == (tag, dtype)), {})
+
+    def counters_of(self, wanted: str, dtype: str) -> str:
+        rungs = [ladder.find_rung(self.rungs, one) for one in wanted.split(",")]
+        measured = [self.counted(rung.id, dtype) for rung in rungs]
+        simulated = self.root / compare_counters.SIMULATED
+        if not all(measured) or not simulated.exists():
+            return NOT_MEASURED
+        entries = json.loads(simulated.read_text(encoding="utf-8"))["benchmarks"]
+        found = {entry["name"].rpartition("/nn/")[0]: entry for entry in entries}
+        lines = [
+            "| counter of Nsight Compute |"
+            + "".join(f" {r.id}, GPU | {r.id}, simulator |" for r in rungs),
+            "|---|" + "---:|---:|" * len(rungs),
+        ]
+        for metric, key, group, field in nsight.COUNTERS:
+            cells = [f"`{metric}`"]
+            for rung, kernel in zip(rungs, measured):
+                cells.append(f"{kernel[key]:,}")
+                cells.append(f"{found[f'{rung.name}/{dtype}'][group][field]:,}")
+            lines.append(f"| {' | '.join(cells)} |")
+        size = measured[0]["size"]
+        return "\n".join([*lines, "", f"M = N = K = {size}, {dtype}, the whole grid."])
+
+    def nsight(self, file: str, wanted: str) -> str:
+        path = ladder.folder_of(self.gpu, self.root) / file
+        return nsight.table(path, wanted) if path.exists() else NOT_MEASURED
 
     def table(self, page: Path) -> str:
         lines = [
@@ -235,6 +318,21 @@ class Embedder:
     def compare(self, file: str, dtype: str, wanted: str) -> str:
         """Ratios to the baseline, for each of nn, nt, tn and tt that was run."""
         return self.ratios(file, dtype, wanted, lambda p: f"{p.ratio:.2f}")
+
+    def sizes(self, dtype: str, wanted: str, sides: str) -> str:
+        """A row a size, a column a rung; and the baseline's speed in the same runs."""
+        rungs = [ladder.find_rung(self.rungs, one) for one in wanted.split(",")]
+        lines = [
+            "| M = N = K |" + "".join(f" {rung.id} |" for rung in rungs) + " cuBLAS, TFLOPS |",
+            "|---:|" + "---:|" * (len(rungs) + 1),
+        ]
+        for side in map(int, sides.split(",")):
+            points = [self.at(rung, dtype, (side, side, side)) for rung in rungs]
+            cells = [ratio_of(p) if p else NOT_MEASURED for p in points]
+            speeds = [p.baseline for p in points if p]
+            ends = dict.fromkeys(tflops(v) for v in (min(speeds), max(speeds))) if speeds else {}
+            lines.append(f"| {side} | {' | '.join(cells)} | {' - '.join(ends) or NOT_MEASURED} |")
+        return "\n".join(lines)
 
     def alone(self, file: str, dtype: str, wanted: str) -> str:
         """Ratios in pairs and by itself, and the clock that the rung then has."""
@@ -480,8 +578,29 @@ def tflops(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
+def ratio_of(point: Point) -> str:
+    ends = f" ({point.ratio_p10:.3f} - {point.ratio_p90:.3f})" if point.ratio_p10 else ""
+    return f"{point.ratio:.3f}{ends}"
+
+
+def spread_of(gain: float, point: Point, before: Point) -> str:
+    """p10 to p90 of a gain, as if the two ratios were independent and their errors normal."""
+    if not (point.ratio_p10 and before.ratio_p10):
+        return NOT_MEASURED
+    down = math.hypot(point.ratio_p10 / point.ratio - 1, before.ratio_p90 / before.ratio - 1)
+    up = math.hypot(point.ratio_p90 / point.ratio - 1, before.ratio_p10 / before.ratio - 1)
+    return f"{gain * (1 - down):.2f} to {gain * (1 + up):.2f}"
+
+
 def times(gain: float) -> str:
     return f"x{gain:.2f}" if gain < 10 else f"x{gain:.0f}"
+
+
+def gain_of(point: Point, before: Point) -> str:
+    """The ratio of two paired ratios, with its p10 and p90 where they were recorded."""
+    gain = point.ratio / before.ratio
+    spread = spread_of(gain, point, before)
+    return times(gain) + (f" ({spread}) of" if spread != NOT_MEASURED else " of")
 
 
 def link(target: Path, page: Path) -> str:

@@ -192,6 +192,8 @@ class Point:
     baseline: float = 0  # TFLOPS of what it was compared with, in the same run
     baseline_name: str = ""
     ratio: float = 0  # of pairs: not exactly tflops / baseline
+    ratio_p10: float = 0  # 0: not recorded
+    ratio_p90: float = 0
     alone: float = 0  # ratio where each ran by itself (--alone), 0: not measured
     alone_clock: float = 0  # MHz, of the rung's SMs then
     variant: str = ""  # of the rung, where it has several
@@ -275,6 +277,8 @@ def load_results(path: Path, op: str = "nn", variants: bool = False) -> Results:
                     baseline_name=label.split(";")[0] or "cuBLAS",
                     variant=label.partition("; variant ")[2],
                     ratio=float(entry["ratio"]),
+                    ratio_p10=float(entry.get("ratio_p10", 0)),
+                    ratio_p90=float(entry.get("ratio_p90", 0)),
                     alone=float(entry.get("alone_ratio", 0)),
                     alone_clock=float(entry.get("alone_sm_clock_mhz", 0)),
                 )
@@ -349,13 +353,6 @@ def sweep_of(dtype: str, gpu: str, root: Path = ROOT, op: str = "nn") -> Optiona
     """The committed sweep over sizes in small steps; None when there is none yet."""
     path = folder_of(gpu, root) / SWEEPS[dtype]
     return load_results(path, op) if path.exists() else None
-
-
-def gain(results: Results, rungs: list[Rung], rung: Rung, dtype: str) -> Optional[float]:
-    """Speed over the rung before, at the reference shape and the same dtype."""
-    here = results.at(rung, dtype)
-    before = results.at(find_rung(rungs, rung.prev), dtype) if rung.prev else None
-    return here.tflops / before.tflops if here and before else None
 
 
 def gpu_slug(gpu: str) -> str:

@@ -299,8 +299,9 @@ def draw_waves(folder: Path, rungs: list[Rung]) -> Optional[Figure]:
     heading(
         fig,
         f"A wave is {sms} tiles: {rung.id} follows that model within {100 * apart:.0f} %",
-        f"{dtype}, N = {n}, K = {k}. {results.conditions()}.",
-        f"Dotted: {best:.3g} TFLOPS times tiles / (whole waves of {sms}). {rung.id}'s tiles are {sizes['BM']} x {sizes['BN']}.",
+        f"{results.conditions()}.",
+        f"{dtype}, N = {n}, K = {k}; {rung.id}'s tiles are {sizes['BM']} x {sizes['BN']}. "
+        f"Dotted: {best:.3g} TFLOPS times tiles / (whole waves of {sms}).",
     )
     # A line a row of tiles: within one, more rows of C cost nothing.
     fine = range(ms[0], ms[-1] + 1, 16)

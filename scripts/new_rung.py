@@ -26,7 +26,17 @@ HEADER = """\
 CHAPTER = """\
 # {id} {title}
 
+| | |
+|---|---|
+| You will be able to | TODO |
+| You need | [{prev}]({prev_chapter}); TODO minutes |
+
+**The idea in one sentence.** TODO
+
 <!-- embed:header kernels/{name}.cu -->
+<!-- /embed -->
+
+<!-- embed:row {tag} -->
 <!-- /embed -->
 
 ## The question
@@ -53,12 +63,35 @@ TODO
 
 TODO
 
-<!-- embed:row {tag} -->
-<!-- /embed -->
-
 ## What is still slow
 
 TODO
+
+## Questions
+
+**1. TODO**
+
+<details><summary>Answer</summary>
+
+TODO
+
+</details>
+
+**2. TODO**
+
+<details><summary>Answer</summary>
+
+TODO
+
+</details>
+
+**3. TODO**
+
+<details><summary>Answer</summary>
+
+TODO
+
+</details>
 """
 
 
@@ -90,7 +123,14 @@ def create(root: Path, name: str, prev_id: str) -> Rung:
 
     title = name.split("_", 1)[1].replace("_", " ")
     rung.path.write_text(kernel_source(prev, rung, title), encoding="utf-8")
-    text = CHAPTER.format(id=rung.id, tag=rung.tag, name=name, title=title)
+    text = CHAPTER.format(
+        id=rung.id,
+        tag=rung.tag,
+        name=name,
+        title=title,
+        prev=prev.id,
+        prev_chapter=prev.chapter.name,
+    )
     rung.chapter.write_text(text, encoding="utf-8")
     text, _ = fill(rung.chapter, Embedder(root, ladder.reference_gpu(root)))
     rung.chapter.write_text(text, encoding="utf-8")

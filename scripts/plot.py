@@ -29,6 +29,12 @@ And from what the simulator saw, which scripts/simulate.py writes (pictures.py a
   plots/fragments.svg  which lane holds what for mma.sync
   plots/raster.svg     the order of blocks
 
+And of the course itself (course_pictures.py):
+
+  plots/course.svg          the rungs as a tree, from the registry
+  plots/latency_hiding.svg  what warps and loads in flight do for a scheduler
+  plots/lane_bits.svg       where the lanes of a warp tile lie, and what a load then costs
+
 The same results give the same bytes. --check writes nothing and fails when a figure is stale.
 """
 
@@ -47,9 +53,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 import accuracy
+import course_pictures
 import ladder
 import layouts
 import limits
+import mechanisms
 import overlay
 import pictures
 import runs
@@ -375,8 +383,10 @@ def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
         layouts.figures(root, rungs, sms),
         limits.figures(root, rungs, reference),
         accuracy.figures(root, reference),
+        course_pictures.figures(root, rungs, reference),
     ):
         wanted |= {path: svg(figure) if figure else None for path, figure in others.items()}
+    wanted |= mechanisms.figures(root, rungs)
     wanted[root / "plots" / "compare_runs.svg"] = draw_compared(root, reference)
     return wanted
 

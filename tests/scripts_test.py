@@ -265,8 +265,8 @@ class Embed(Fixture):
             "```cpp\n#pragma unroll\nfor (int i = 0; i < 2; ++i) work(i);\n```",
             "```text\nv2 second: made up.\n\nbefore: nothing\n",
             "```diff\n--- v01_first.cu\n+++ v02_second.cu\n",
-            "| f32 | 15.0 (13.5 - 16.5) | 30.0 % (cuBLASLt#3, 50.0) | 23.4 % (FFMA, 64.0) | x3.00 v1 |",
-            "| f16 | not measured | | | |",
+            "| f32 | 15.0 (13.5 - 16.5) | 50.0 | 30.0 % | 23.4 % (FFMA, 64.0) | x3.00 of v1 |",
+            "| f16 | not measured | | | | |",
             "| [v2](kernels/v02_second.cu) | made-up second | 15.0 | 30.0 % | not measured |  |",
             "| [v3](kernels/v03_third.cu) | made-up third | 100 (TF32) | 28.6 % of cuBLAS TF32 |  |  |",
             "f32 5.00<br>f16 4.00",
@@ -368,9 +368,7 @@ class Embed(Fixture):
         self.measure([entry("v04_brain", "bf16", 4096, 650, 700), variant], file="bf16.json")
         self.page.write_text("<!-- embed:row v04 -->\n<!-- /embed -->\n")
         self.script("embed.py")
-        self.assertIn(
-            "| bf16 | 650 (585 - 715) | 92.9 % (cuBLASLt#3, 700) | 81.2 %", self.page.read_text()
-        )
+        self.assertIn("| bf16 | 650 (585 - 715) | 700 | 92.9 % | 81.2 %", self.page.read_text())
 
     def test_bf16_of_another_run_says_so(self) -> None:
         self.kernel("v04_brain", "v2", 2, "f16(launch<half>), bfloat16(launch<bf16>)")
@@ -387,7 +385,7 @@ class Embed(Fixture):
     def test_without_results_nothing_is_made_up(self) -> None:
         self.script("embed.py")
         text = self.page.read_text()
-        self.assertIn("| f32 | not measured | | | |", text)
+        self.assertIn("| f32 | not measured | | | | |", text)
         self.assertIn("Nothing measured yet on a GPU.", text)
         self.assertNotRegex(text, r"\d %")
 
@@ -420,11 +418,32 @@ class Embed(Fixture):
         self.assertEqual(self.script("embed.py", "--check"), "")
         for marker, told in (
             ("v1 f32 4096", "takes a rung, a type, a size"),
-            ("v1 f32 4096 colour", "known: ratio, tflops, gain"),
+            ("v1 f32 4096 colour", "known: ratio, tflops, gain, spread, baseline"),
             ("v77 f32 4096 ratio", "unknown rung 'v77'"),
         ):
             self.page.write_text(f"a <!-- embed:value {marker} --><!-- /embed -->\n")
             self.assertIn(told, self.script("embed.py", status=2))
+
+    def test_sizes_show_the_spread_of_the_ratios(self) -> None:
+        def around(e: dict, part: float) -> dict:
+            ends = {"ratio_p10": e["ratio"] * (1 - part), "ratio_p90": e["ratio"] * (1 + part)}
+            return e | ends
+
+        first = around(entry("v01_first", "f32", 4096, 10, 40), 0.03)
+        self.measure([first, around(entry("v02_second", "f32", 4096, 20, 50), 0.04)])
+        self.page.write_text(
+            "<!-- embed:sizes f32 v1,v2 4096,8192 -->\n<!-- /embed -->\n"
+            "Of <!-- embed:value v2 f32 4096 baseline --><!-- /embed -->: "
+            "<!-- embed:value v2 f32 4096 gain --><!-- /embed -->, "
+            "<!-- embed:value v2 f32 4096 spread --><!-- /embed -->.\n"
+        )
+        self.script("embed.py")
+        text = re.sub("<!--.*?-->", "", self.page.read_text())
+        self.assertIn(
+            "| 4096 | 0.250 (0.242 - 0.258) | 0.400 (0.384 - 0.416) | 40.0 - 50.0 |", text
+        )
+        self.assertIn("| 8192 | not measured | not measured | not measured |", text)
+        self.assertIn("Of 50.0: 1.60, 1.52 to 1.68.", text)  # 5 %: the root of 3 and 4 squared
 
     def test_bad_markers(self) -> None:
         for marker, told in (

@@ -120,6 +120,7 @@ GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin,
   const float *sA = s + offset_a, *sB = s + offset_b;
   load_fragment(a[0], sA, Tile::LM * 4);
   load_fragment(b[0], sB, Tile::LN * 4);
+  // [region main]
   for (int k0 = k_begin; k0 < k_end; k0 += Tile::BK) {
 #pragma unroll
     for (int k = 0; k < KS; ++k) {
@@ -149,6 +150,7 @@ GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin,
         }
     }
   }
+  // [/region main]
   cp_async_wait<0>();  // of copies past the end, before shared memory is used anew
   __syncthreads();
   put_sums<Tile::THREADS>(to + tid, acc);

@@ -1,0 +1,270 @@
+"""What scripts/prose.py refuses, what the course's figures say, and how a profile becomes a table."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPTS = ROOT / "scripts"
+sys.path.insert(0, str(SCRIPTS))
+
+import course_path  # noqa: E402
+import course_pictures  # noqa: E402
+import figure_style  # noqa: E402
+import ladder  # noqa: E402
+import new_rung  # noqa: E402
+import nsight  # noqa: E402
+import prose  # noqa: E402
+
+QUESTION = """**{n}. What is it?**
+
+<details><summary>Answer</summary>
+
+It is this.
+
+</details>
+"""
+CHAPTER = """# v1 naive
+
+| | |
+|---|---|
+| You will be able to | read |
+| You need | nothing; 5 minutes |
+
+One sentence.
+
+## Questions
+
+""" + "\n".join(QUESTION.format(n=n) for n in (1, 2, 3))
+LONG = " ".join(["word"] * 41) + "."
+
+
+class Prose(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        for part in ("kernels", "docs"):
+            (self.root / part).mkdir()
+        self.page = self.root / "kernels" / "v01_naive.md"
+
+    def told(self, text: str, status: int) -> str:
+        self.page.write_text(text, encoding="utf-8")
+        command = [sys.executable, str(SCRIPTS / "prose.py"), "--root", str(self.root)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_a_good_chapter_passes(self) -> None:
+        self.assertEqual(self.told(CHAPTER, 0), "")
+
+    def test_long_sentences_are_named_by_line(self) -> None:
+        told = self.told(CHAPTER.replace("One sentence.", f"Short. {LONG}"), 1)
+        self.assertIn("kernels/v01_naive.md:8: 41 words in a sentence", told)
+
+    def test_sentences_end_where_they_end(self) -> None:
+        for text in (
+            LONG.replace(" word word", " end. Word", 1),
+            f"```text\n{LONG}\n```",
+            f"| {LONG} |",
+            f"<!-- embed:header x -->\n\n{LONG}\n\n<!-- /embed -->",
+            f"![{LONG}](x.svg)",
+            "\n".join(f"- {' '.join(['word'] * 20)}" for _ in range(3)),
+        ):
+            with self.subTest(text=text[:30]):
+                self.told(CHAPTER.replace("One sentence.", text), 0)
+
+    def test_words_of_a_sentence_over_several_lines_count_together(self) -> None:
+        self.told(CHAPTER.replace("One sentence.", LONG.replace(" ", "\n")), 1)
+
+    def test_private_words(self) -> None:
+        slices = CHAPTER.replace("One sentence.", "It loads slices of A.")
+        self.assertIn("'slice' is a private word", self.told(slices, 1))
+        self.told(CHAPTER.replace("One sentence.", "Python has a `slice`."), 0)
+        table = (
+            "| Term | Means | Not |\n|---|---|---|\n| **stage** | one | pot, *kettle*, round |\n"
+        )
+        (self.root / "docs" / "glossary.md").write_text(f"# Glossary\n\n{table}")
+        self.told(slices, 0)  # the glossary alone says which
+        told = self.told(CHAPTER.replace("One sentence.", "Two kettles, a pot, a round."), 1)
+        self.assertEqual(len(told.splitlines()), 2, told)
+
+    def test_links_into_the_glossary(self) -> None:
+        (self.root / "docs" / "glossary.md").write_text('# Glossary\n\n<a id="cta"></a>**CTA**\n')
+        linked = "A [CTA](../docs/glossary.md#{}) runs."
+        self.told(CHAPTER.replace("One sentence.", linked.format("cta")), 0)
+        told = self.told(CHAPTER.replace("One sentence.", linked.format("ctas")), 1)
+        self.assertIn("docs/glossary.md has no #ctas", told)
+
+    def test_figures_come_from_files(self) -> None:
+        marker = "<!-- embed:value v1 f32 4096 tflops -->612<!-- /embed --> TFLOPS"
+        self.told(CHAPTER.replace("One sentence.", f"It has {marker}, with 128 threads."), 0)
+        for figure in ("612 TFLOPS", "1.5 TB/s", "20 us", "3 to 4 microseconds", "700 W"):
+            with self.subTest(figure=figure):
+                told = self.told(CHAPTER.replace("One sentence.", f"It has {figure}."), 1)
+                self.assertIn(f"'{figure}' comes from no file", told)
+
+    def test_every_derived_figure_is_still_there(self) -> None:
+        for name, figures in prose.DERIVED.items():
+            text = "\n".join(prose.prose((ROOT / name).read_text(encoding="utf-8")))
+            for figure in figures:
+                self.assertIn(figure, " ".join(text.split()), name)
+
+    def test_the_form_of_a_chapter(self) -> None:
+        for old, new, wanted in (
+            ("| You need | nothing; 5 minutes |\n", "", "'You need'"),
+            ("; 5 minutes", "", "no minutes"),
+            ("**3. ", "**4. ", "3 numbered questions"),
+            ("<details><summary>Answer</summary>\n", "", "2 folded answers"),
+            ("One sentence.", "A word. " * 901, "1800 at most"),
+        ):
+            with self.subTest(wanted=wanted):
+                self.assertIn(wanted, self.told(CHAPTER.replace(old, new, 1), 1))
+
+    def test_a_new_rung_has_the_form(self) -> None:
+        """Once its minutes are filled in, the template of new_rung.py passes."""
+        names = {"id": "v9", "tag": "v09", "name": "v09_new", "title": "new"}
+        text = new_rung.CHAPTER.format(prev="v8", prev_chapter="v08_old.md", **names)
+        self.told(text.replace("TODO minutes", "5 minutes"), 0)
+
+    def test_not_yet_shrinks(self) -> None:
+        """Every page of the list has something to mend: else it leaves the list."""
+        words = prose.private_words(ROOT)
+        for name in sorted(prose.NOT_YET):
+            page = ROOT / name
+            text = page.read_text(encoding="utf-8")
+            wrong = prose.language(name, text, words)
+            if ladder.NAME.fullmatch(page.stem):
+                wrong += prose.chapter(page, name, text)
+            self.assertTrue(wrong, f"{name} is rewritten: take it out of NOT_YET")
+
+
+class Course(unittest.TestCase):
+    RUNGS = ladder.load_rungs(ROOT)
+
+    def test_every_rung_has_a_place(self) -> None:
+        kinds = {rung.id: course_path.kind(self.RUNGS, rung) for rung in self.RUNGS}
+        self.assertEqual({kinds[i] for i in ("v1", "v10", "v18", "v23")}, {"core"})
+        self.assertEqual({kinds[i] for i in ("v1u", "v24", "v28")}, {"elective"})
+        self.assertEqual({kinds[i] for i in ("v11", "v16")}, {"track"})
+        for rung in self.RUNGS:
+            self.assertIn(course_path.track(self.RUNGS, rung), course_pictures.COLORS)
+
+    def test_no_line_of_the_map_runs_through_another_rung(self) -> None:
+        columns = course_pictures.lanes_of(self.RUNGS)
+        row = {rung.id: i for i, rung in enumerate(self.RUNGS)}
+        self.assertEqual(columns.keys(), row.keys())
+        self.assertEqual(len({(columns[i], row[i]) for i in row}), len(row))
+        for rung in self.RUNGS:
+            for other in self.RUNGS:
+                if rung.prev and row[rung.prev] < row[other.id] < row[rung.id]:
+                    self.assertNotEqual(columns[other.id], columns[rung.id], (rung.id, other.id))
+
+    def test_no_text_of_its_figures_is_cut_off_or_covered(self) -> None:
+        matplotlib.rcParams.update(figure_style.STYLE)
+        figures = course_pictures.figures(ROOT, self.RUNGS, ladder.reference_gpu(ROOT))
+        self.assertEqual(len(figures), 3)
+        for path, figure in figures.items():
+            assert figure
+            renderer = FigureCanvasAgg(figure).get_renderer()
+            figure.draw(renderer)
+            texts = [t for t in figure.findobj(Text) if t.get_text().strip() and t.get_visible()]
+            self.assertGreater(len(texts), 10)
+            boxes = [(t.get_text(), t.get_window_extent(renderer)) for t in texts]
+            for text, box in boxes:
+                with self.subTest(figure=path.name, text=text):
+                    self.assertTrue(0 <= box.x0 and box.x1 <= figure.bbox.x1, "cut off at a side")
+                    self.assertTrue(0 <= box.y0 and box.y1 <= figure.bbox.y1, "cut off")
+            for i, (text, box) in enumerate(boxes):
+                over = [other for other, b in boxes[:i] if b.shrunk(0.9, 0.8).overlaps(box)]
+                with self.subTest(figure=path.name, text=text):
+                    self.assertEqual(over, [], "lies on another text")
+
+    def test_lanes(self) -> None:
+        costs = [lanes.cost() for lanes in course_pictures.LANE_MAPS]
+        self.assertEqual(costs, [12, 12, 12, 8])  # by --inspect --kernel v8,v11: 12 and 8
+        for lanes in course_pictures.LANE_MAPS:
+            self.assertEqual(len({lanes.place(lane) for lane in range(32)}), 32)
+
+
+class Profile(unittest.TestCase):
+    def test_from_ncu_to_a_table(self) -> None:
+        metric = nsight.TABLES["stalls"][0][1]
+        printed = (
+            f'==PROF== words\n"ID","{metric}","{nsight.ISSUED}"\n"","inst","%"\n"0","{{}}","88.5"\n'
+        )
+        file = nsight.transposed(
+            {"v2 at 64": printed.format(1.5), "v3 at 64": printed.format(0.25)}
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "ncu.csv")
+            path.write_text(file)
+            stalls, slots = nsight.table(path, "stalls"), nsight.table(path, "slots")
+        self.assertIn("| v2 at 64 | v3 at 64 |", stalls)
+        self.assertIn("| long scoreboard: global memory | 1.5 | 0.25 |", stalls)
+        self.assertIn("| no instruction issued, % | 11.50 | 11.50 |", slots)
+
+    def test_nothing_profiled(self) -> None:
+        with self.assertRaisesRegex(ladder.BadInput, "ncu saw no kernel"):
+            nsight.transposed({"v2": "==PROF== no kernels\n"})
+
+    def test_without_a_gpu_one_line(self) -> None:
+        command = [sys.executable, str(SCRIPTS / "nsight.py"), "v2", "x.csv"]
+        done = subprocess.run(command, capture_output=True, text=True, env={"PATH": ""})
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stderr, "ncu (Nsight Compute) is not on the PATH\n")
+
+
+class Values(unittest.TestCase):
+    """embed:value of other files than the ladder's."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name).resolve()
+        results = self.root / "plots" / "results" / "h200"
+        results.mkdir(parents=True)
+        (self.root / "kernels").mkdir()
+        (results / "some.json").write_text(
+            json.dumps(
+                {"a": [{"b": 0.00026, "c": 817.2, "d": "x"}, {"name": "v1/f32", "e": -0.252}]}
+            )
+        )
+        self.page = self.root / "page.md"
+
+    def embed(self, marker: str) -> subprocess.CompletedProcess[str]:
+        self.page.write_text(f"It is <!-- embed:value {marker} --><!-- /embed -->.\n")
+        command = [sys.executable, str(SCRIPTS / "embed.py"), "--root", str(self.root)]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    def test_numbers_of_a_file(self) -> None:
+        for marker, wanted in (
+            ("file some.json a.0.b", "0.00026"),
+            ("file some.json a.0.c", "817"),
+            ("file some.json a.v1/f32.e", "-0.25"),
+            ("file none.json a", "not measured"),
+        ):
+            done = self.embed(marker)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f"-->{wanted}<!--", self.page.read_text())
+        for marker, wanted in (
+            ("file some.json a.1.b", "some.json has no a.1.b"),
+            ("file some.json a.v2/f32.e", "some.json has no a.v2/f32.e"),
+            ("file some.json a.0.d", "is no number"),
+        ):
+            done = self.embed(marker)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(wanted, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
