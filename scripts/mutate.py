@@ -36,7 +36,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ladder import ROOT, BadInput, fail, find_rung, load_rungs
-from mutations import CAUGHT, MUTATIONS, Mutation
+from mutations import BEYOND, CAUGHT, MUTATIONS, Mutation
 
 TIME_LIMIT = 600  # seconds for one test program: a mutant may hang
 RESULTS, INSPECTIONS = "tests/gemm_tests", "tests/inspect_tests"
@@ -59,6 +59,8 @@ class Outcome:
 
     @property
     def as_expected(self) -> bool:
+        if self.mutation.expected == BEYOND:  # a lucky order of threads may show it
+            return True
         return bool(self.caught_by) == (self.mutation.expected == CAUGHT)
 
 

@@ -6,7 +6,8 @@
   scripts/prose.py --words             words of prose, page by page
 
 Every page: no sentence of more than 40 words, no word that docs/glossary.md lists under "not", and no
-link to a term that it does not have.
+link to a term that it does not have. A figure with a unit of speed, time, clock or power comes from a
+committed file by embed.py, or stands in DERIVED, which says where it is from.
 Every chapter: it opens with what the reader will be able to do and needs, with minutes; it ends with
 three questions, each with a folded answer; it keeps to its number of words. Code, tables, what
 embed.py fills in and the words of links count for nothing.
@@ -38,6 +39,34 @@ EVERYDAY = {
     *("panel", "sums", "ring", "slot", "place", "round", "turn", "turns", "stack", "groups", "run"),
     *("work", "wide", "split", "the end", "scheduling", "grouping", "masking", "whole tile"),
     *("resident", "piece", "loader", "worker", "patch", "lap"),
+}
+UNITS = "TFLOPS|GFLOPS|TB/s|GB/s|MHz|GHz|W|watts?|pJ|nJ|us|ns|ms|(?:micro|nano|milli)?seconds?"
+FIGURE = re.compile(rf"(?<![\w.])\d[\d.,]*(?: to \d[\d.]*)? ?(?:{UNITS})(?!\w)")
+# Figures that no file holds, by page, and why they may stand.
+DERIVED = {
+    "README.md": {"200 ms": "a rule of the harness"},
+    "kernels/00_introduction.md": {
+        "262 TB/s": "FFMA's limit, 8 bytes for 2 operations",
+        "1980 MHz": "the card's highest clock: embed:conditions",
+        "700 W": "the card's power limit: embed:conditions",
+        "600 TFLOPS": "made up, for a question",
+    },
+    "kernels/v16_multistage_mma.md": {"1.65 to 1.98 GHz": "a range of clocks, for a division"},
+    "kernels/v22_multicast.md": {
+        "6.6 TB/s": "the tile's bytes over its time",
+        "9.45 TB/s": "energy_limits.json, in the introduction's table",
+    },
+    "kernels/v24r_resident.md": {"12 to 17 pJ": "embed:energy in v27w's chapter"},
+    "kernels/v25_split_k.md": {"8 microseconds": "33.5 MB over HBM's bandwidth"},
+    "kernels/v27_uneven.md": {"70 microseconds": "a version that is gone: plots/NOTES.md"},
+    "kernels/v27w_wide.md": {
+        "700 W": "the card's power limit: embed:conditions",
+        "817 TFLOPS": "embed:energy, in the same chapter",
+        "1511 MHz": "817 TFLOPS over the operations of a cycle",
+        "12 to 17 pJ": "embed:energy, in the same chapter",
+        "10.6 TB/s": "an answer, with its arithmetic",
+        "130 to 180 W": "an answer, with its arithmetic",
+    },
 }
 EMBED = re.compile(
     r"^<!-- embed:(?!value )[^\n]*-->\n.*?^<!-- /embed -->$", re.DOTALL | re.MULTILINE
@@ -132,6 +161,18 @@ def language(name: str, text: str, words: list[str]) -> list[str]:
     return wrong
 
 
+def unbacked(name: str, text: str) -> list[str]:
+    """Figures that somebody measured, and no file says so."""
+    text = re.sub(r"<!-- embed:value [^>]*-->[^<]*<!-- /embed -->", "it", text)
+    known = DERIVED.get(name, {})
+    return [
+        f"{name}:{one.line}: '{figure}' comes from no file (embed:value, or DERIVED in prose.py)"
+        for one in sentences(text)
+        for figure in FIGURE.findall(one.text)
+        if figure not in known
+    ]
+
+
 def anchors(name: str, page: Path, text: str, root: Path) -> list[str]:
     """Links into the glossary lead to one of its terms."""
     glossary = root / "docs" / "glossary.md"
@@ -198,6 +239,7 @@ def main() -> int:
         if page.name != "glossary.md":
             wrong += language(name, text, private)
             wrong += anchors(name, page, text, root)
+            wrong += unbacked(name, text)
         if NAME.fullmatch(page.stem) or page.stem == "00_introduction":
             wrong += chapter(page, name, text)
     gone = [name for name in NOT_YET if not (root / name).is_file()] if root == ROOT else []

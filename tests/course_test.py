@@ -9,12 +9,17 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
+
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
 import course_path  # noqa: E402
 import course_pictures  # noqa: E402
+import figure_style  # noqa: E402
 import ladder  # noqa: E402
 import new_rung  # noqa: E402
 import nsight  # noqa: E402
@@ -100,6 +105,20 @@ class Prose(unittest.TestCase):
         told = self.told(CHAPTER.replace("One sentence.", linked.format("ctas")), 1)
         self.assertIn("docs/glossary.md has no #ctas", told)
 
+    def test_figures_come_from_files(self) -> None:
+        marker = "<!-- embed:value v1 f32 4096 tflops -->612<!-- /embed --> TFLOPS"
+        self.told(CHAPTER.replace("One sentence.", f"It has {marker}, with 128 threads."), 0)
+        for figure in ("612 TFLOPS", "1.5 TB/s", "20 us", "3 to 4 microseconds", "700 W"):
+            with self.subTest(figure=figure):
+                told = self.told(CHAPTER.replace("One sentence.", f"It has {figure}."), 1)
+                self.assertIn(f"'{figure}' comes from no file", told)
+
+    def test_every_derived_figure_is_still_there(self) -> None:
+        for name, figures in prose.DERIVED.items():
+            text = "\n".join(prose.prose((ROOT / name).read_text(encoding="utf-8")))
+            for figure in figures:
+                self.assertIn(figure, " ".join(text.split()), name)
+
     def test_the_form_of_a_chapter(self) -> None:
         for old, new, wanted in (
             ("| You need | nothing; 5 minutes |\n", "", "'You need'"),
@@ -149,6 +168,26 @@ class Course(unittest.TestCase):
             for other in self.RUNGS:
                 if rung.prev and row[rung.prev] < row[other.id] < row[rung.id]:
                     self.assertNotEqual(columns[other.id], columns[rung.id], (rung.id, other.id))
+
+    def test_no_text_of_its_figures_is_cut_off_or_covered(self) -> None:
+        matplotlib.rcParams.update(figure_style.STYLE)
+        figures = course_pictures.figures(ROOT, self.RUNGS, ladder.reference_gpu(ROOT))
+        self.assertEqual(len(figures), 3)
+        for path, figure in figures.items():
+            assert figure
+            renderer = FigureCanvasAgg(figure).get_renderer()
+            figure.draw(renderer)
+            texts = [t for t in figure.findobj(Text) if t.get_text().strip() and t.get_visible()]
+            self.assertGreater(len(texts), 10)
+            boxes = [(t.get_text(), t.get_window_extent(renderer)) for t in texts]
+            for text, box in boxes:
+                with self.subTest(figure=path.name, text=text):
+                    self.assertTrue(0 <= box.x0 and box.x1 <= figure.bbox.x1, "cut off at a side")
+                    self.assertTrue(0 <= box.y0 and box.y1 <= figure.bbox.y1, "cut off")
+            for i, (text, box) in enumerate(boxes):
+                over = [other for other, b in boxes[:i] if b.shrunk(0.9, 0.8).overlaps(box)]
+                with self.subTest(figure=path.name, text=text):
+                    self.assertEqual(over, [], "lies on another text")
 
     def test_lanes(self) -> None:
         costs = [lanes.cost() for lanes in course_pictures.LANE_MAPS]

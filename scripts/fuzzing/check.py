@@ -209,6 +209,12 @@ def of_files(case: Case, result: Result) -> Violation | None:
     allowed = {*case.files, "copy.json" if case.program == COPY_TUNING else case.json}
     # Damage may have made another word the name of --json's file.
     allowed |= {arg.decode(errors="surrogateescape") for arg in case.args}
+    # What a run had until its end stays beside the file asked for, if stderr says where.
+    allowed |= {
+        name
+        for name in result.files
+        if name.endswith(".partial") and os.fsencode(name) in result.err
+    }
     if left := [
         name for name in result.files if name not in allowed and not is_json_of(name, case)
     ]:

@@ -40,9 +40,10 @@ Inspection out_of_memory(const Job& job) {
 void refuse_missing_warp(const Inspection& i, const Job& job, const std::string& kept) {
   const int warps = (i.threads_per_block + 31) / 32;
   if (i.skipped.empty() && i.watched && (i.watched->block >= i.blocks || i.watched->warp >= warps))
-    throw UsageError(fmt::format("no warp {} of block {} in {}: it has {} blocks of {} warps{}",
-                                 i.watched->warp, i.watched->block, job.name(), i.blocks, warps,
-                                 kept.empty() ? "" : "; " + kept));
+    throw UsageError(fmt::format("no warp {} of block {} in {}: it has {} {} of {} {}{}",
+                                 i.watched->warp, i.watched->block, job.name(), i.blocks,
+                                 i.blocks == 1 ? "block" : "blocks", warps,
+                                 warps == 1 ? "warp" : "warps", kept.empty() ? "" : "; " + kept));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "commands/results.h"
 
 #include <chrono>
+#include <cmath>
 
 namespace gemm {
 namespace {
@@ -64,6 +65,15 @@ std::string label_of(const Outcome& o) {
   return label;
 }
 
+// The coefficient of variation of zeros is 0 / 0, which JSON has no word for: they do not vary.
+void mend_variation(benchmark::BenchmarkReporter::Run& run) {
+  if (run.run_type != benchmark::BenchmarkReporter::Run::RT_Aggregate) return;
+  const auto mend = [](double& x) { x = std::isfinite(x) ? x : 0; };
+  mend(run.real_accumulated_time);
+  mend(run.cpu_accumulated_time);
+  for (auto& [name, counter] : run.counters) mend(counter.value);
+}
+
 }  // namespace
 
 void report(benchmark::State& state, const Outcome& o) {
@@ -101,7 +111,10 @@ bool Results::ReportContext(const Context& context) {
 void Results::ReportRuns(const std::vector<Run>& runs) {
   if (stopped_) return;
   std::vector<Run> plain = runs;
-  for (Run& run : plain) run.run_name.iterations = run.run_name.time_type = "";
+  for (Run& run : plain) {
+    run.run_name.iterations = run.run_name.time_type = "";
+    mend_variation(run);
+  }
   JSONReporter::ReportRuns(plain);
   if (file_ == nullptr) return;
   const double start = now();

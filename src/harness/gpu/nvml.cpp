@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #if __has_include(<nvml.h>)
 #include <dlfcn.h>
@@ -174,7 +175,9 @@ std::optional<double> Nvml::memory_percent(const Counters& begin, const Counters
   get.metrics[0].metricId = NVML_GPM_METRIC_DRAM_BW_UTIL;
   if (api_->gpm_metrics(&get) != NVML_SUCCESS || get.metrics[0].nvmlReturn != NVML_SUCCESS)
     return {};
-  return get.metrics[0].value;
+  const double percent = get.metrics[0].value;
+  if (!std::isfinite(percent)) return {};  // no time lies between the two
+  return percent;
 }
 
 #else  // built without nvml.h: everything is unknown
