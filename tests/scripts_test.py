@@ -11,8 +11,9 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from dataclasses import astuple
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import Any, Optional, Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "scripts"
@@ -875,6 +876,74 @@ class Limits(Fixture):
         self.assertIn("plots/wave_quantisation.svg: drawn", self.script("plot.py"))
         drawn = (self.root / "plots/wave_quantisation.svg").read_text()
         self.assertIn("A wave is 2 tiles: v2 follows that model within 0 %", drawn)
+
+
+class CommittedFigures(unittest.TestCase):
+    """As pictures: no text over another, none beyond the page; the drawn mechanisms in both themes."""
+
+    # Its bandwidths are written along slanted lines: the boxes of such words are not their shapes.
+    SLANTED = {"roofline.svg"}
+
+    def faults(self, fig: Any) -> list[str]:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.text import Text
+
+        renderer = FigureCanvasAgg(fig).get_renderer()
+        fig.draw(renderer)
+        shown = [t for t in fig.findobj(Text) if t.get_visible() and t.get_text().strip()]
+        boxes = [(t.get_text(), t.get_window_extent(renderer)) for t in shown]
+        page, found = fig.bbox, []
+        for i, (text, box) in enumerate(boxes):
+            if min(box.x0, box.y0) < -1 or box.x1 > page.x1 + 1 or box.y1 > page.y1 + 1:
+                found.append(f"beyond the page: {text}")
+            for other, its in boxes[:i]:
+                wide = min(box.x1, its.x1) - max(box.x0, its.x0)
+                if wide > 1 and min(box.y1, its.y1) - max(box.y0, its.y0) > 1:
+                    found.append(f"{text} over {other}")
+        return found
+
+    def test_no_text_is_hidden_or_cut(self) -> None:
+        import matplotlib
+        import matplotlib.pyplot as plt
+        import mechanisms
+
+        import figure_style
+        import layouts
+        import limits
+        import pictures
+
+        rungs, gpu = ladder.load_rungs(ROOT), ladder.reference_gpu(ROOT)
+        with matplotlib.rc_context({**figure_style.STYLE, "figure.max_open_warning": 0}):
+            drawn = {
+                f"{name}, {theme.page}": draw(theme)
+                for name, (_, draw) in mechanisms.DRAWINGS.items()
+                for theme in (mechanisms.LIGHT, mechanisms.DARK)
+            }
+            for figures in (
+                limits.figures(ROOT, rungs, gpu),
+                layouts.figures(ROOT, rungs, 132),
+                pictures.figures(ROOT, rungs),
+            ):
+                drawn |= {path.name: fig for path, fig in figures.items() if fig}
+            self.assertGreater(len(drawn), 30)
+            for name, fig in drawn.items():
+                if name not in self.SLANTED:
+                    with self.subTest(figure=name):
+                        self.assertEqual(self.faults(fig), [])
+            a, b = plt.figure(), plt.figure()
+            a.text(0.5, 0.5, "one"), a.text(0.5, 0.5, "two"), b.text(0.95, 0.5, "too long")
+            self.assertEqual(self.faults(a), ["two over one"])
+            self.assertEqual(self.faults(b), ["beyond the page: too long"])
+            plt.close("all")
+
+    def test_dark_pages_get_dark_figures(self) -> None:
+        import mechanisms
+
+        for name in mechanisms.DRAWINGS:
+            text = (ROOT / "plots" / f"{name}.svg").read_text(encoding="utf-8")
+            self.assertIn("@media (prefers-color-scheme:dark)", text)
+            used = set(re.findall(r"(?:fill|stroke): (#\w{6})", text.partition("</style>")[2]))
+            self.assertLessEqual(used, set(astuple(mechanisms.LIGHT)), f"{name}: no dark fellow")
 
 
 class AccuracyOfRungs(Fixture):
