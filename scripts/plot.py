@@ -134,13 +134,14 @@ def generations(series: list[Series], figure: str) -> list[tuple[str, list[Serie
             ("tensor cores (each against cuBLAS at the precision it claims)", [s for s in own if ladder.label(*s)]),
         ]  # fmt: skip
     else:
-        mma = {10, 15, 16, 17}
+        mma, hopper = {10, 15, 16, 17}, (17, "w")  # the first rung with wgmma
         named = [
             ("CUDA cores", [s for s in own if number_of(s[0]) < 15 and number_of(s[0]) not in mma]),
-            ("tensor cores through mma.sync", [s for s in own if number_of(s[0]) in mma]),
-            ("TMA and wgmma", [s for s in own if 18 <= number_of(s[0]) < 24]),
+            ("tensor cores through mma.sync", [s for s in own if number_of(s[0]) in mma and s[0].order < hopper]),
+            ("wgmma, a CTA a tile", [s for s in own if hopper <= s[0].order < (21, "")]),
+            ("wgmma, persistent CTAs", [s for s in own if 21 <= number_of(s[0]) < 24]),
             ("tiles and schedules for every shape", [s for s in own if number_of(s[0]) >= 24]),
-        ]
+        ]  # fmt: skip
     return [(name, of) for name, of in named if of]
 
 
