@@ -14,6 +14,7 @@ measurement for breaks its line and is marked with an x. What bounds the rungs (
   plots/roofline.svg       what memory and arithmetic allow, and what was reached
   plots/waterfall_*.svg    what each step adds
   plots/timeline_*.svg     pipelines, computed from sizes and latencies
+  plots/phases_*.svg       what mbarriers count (phases.py)
   plots/wave_quantisation.svg  TFLOPS in small steps of M
 
   plots/compare_runs.svg   two committed runs overlaid (overlay.py)
@@ -50,6 +51,7 @@ import ladder
 import layouts
 import limits
 import overlay
+import phases
 import pictures
 import runs
 from figure_style import GREY, STYLE, svg
@@ -371,6 +373,7 @@ def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
         pictures.figures(root, rungs),
         layouts.figures(root, rungs, sms),
         limits.figures(root, rungs, reference),
+        phases.figures(root, rungs, reference),
         accuracy.figures(root, reference),
     ):
         wanted |= {path: svg(figure) if figure else None for path, figure in others.items()}
