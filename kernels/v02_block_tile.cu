@@ -4,7 +4,7 @@
 // idea:   a block copies a BM x BK tile of A and a BK x BN tile of B once, and its threads reuse
 //         each element 32 times
 // watch:  a thread asks global memory for a 32nd of the bytes (in sectors: a 20th, 8 instead of 160
-//         for 32 steps of k); two barriers a K slice; two shared loads for every multiply-add, as
+//         for 32 steps of k); two barriers a k-tile; two shared loads for every multiply-add, as
 //         written, are the new limit
 // needs:  any GPU
 #include "device/epilogue.cuh"
@@ -14,7 +14,7 @@ namespace {
 using namespace gemm;
 
 constexpr int BM = 32, BN = 32;  // block tile: one thread an element
-constexpr int BK = 32;           // depth of a K slice
+constexpr int BK = 32;           // depth of a k-tile
 static_assert(BK == BN && BK == BM, "each thread copies one element of either tile");
 
 // Element (row, col), or zero outside the matrix: a zero adds nothing, so the main loop needs no
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(BM* BN) gemm_v02(GemmArgs<T> p) {
   // Panels.
   alignas(16) __shared__ T sA[BM][BK], sB[BK][BN];
 
-  // Main loop: row tm of sA times column tn of sB, slice after slice.
+  // Main loop: row tm of sA times column tn of sB, k-tile after k-tile.
   float acc = 0;
   for (int k0 = 0; k0 < p.K; k0 += BK) {
     // [region idea]

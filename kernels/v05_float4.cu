@@ -17,16 +17,16 @@ constexpr int BM = 128, BN = 128;               // block tile
 constexpr int TM = 8, TN = 8;                   // thread tile
 constexpr int THREADS = (BM / TM) * (BN / TN);  // 16 x 16
 template <class T>
-constexpr int BK = 32 / sizeof(T);  // depth of a K slice: a row of sA is one 32-byte sector
+constexpr int BK = 32 / sizeof(T);  // depth of a k-tile: a row of sA is one 32-byte sector
 static_assert(THREADS <= 1024, "a block has at most 1024 threads");
 
 // [region idea]
-// 16 bytes of `row` from `col` on, zero outside. WIDE: rows are whole aligned groups of 16 bytes,
-// each inside or outside; then one 128-bit load does it. Else element by element.
-template <bool WIDE, class T>
+// 16 bytes of `row` from `col` on, zero outside. ALIGNED: rows are whole aligned groups of 16
+// bytes, each inside or outside; then one 128-bit load does it. Else element by element.
+template <bool ALIGNED, class T>
 GEMM_DEVICE Vec<T> load_group(const T* g, int64_t ld, int row, int col, int rows, int cols) {
   Vec<T> v = {};
-  if constexpr (WIDE) {
+  if constexpr (ALIGNED) {
     if (row < rows && col < cols) v = load_vec(g + row * ld + col);
   } else {
 #pragma unroll
@@ -35,7 +35,7 @@ GEMM_DEVICE Vec<T> load_group(const T* g, int64_t ld, int row, int col, int rows
   return v;
 }
 
-template <bool WIDE, int ROWS, int COLS, class T>
+template <bool ALIGNED, int ROWS, int COLS, class T>
 GEMM_DEVICE void copy_tile_by_groups(T (&s)[ROWS][COLS], const T* g, int64_t ld, int rows, int cols,
                                      int tid) {
   constexpr int VEC = Vec<T>::SIZE;
@@ -44,12 +44,12 @@ GEMM_DEVICE void copy_tile_by_groups(T (&s)[ROWS][COLS], const T* g, int64_t ld,
   for (int i = 0; i < ROWS * COLS / VEC / THREADS; ++i) {
     const int c = i * THREADS + tid;
     const int row = c / (COLS / VEC), col = c % (COLS / VEC) * VEC;
-    store_vec(&s[row][col], load_group<WIDE>(g, ld, row, col, rows, cols));
+    store_vec(&s[row][col], load_group<ALIGNED>(g, ld, row, col, rows, cols));
   }
 }
 // [/region idea]
 
-template <class T, bool WIDE>
+template <class T, bool ALIGNED>
 __global__ void __launch_bounds__(THREADS, 2) gemm_v05(GemmArgs<T> p) {
   // Where am I? The grid is one-dimensional, block tiles row by row.
   const int tiles_n = cdiv(p.N, BN);
@@ -64,8 +64,8 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v05(GemmArgs<T> p) {
 
   float acc[TM][TN] = {};
   for (int k0 = 0; k0 < p.K; k0 += BK<T>) {
-    copy_tile_by_groups<WIDE>(sA, gA + k0, p.lda, p.M - bm * BM, p.K - k0, tid);
-    copy_tile_by_groups<WIDE>(sB, gB + k0 * p.ldb, p.ldb, p.K - k0, p.N - bn * BN, tid);
+    copy_tile_by_groups<ALIGNED>(sA, gA + k0, p.lda, p.M - bm * BM, p.K - k0, tid);
+    copy_tile_by_groups<ALIGNED>(sB, gB + k0 * p.ldb, p.ldb, p.K - k0, p.N - bn * BN, tid);
     __syncthreads();
 #pragma unroll 2  // fully unrolled it needs 32 bytes of spills a thread
     for (int k = 0; k < BK<T>; ++k)
@@ -82,13 +82,13 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v05(GemmArgs<T> p) {
   for (int i = 0; i < TM; ++i)
 #pragma unroll
     for (int j = 0; j < TN; j += Vec<T>::SIZE)
-      store_group<WIDE>(p, bm * BM + tm * TM + i, bn * BN + tn * TN + j, &acc[i][j]);
+      store_group<ALIGNED>(p, bm * BM + tm * TM + i, bn * BN + tn * TN + j, &acc[i][j]);
 }
 
 template <class T>
 void launch(const GemmArgs<T>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
-  const auto kernel = is_wide(p) ? gemm_v05<T, true> : gemm_v05<T, false>;
+  const auto kernel = all_aligned(p) ? gemm_v05<T, true> : gemm_v05<T, false>;
   gemm::launch(kernel, grid, dim3(BN / TN, BM / TM), {}, stream, p);
 }
 

@@ -19,13 +19,13 @@ constexpr int BM = 128, BN = 128;               // block tile
 constexpr int TM = 8, TN = 8;                   // thread tile
 constexpr int THREADS = (BM / TM) * (BN / TN);  // 16 x 16
 template <class T>
-constexpr int BK = 32 / sizeof(T);  // depth of a K slice: a row of sA is one 32-byte sector
+constexpr int BK = 32 / sizeof(T);  // depth of a k-tile: a row of sA is one 32-byte sector
 static_assert(BM == BN && TM == TN, "tile_row serves rows and columns");
 static_assert(THREADS <= 1024, "a block has at most 1024 threads");
 
 // [region idea]
 // Copies a ROWS x COLS tile by 16-byte groups along its rows, and stores it transposed.
-template <bool WIDE, int ROWS, int COLS, int STRIDE, class T>
+template <bool ALIGNED, int ROWS, int COLS, int STRIDE, class T>
 GEMM_DEVICE void copy_tile_transposed(T (&s)[COLS][STRIDE], const T* g, int64_t ld, int rows,
                                       int cols, int tid) {
   constexpr int VEC = Vec<T>::SIZE;
@@ -34,7 +34,7 @@ GEMM_DEVICE void copy_tile_transposed(T (&s)[COLS][STRIDE], const T* g, int64_t 
   for (int i = 0; i < ROWS * COLS / VEC / THREADS; ++i) {
     const int c = i * THREADS + tid;
     const int row = c / (COLS / VEC), col = c % (COLS / VEC) * VEC;
-    const Vec<T> v = load_group<WIDE>(g, ld, row, col, rows, cols);
+    const Vec<T> v = load_group<ALIGNED>(g, ld, row, col, rows, cols);
 #pragma unroll
     for (int e = 0; e < VEC; ++e) s[col + e][row] = v[e];
   }
@@ -44,7 +44,7 @@ GEMM_DEVICE void copy_tile_transposed(T (&s)[COLS][STRIDE], const T* g, int64_t 
 constexpr GEMM_DEVICE int tile_row(int t, int i) { return i * (BM / TM) + t; }
 // [/region idea]
 
-template <class T, bool WIDE>
+template <class T, bool ALIGNED>
 __global__ void __launch_bounds__(THREADS, 2) gemm_v06(GemmArgs<T> p) {
   // Where am I? The grid is one-dimensional, block tiles row by row.
   const int tiles_n = cdiv(p.N, BN);
@@ -59,8 +59,8 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v06(GemmArgs<T> p) {
 
   float acc[TM][TN] = {};
   for (int k0 = 0; k0 < p.K; k0 += BK<T>) {
-    copy_tile_transposed<WIDE, BM, BK<T>>(sA, gA + k0, p.lda, p.M - bm * BM, p.K - k0, tid);
-    copy_tile_by_groups<WIDE, THREADS>(sB, gB + k0 * p.ldb, p.ldb, p.K - k0, p.N - bn * BN, tid);
+    copy_tile_transposed<ALIGNED, BM, BK<T>>(sA, gA + k0, p.lda, p.M - bm * BM, p.K - k0, tid);
+    copy_tile_by_groups<ALIGNED, THREADS>(sB, gB + k0 * p.ldb, p.ldb, p.K - k0, p.N - bn * BN, tid);
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < BK<T>; ++k)
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v06(GemmArgs<T> p) {
 template <class T>
 void launch(const GemmArgs<T>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
-  const auto kernel = is_wide(p) ? gemm_v06<T, true> : gemm_v06<T, false>;
+  const auto kernel = all_aligned(p) ? gemm_v06<T, true> : gemm_v06<T, false>;
   gemm::launch(kernel, grid, dim3(BN / TN, BM / TM), {}, stream, p);
 }
 

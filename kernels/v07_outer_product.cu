@@ -18,7 +18,7 @@ constexpr int BM = 128, BN = 128;               // block tile
 constexpr int TM = 8, TN = 8;                   // thread tile
 constexpr int THREADS = (BM / TM) * (BN / TN);  // 16 x 16
 template <class T>
-constexpr int BK = 32 / sizeof(T);  // depth of a K slice: a row of sA is one 32-byte sector
+constexpr int BK = 32 / sizeof(T);  // depth of a k-tile: a row of sA is one 32-byte sector
 static_assert(THREADS <= 1024, "a block has at most 1024 threads");
 
 // Row (or column) i of the thread tile at `t`: neighbouring threads take neighbouring 16-byte
@@ -28,7 +28,7 @@ constexpr GEMM_DEVICE int tile_row(int t, int i) {
   return i / VEC * (TILES * VEC) + t * VEC + i % VEC;
 }
 
-template <class T, bool WIDE>
+template <class T, bool ALIGNED>
 __global__ void __launch_bounds__(THREADS, 2) gemm_v07(GemmArgs<T> p) {
   constexpr int VEC = Vec<T>::SIZE;
   // Where am I? The grid is one-dimensional, block tiles row by row.
@@ -44,9 +44,9 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v07(GemmArgs<T> p) {
 
   float acc[TM][TN] = {};
   for (int k0 = 0; k0 < p.K; k0 += BK<T>) {
-    copy_tile_transposed<WIDE, THREADS, BM, BK<T>>(sA, gA + k0, p.lda, p.M - bm * BM, p.K - k0,
-                                                   tid);
-    copy_tile_by_groups<WIDE, THREADS>(sB, gB + k0 * p.ldb, p.ldb, p.K - k0, p.N - bn * BN, tid);
+    copy_tile_transposed<ALIGNED, THREADS, BM, BK<T>>(sA, gA + k0, p.lda, p.M - bm * BM, p.K - k0,
+                                                      tid);
+    copy_tile_by_groups<ALIGNED, THREADS>(sB, gB + k0 * p.ldb, p.ldb, p.K - k0, p.N - bn * BN, tid);
     __syncthreads();
 // [region idea]
 #pragma unroll
@@ -68,14 +68,14 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v07(GemmArgs<T> p) {
   for (int i = 0; i < TM; ++i)
 #pragma unroll
     for (int j = 0; j < TN; j += VEC)
-      store_group<WIDE>(p, bm * BM + tile_row<VEC, BM / TM>(tm, i),
-                        bn * BN + tile_row<VEC, BN / TN>(tn, j), &acc[i][j]);
+      store_group<ALIGNED>(p, bm * BM + tile_row<VEC, BM / TM>(tm, i),
+                           bn * BN + tile_row<VEC, BN / TN>(tn, j), &acc[i][j]);
 }
 
 template <class T>
 void launch(const GemmArgs<T>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
-  const auto kernel = is_wide(p) ? gemm_v07<T, true> : gemm_v07<T, false>;
+  const auto kernel = all_aligned(p) ? gemm_v07<T, true> : gemm_v07<T, false>;
   gemm::launch(kernel, grid, dim3(BN / TN, BM / TM), {}, stream, p);
 }
 

@@ -1,10 +1,10 @@
-// v8 double buffering: the next K slice is fetched while this one is multiplied.
+// v8 double buffering: the next k-tile is fetched while this one is multiplied.
 //
-// before: v7 stops at two barriers a slice, and waits out the whole latency of global memory
+// before: v7 stops at two barriers a k-tile, and waits out the whole latency of global memory
 //         between them
-// idea:   two buffers. The next slice travels from global memory to registers while this one is
+// idea:   two buffers. The next k-tile travels from global memory to registers while this one is
 //         multiplied, and is committed to the other buffer afterwards
-// watch:  one barrier a slice instead of two: nobody writes the buffer that is being read, so
+// watch:  one barrier a k-tile instead of two: nobody writes the buffer that is being read, so
 //         nothing has to be kept from overwriting it; 8 more registers and twice the shared memory
 // needs:  any GPU; a second, narrow kernel serves rows that are not whole aligned 16-byte groups
 #include "device/epilogue.cuh"
@@ -18,12 +18,12 @@ constexpr int BM = 128, BN = 128;               // block tile
 constexpr int TM = 8, TN = 8;                   // thread tile
 constexpr int THREADS = (BM / TM) * (BN / TN);  // 16 x 16
 template <class T>
-constexpr int BK = 32 / sizeof(T);  // depth of a K slice: a row of sA is one 32-byte sector
+constexpr int BK = 32 / sizeof(T);  // depth of a k-tile: a row of sA is one 32-byte sector
 static_assert(BM == BN && BM * 32 == THREADS * 16,
               "each thread copies one vector of A and one of B");
 static_assert(THREADS <= 1024, "a block has at most 1024 threads");
 
-template <class T, bool WIDE>
+template <class T, bool ALIGNED>
 __global__ void __launch_bounds__(THREADS, 2) gemm_v08(GemmArgs<T> p) {
   constexpr int VEC = Vec<T>::SIZE;
   // Where am I? The grid is one-dimensional, block tiles row by row.
@@ -40,10 +40,10 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v08(GemmArgs<T> p) {
   // [region idea]
   const int cpA_m = tid / (BK<T> / VEC), cpA_k = tid % (BK<T> / VEC) * VEC;
   const int cpB_k = tid / (BN / VEC), cpB_n = tid % (BN / VEC) * VEC;
-  Vec<T> nextA, nextB;  // the slice on its way
+  Vec<T> nextA, nextB;  // the k-tile on its way
   const auto fetch = [&](int k0) {
-    nextA = load_group<WIDE>(gA + k0, p.lda, cpA_m, cpA_k, p.M - bm * BM, p.K - k0);
-    nextB = load_group<WIDE>(gB + k0 * p.ldb, p.ldb, cpB_k, cpB_n, p.K - k0, p.N - bn * BN);
+    nextA = load_group<ALIGNED>(gA + k0, p.lda, cpA_m, cpA_k, p.M - bm * BM, p.K - k0);
+    nextB = load_group<ALIGNED>(gB + k0 * p.ldb, p.ldb, cpB_k, cpB_n, p.K - k0, p.N - bn * BN);
   };
   const auto commit = [&](int stage) {
 #pragma unroll
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v08(GemmArgs<T> p) {
         for (int i = 0; i < TM; ++i) acc[i][j] += rA[i] * rB[j];
     }
     if (more) commit(stage ^ 1);
-    __syncthreads();  // both: the next slice is there, and this one has been read
+    __syncthreads();  // both: the next k-tile is there, and this one has been read
   }
 
   // Epilogue.
@@ -78,19 +78,19 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v08(GemmArgs<T> p) {
   for (int i = 0; i < TM; ++i)
 #pragma unroll
     for (int j = 0; j < TN; j += VEC)
-      store_group<WIDE>(p, bm * BM + tile_row<VEC, BM / TM>(tm, i),
-                        bn * BN + tile_row<VEC, BN / TN>(tn, j), &acc[i][j]);
+      store_group<ALIGNED>(p, bm * BM + tile_row<VEC, BM / TM>(tm, i),
+                           bn * BN + tile_row<VEC, BN / TN>(tn, j), &acc[i][j]);
 }
 
 template <class T>
 void launch(const GemmArgs<T>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
-  const auto kernel = is_wide(p) ? gemm_v08<T, true> : gemm_v08<T, false>;
+  const auto kernel = all_aligned(p) ? gemm_v08<T, true> : gemm_v08<T, false>;
   gemm::launch(kernel, grid, dim3(BN / TN, BM / TM), {}, stream, p);
 }
 
 const Registration rung({.prev = "v7",
-                         .idea = "double buffering: fetch the next slice while computing"},
+                         .idea = "double buffering: fetch the next k-tile while computing"},
                         {f32(launch<float>), f16(launch<half>)});
 
 }  // namespace

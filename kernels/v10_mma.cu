@@ -17,8 +17,8 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BN = 128, WORDS = 16;  // block tile; a K slice is 16 32-bit words deep
-constexpr int WM = 64, WN = 32;                // warp tile
+constexpr int BM = 128, BN = 128, WORDS = 16;        // block tile; a k-tile is 16 32-bit words deep
+constexpr int WM = 64, WN = 32;                      // warp tile
 constexpr int MMA_M = 16, MMA_N = 8, MMA_WORDS = 8;  // one mma.sync; 8 words = 16 halves or 8 tf32
 constexpr int THREADS = (BM / WM) * (BN / WN) * 32;  // 2 x 4 warps
 constexpr int SA = WORDS + 4, SB = BN + 8;  // row strides: g * SA + t, t * SB + g: 32 banks
@@ -42,7 +42,7 @@ GEMM_DEVICE void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[
 }
 // [/region idea]
 
-template <class T, bool WIDE>
+template <class T, bool ALIGNED>
 __global__ void __launch_bounds__(THREADS, 2) gemm_v10(GemmArgs<T> p) {
   constexpr int VEC = Vec<T>::SIZE, PACK = 4 / sizeof(T), BK = WORDS * PACK;
   // Where am I? Lane = 4 * g + t in every fragment.
@@ -58,19 +58,19 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v10(GemmArgs<T> p) {
 
   constexpr int COPIES = BM * BK / VEC / THREADS;  // vectors of A a thread
   constexpr int PAIRS = COPIES / PACK;       // groups of PACK vectors of B, one under the other
-  Vec<T> nextA[COPIES], nextB[PAIRS][PACK];  // the slice on its way
+  Vec<T> nextA[COPIES], nextB[PAIRS][PACK];  // the k-tile on its way
   const auto fetch = [&](int k0) {
 #pragma unroll
     for (int c = 0; c < COPIES; ++c) {
       const int u = tid + c * THREADS, m = u / (BK / VEC), k = u % (BK / VEC) * VEC;
-      nextA[c] = load_group<WIDE>(gA + k0, p.lda, m, k, p.M - bm * BM, p.K - k0);
+      nextA[c] = load_group<ALIGNED>(gA + k0, p.lda, m, k, p.M - bm * BM, p.K - k0);
     }
 #pragma unroll
     for (int c = 0; c < PAIRS * PACK; ++c) {
       const int u = tid + c / PACK * THREADS, n = u % (BN / VEC) * VEC;
       const int k = u / (BN / VEC) * PACK + c % PACK;
       nextB[c / PACK][c % PACK] =
-          load_group<WIDE>(gB + k0 * p.ldb, p.ldb, k, n, p.K - k0, p.N - bn * BN);
+          load_group<ALIGNED>(gB + k0 * p.ldb, p.ldb, k, n, p.K - k0, p.N - bn * BN);
     }
   };
   const auto commit = [&](int stage) {
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v10(GemmArgs<T> p) {
         for (int j = 0; j < WN / MMA_N; ++j) mma<T>(acc[i][j], rA[i], rB[j]);
     }
     if (more) commit(stage ^ 1);
-    __syncthreads();  // both: the next slice is there, and this one has been read
+    __syncthreads();  // both: the next k-tile is there, and this one has been read
   }
 
   // Epilogue: lane (g, t) holds columns 2t and 2t + 1 of rows g and g + 8.
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v10(GemmArgs<T> p) {
 template <class T>
 void launch(const GemmArgs<T>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
-  const auto kernel = is_wide(p) ? gemm_v10<T, true> : gemm_v10<T, false>;
+  const auto kernel = all_aligned(p) ? gemm_v10<T, true> : gemm_v10<T, false>;
   gemm::launch(kernel, grid, dim3(THREADS), {}, stream, p);
 }
 

@@ -19,7 +19,7 @@ constexpr int WM = 32, WN = 64;                      // warp tile
 constexpr int TM = 8, TN = 8;                        // thread tile
 constexpr int THREADS = (BM / WM) * (BN / WN) * 32;  // 4 x 2 warps
 template <class T>
-constexpr int BK = 32 / sizeof(T);  // depth of a K slice: a row of sA is one 32-byte sector
+constexpr int BK = 32 / sizeof(T);  // depth of a k-tile: a row of sA is one 32-byte sector
 static_assert(BM == BN && BM * 32 == THREADS * 16,
               "each thread copies one vector of A and one of B");
 static_assert(THREADS <= 1024, "a block has at most 1024 threads");
@@ -33,7 +33,7 @@ GEMM_DEVICE int lane_m(int lane) { return lane >> 1 & 3; }
 GEMM_DEVICE int lane_n(int lane) { return (lane & 1) | lane >> 3 << 1; }
 // [/region idea]
 
-template <class T, bool WIDE>
+template <class T, bool ALIGNED>
 __global__ void __launch_bounds__(THREADS, 2) gemm_v11(GemmArgs<T> p) {
   constexpr int VEC = Vec<T>::SIZE;
   // Where am I? The grid is one-dimensional, block tiles row by row.
@@ -50,10 +50,10 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v11(GemmArgs<T> p) {
 
   const int cpA_m = tid / (BK<T> / VEC), cpA_k = tid % (BK<T> / VEC) * VEC;
   const int cpB_k = tid / (BN / VEC), cpB_n = tid % (BN / VEC) * VEC;
-  Vec<T> nextA, nextB;  // the slice on its way
+  Vec<T> nextA, nextB;  // the k-tile on its way
   const auto fetch = [&](int k0) {
-    nextA = load_group<WIDE>(gA + k0, p.lda, cpA_m, cpA_k, p.M - bm * BM, p.K - k0);
-    nextB = load_group<WIDE>(gB + k0 * p.ldb, p.ldb, cpB_k, cpB_n, p.K - k0, p.N - bn * BN);
+    nextA = load_group<ALIGNED>(gA + k0, p.lda, cpA_m, cpA_k, p.M - bm * BM, p.K - k0);
+    nextB = load_group<ALIGNED>(gB + k0 * p.ldb, p.ldb, cpB_k, cpB_n, p.K - k0, p.N - bn * BN);
   };
   const auto commit = [&](int stage) {
 #pragma unroll
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v11(GemmArgs<T> p) {
         for (int i = 0; i < TM; ++i) acc[i][j] += rA[i] * rB[j];
     }
     if (more) commit(stage ^ 1);
-    __syncthreads();  // both: the next slice is there, and this one has been read
+    __syncthreads();  // both: the next k-tile is there, and this one has been read
   }
 
   // Epilogue.
@@ -87,14 +87,14 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v11(GemmArgs<T> p) {
   for (int i = 0; i < TM; ++i)
 #pragma unroll
     for (int j = 0; j < TN; j += VEC)
-      store_group<WIDE>(p, bm * BM + tm + tile_row<VEC, WM / TM>(0, i),
-                        bn * BN + tn + tile_row<VEC, WN / TN>(0, j), &acc[i][j]);
+      store_group<ALIGNED>(p, bm * BM + tm + tile_row<VEC, WM / TM>(0, i),
+                           bn * BN + tn + tile_row<VEC, WN / TN>(0, j), &acc[i][j]);
 }
 
 template <class T>
 void launch(const GemmArgs<T>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
-  const auto kernel = is_wide(p) ? gemm_v11<T, true> : gemm_v11<T, false>;
+  const auto kernel = all_aligned(p) ? gemm_v11<T, true> : gemm_v11<T, false>;
   gemm::launch(kernel, grid, dim3(THREADS), {}, stream, p);
 }
 

@@ -1,11 +1,12 @@
-// v12 multistage: a ring of K slices, filled by cp.async past the registers.
+// v12 multistage: a pipeline of k-tiles, filled by cp.async past the registers.
 //
-// before: v11 has one slice on its way, waiting in registers, and its warps meet every 8 steps of k
+// before: v11 has one k-tile on its way, waiting in registers, and its warps meet every 8 steps of
+//         k
 // idea:   cp.async copies 16 bytes of B from global to shared memory, and no register sees them.
-//         It fills a ring of three slices, each twice as deep, two ahead. A has to be transposed,
-//         which no copy can do: it is fetched early in a slice and stored late in it
-// watch:  half the barriers; a multiply-add waits only for copies that were asked for two slices
-//         ago; the registers that held v11's next slice hold the A of one twice as deep
+//         It fills a pipeline of three k-tiles, each twice as deep, two ahead. A has to be
+//         transposed, which no copy can do: it is fetched early in a k-tile and stored late in it
+// watch:  half the barriers; a multiply-add waits only for copies that were asked for two k-tiles
+//         ago; the registers that held v11's next k-tile hold the A of one twice as deep
 // needs:  sm_80; a second, narrow kernel serves rows that are not whole aligned 16-byte groups
 #include "device/dynamic_shared.cuh"
 #include "device/epilogue.cuh"
@@ -16,13 +17,14 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BN = 128, STAGES = 3;        // block tile, K slices in the ring
+constexpr int BM = 128, BN = 128, STAGES = 3;        // block tile, k-tiles in the pipeline
 constexpr int WM = 32, WN = 64;                      // warp tile
 constexpr int TM = 8, TN = 8;                        // thread tile
 constexpr int THREADS = (BM / WM) * (BN / WN) * 32;  // 4 x 2 warps
 template <class T>
-constexpr int BK = 64 / sizeof(T);  // depth of a K slice: a row of sA is two 32-byte sectors
-static_assert(BM * 32 == THREADS * 16, "each thread copies one vector of either half of A's slice");
+constexpr int BK = 64 / sizeof(T);  // depth of a k-tile: a row of sA is two 32-byte sectors
+static_assert(BM * 32 == THREADS * 16,
+              "each thread copies one vector of either half of A's k-tile");
 static_assert(WM / TM == 4 && WN / TN == 8, "lane_m and lane_n: 4 x 8 lanes");
 
 // The thread tile of a lane, as in v11: lanes l and l ^ 1 read the same words of A, l and l ^ 2 the
@@ -31,24 +33,24 @@ GEMM_DEVICE int lane_m(int lane) { return lane >> 1 & 3; }
 GEMM_DEVICE int lane_n(int lane) { return (lane & 1) | lane >> 3 << 1; }
 
 template <class T>
-struct Slice {
+struct Stage {
   T A[BK<T>][BM + Vec<T>::SIZE], B[BK<T>][BN];
 };
 
 // [region idea]
 // Starts the copy of a ROWS x COLS tile into rows of STRIDE elements, with zeros outside of the
-// matrix. Complete after cp_async_wait and a barrier. If not WIDE (is_wide), cp.async cannot be
-// used: plain loads and stores.
-template <bool WIDE, int THREADS, int ROWS, int COLS, int STRIDE, class T>
+// matrix. Complete after cp_async_wait and a barrier. If not ALIGNED (all_aligned), cp.async cannot
+// be used: plain loads and stores.
+template <bool ALIGNED, int THREADS, int ROWS, int COLS, int STRIDE, class T>
 GEMM_DEVICE void copy_tile_async(T (&s)[ROWS][STRIDE], const T* g, int64_t ld, int rows, int cols,
                                  int tid) {
   constexpr int VEC = Vec<T>::SIZE, STEP = THREADS / (COLS / VEC);  // rows that are copied at once
   static_assert(ROWS % STEP == 0, "every thread copies the same number of groups");
   const int row = tid / (COLS / VEC), col = tid % (COLS / VEC) * VEC;
   const T* from = g + row * ld + col;
-#pragma unroll(WIDE ? ROWS / STEP : 1)
+#pragma unroll(ALIGNED ? ROWS / STEP : 1)
   for (int r = 0; r < ROWS; r += STEP, from += STEP * ld) {
-    if constexpr (WIDE)
+    if constexpr (ALIGNED)
       cp_async_16(&s[row + r][col], from, row + r < rows && col < cols ? 16 : 0);
     else
       store_vec(&s[row + r][col], load_group<false>(g, ld, row + r, col, rows, cols));
@@ -56,7 +58,7 @@ GEMM_DEVICE void copy_tile_async(T (&s)[ROWS][STRIDE], const T* g, int64_t ld, i
 }
 // [/region idea]
 
-template <class T, bool WIDE>
+template <class T, bool ALIGNED>
 __global__ void __launch_bounds__(THREADS, 2) gemm_v12(GemmArgs<T> p) {
   constexpr int VEC = Vec<T>::SIZE;
   // Where am I? The grid is one-dimensional, block tiles row by row.
@@ -69,24 +71,25 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v12(GemmArgs<T> p) {
   // Panels: the block's rows of A and columns of B.
   const T* gA = p.A + bm * BM * p.lda;
   const T* gB = p.B + bn * BN;
-  auto* ring = static_cast<Slice<T>*>(dynamic_shared());
+  auto* stages = static_cast<Stage<T>*>(dynamic_shared());
 
-  // Half a slice of A is one vector a thread: 32 bytes of a row, stored without more conflicts than
-  // v11's. Past the end of K the copies are zeros, so that every wait counts alike.
+  // Half a k-tile of A is one vector a thread: 32 bytes of a row, stored without more conflicts
+  // than v11's. Past the end of K the copies are zeros, so that every wait counts alike.
   const int cpA_m = tid / (BK<T> / 2 / VEC), cpA_k = tid % (BK<T> / 2 / VEC) * VEC;
   Vec<T> nextA[2];
-  int left = p.K;  // of the slices not yet asked for
-  const auto fetch = [&](Slice<T>& s) {
-    copy_tile_async<WIDE, THREADS, BK<T>, BN>(s.B, gB, p.ldb, left, p.N - bn * BN, tid);
+  int left = p.K;  // of the k-tiles not yet asked for
+  const auto fetch = [&](Stage<T>& s) {
+    copy_tile_async<ALIGNED, THREADS, BK<T>, BN>(s.B, gB, p.ldb, left, p.N - bn * BN, tid);
     cp_async_commit();
 #pragma unroll
     for (int h = 0; h < 2; ++h)
-      nextA[h] = load_group<WIDE>(gA, p.lda, cpA_m, cpA_k + h * (BK<T> / 2), p.M - bm * BM, left);
+      nextA[h] =
+          load_group<ALIGNED>(gA, p.lda, cpA_m, cpA_k + h * (BK<T> / 2), p.M - bm * BM, left);
     gA += BK<T>;
     gB += BK<T> * p.ldb;
     left -= BK<T>;
   };
-  const auto commit = [&](Slice<T>& s) {
+  const auto commit = [&](Stage<T>& s) {
 #pragma unroll
     for (int h = 0; h < 2; ++h)
 #pragma unroll
@@ -95,25 +98,25 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v12(GemmArgs<T> p) {
 
   float acc[TM][TN] = {};
   for (int s = 0; s < STAGES - 1; ++s) {
-    fetch(ring[s]);
-    commit(ring[s]);
+    fetch(stages[s]);
+    commit(stages[s]);
   }
   int read = 0, write = STAGES - 1;  // stages
   for (int k0 = 0; k0 < p.K; k0 += BK<T>) {
     cp_async_wait<STAGES - 2>();
-    __syncthreads();  // both: this slice is there, and the one before has been read
-    fetch(ring[write]);
+    __syncthreads();  // both: this k-tile is there, and the one before has been read
+    fetch(stages[write]);
 #pragma unroll
     for (int k = 0; k < BK<T>; ++k) {
       float rA[TM], rB[TN];
-      load_fragment(rA, &ring[read].A[k][tm], WM / TM * VEC);
-      load_fragment(rB, &ring[read].B[k][tn], WN / TN * VEC);
+      load_fragment(rA, &stages[read].A[k][tm], WM / TM * VEC);
+      load_fragment(rB, &stages[read].B[k][tn], WN / TN * VEC);
 #pragma unroll
       for (int j = 0; j < TN; ++j)
 #pragma unroll
         for (int i = 0; i < TM; ++i) acc[i][j] += rA[i] * rB[j];
     }
-    commit(ring[write]);
+    commit(stages[write]);
     read = (read + 1) % STAGES;
     write = (write + 1) % STAGES;
   }
@@ -123,15 +126,15 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v12(GemmArgs<T> p) {
   for (int i = 0; i < TM; ++i)
 #pragma unroll
     for (int j = 0; j < TN; j += VEC)
-      store_group<WIDE>(p, bm * BM + tm + tile_row<VEC, WM / TM>(0, i),
-                        bn * BN + tn + tile_row<VEC, WN / TN>(0, j), &acc[i][j]);
+      store_group<ALIGNED>(p, bm * BM + tm + tile_row<VEC, WM / TM>(0, i),
+                           bn * BN + tn + tile_row<VEC, WN / TN>(0, j), &acc[i][j]);
 }
 
 template <class T>
 void launch(const GemmArgs<T>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
-  const auto kernel = is_wide(p) ? gemm_v12<T, true> : gemm_v12<T, false>;
-  gemm::launch(kernel, grid, dim3(THREADS), {.smem = STAGES * sizeof(Slice<T>)}, stream, p);
+  const auto kernel = all_aligned(p) ? gemm_v12<T, true> : gemm_v12<T, false>;
+  gemm::launch(kernel, grid, dim3(THREADS), {.smem = STAGES * sizeof(Stage<T>)}, stream, p);
 }
 
 const Registration rung({.prev = "v11",

@@ -18,7 +18,7 @@
 namespace {
 using namespace gemm;
 
-// CLUSTER blocks compute a tile, each a run of its K slices, and a share of the stores.
+// CLUSTER blocks compute a tile, each a run of its k-tiles, and a share of the stores.
 template <class Loop, int CLUSTER>
 __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
     gemm_v13(GemmArgs<float> p) {
@@ -26,9 +26,9 @@ __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
   grid_launch_dependents();
   const int rank = CLUSTER > 1 ? int(cluster_rank()) : 0;
   const TileIndex at = Loop::place(p, blockIdx.x / CLUSTER);
-  const int run = cdiv(cdiv(p.K, Tile::BK), CLUSTER) * Tile::BK, begin = rank * run;
+  const int k_span = cdiv(cdiv(p.K, Tile::BK), CLUSTER) * Tile::BK, begin = rank * k_span;
   Vec<float>* const sums = static_cast<Vec<float>*>(dynamic_shared());
-  Loop::sum(p, at.m, at.n, begin, p.K - begin > run ? begin + run : p.K, sums);
+  Loop::sum(p, at.m, at.n, begin, p.K - begin > k_span ? begin + k_span : p.K, sums);
   grid_dependency_wait();  // so as to end after the kernel before
   Loop::template store<CLUSTER>(p, at.m, at.n, rank, sums);
 }
@@ -36,20 +36,20 @@ __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
 // [region idea]
 // CLUSTER blocks a tile, if the GPU can; if STREAM, what fills no wave of it by stream-K. Unless
 // `first`, it begins as SMs become free, and ends after the kernel before it.
-template <class Tile, bool STREAM, int CLUSTER, bool WIDE>
+template <class Tile, bool STREAM, int CLUSTER, bool ALIGNED>
 void launch_tiles(const GemmArgs<float>& p, Stream stream, bool first) {
   if constexpr (CLUSTER > 1)
-    if (!has_clusters()) return launch_tiles<Tile, STREAM, 1, WIDE>(p, stream, first);
+    if (!has_clusters()) return launch_tiles<Tile, STREAM, 1, ALIGNED>(p, stream, first);
   const int64_t tiles = int64_t{cdiv(p.M, Tile::BM)} * cdiv(p.N, Tile::BN);
   StreamK rest{};  // no tile
   if (STREAM) rest = StreamK::of(tiles, cdiv(p.K, Tile::BK), sm_count() * Tile::BLOCKS);
   const int64_t whole = tiles - rest.tiles;
-  gemm::launch(gemm_v13<FfmaLoop<Tile, WIDE, Tile::COPY, Tile::COMMIT>, CLUSTER>, whole * CLUSTER,
-               dim3(Tile::THREADS),
-               {.smem = Tile::SMEM, .cluster = CLUSTER, .early = !first && has_clusters()}, stream,
+  gemm::launch(gemm_v13<FfmaLoop<Tile, ALIGNED, Tile::COPY, Tile::COMMIT>, CLUSTER>,
+               whole * CLUSTER, dim3(Tile::THREADS),
+               {.smem = Tile::SMEM, .cluster = CLUSTER, .pdl = !first && has_clusters()}, stream,
                p);
   if constexpr (STREAM)
-    launch_stream_k<FfmaLoop<Tile, WIDE, 0, 10>>(p, rest, stream, first && whole == 0);
+    launch_stream_k<FfmaLoop<Tile, ALIGNED, 0, 10>>(p, rest, stream, first && whole == 0);
 }
 // [/region idea]
 
@@ -63,7 +63,7 @@ int thin_edge(int size) {
   return TILE >= 128 && size > TILE && size % TILE <= 32 ? size % TILE : 0;
 }
 
-template <class Tile, bool STREAM, int CLUSTER, bool WIDE>
+template <class Tile, bool STREAM, int CLUSTER, bool ALIGNED>
 void launch_parts(GemmArgs<float> p, Stream stream) {
   const int m = thin_edge<Tile::BM>(p.M), n = thin_edge<Tile::BN>(p.N);
   GemmArgs<float> row = p, column = p;
@@ -76,11 +76,11 @@ void launch_parts(GemmArgs<float> p, Stream stream) {
   column.B += p.N - n;
   column.C += p.N - n;
   p.N -= n;
-  launch_tiles<Tile, STREAM, CLUSTER, WIDE>(p, stream, true);
-  (m <= 16 ? launch_tiles<ThinRow, false, 2, WIDE>  // or nothing: no tile
-           : launch_tiles<Row, false, 2, WIDE>)(row, stream, false);
-  (n <= 16 ? launch_tiles<ThinColumn, false, 2, WIDE>
-           : launch_tiles<Column, false, 2, WIDE>)(column, stream, false);
+  launch_tiles<Tile, STREAM, CLUSTER, ALIGNED>(p, stream, true);
+  (m <= 16 ? launch_tiles<ThinRow, false, 2, ALIGNED>  // or nothing: no tile
+           : launch_tiles<Row, false, 2, ALIGNED>)(row, stream, false);
+  (n <= 16 ? launch_tiles<ThinColumn, false, 2, ALIGNED>
+           : launch_tiles<Column, false, 2, ALIGNED>)(column, stream, false);
 }
 
 template <class Tile, bool STREAM = false, int CLUSTER = 1>
@@ -96,9 +96,10 @@ void launch(const GemmArgs<float>& call, Stream stream) {
     p.A = p.B = nullptr;
     p.lda = p.ldb = 0;
   }
-  const bool wide = reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % 4 == 0 && p.N % 4 == 0;
-  (wide ? launch_parts<Tile, STREAM, CLUSTER, true>
-        : launch_parts<Tile, STREAM, CLUSTER, false>)(p, stream);
+  const bool aligned_c =
+      reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % 4 == 0 && p.N % 4 == 0;
+  (aligned_c ? launch_parts<Tile, STREAM, CLUSTER, true>
+             : launch_parts<Tile, STREAM, CLUSTER, false>)(p, stream);
 }
 
 template <class Tile, int CLUSTER = 1>
@@ -108,7 +109,7 @@ bool fits(const GemmArgs<float>&) {
 
 using Large = Tiling<128, 256, 16, 8, 16, 4, 1, 1, 0, 12>;  // of 54 TFLOPS in whole waves
 using Middle = Tiling<128, 128, 16, 8, 8, 3, 1, 2, 2, 12>;  // of 52
-using Small = Tiling<64, 64, 32, 8, 8, 4, 4, 2>;            // four groups of warps share a slice
+using Small = Tiling<64, 64, 32, 8, 8, 4, 4, 2>;            // four groups of warps share a k-tile
 using Wide = Tiling<64, 128, 32, 8, 8, 4, 4, 1, 0>;
 using Pair64 = Tiling<64, 64, 32, 8, 8, 4, 4, 1, 0>;  // two blocks share a tile: half of K each
 using Pair96 = Tiling<96, 96, 32, 8, 12, 4, 4, 1, 2, 10, 4>;
@@ -126,8 +127,8 @@ const Variant<float> VARIANTS[] = {
     {"32x32x32 8x4", launch<Tiling<32, 32, 32, 8, 4, 4>>},
 };
 
-// Microseconds on an H200, from the rate of a full card and the rounds of the busiest SM; stream-K
-// has no last round. Other cards differ in all of the constants, but less in the order.
+// Microseconds on an H200, from the rate of a full card and the waves of the busiest SM; stream-K
+// has no last wave. Other cards differ in all of the constants, but less in the order.
 template <class Tile, int CLUSTER = 1>
 double estimate(const GemmArgs<float>& p, int sms, double tflops, bool stream = false) {
   const int m = thin_edge<Tile::BM>(p.M), n = thin_edge<Tile::BN>(p.N);
@@ -135,8 +136,8 @@ double estimate(const GemmArgs<float>& p, int sms, double tflops, bool stream = 
   const double edges = (m > 0 || n > 0) * (5 + 0.011 * p.K);
   const double tile_us = 2e-6 * Tile::BM * Tile::BN * p.K / (tflops / sms);  // alone on an SM
   if (stream) return tiles / sms * tile_us + 26 + edges;
-  const double rounds = double(int64_t((tiles * CLUSTER + sms - 1) / sms));
-  return rounds * tile_us / CLUSTER + (CLUSTER > 1 ? 7 * rounds : 5) + edges;
+  const double waves = double(int64_t((tiles * CLUSTER + sms - 1) / sms));
+  return waves * tile_us / CLUSTER + (CLUSTER > 1 ? 7 * waves : 5) + edges;
 }
 
 Choice choose(const GemmArgs<float>& p, int sms) {

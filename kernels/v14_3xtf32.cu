@@ -4,7 +4,7 @@
 //         FP32 kernels multiply on CUDA cores, at a fifth of the tensor cores' rate
 // idea:   a = big + small, both TF32: 22 bits together. a * b = big * big + big * small + small *
 //         big; the fourth product, below 2^-20 of a * b, is left out. Tensor cores cut off, towards
-//         zero, what does not fit when they accumulate: so a slice's sum starts from zero, and is
+//         zero, what does not fit when they accumulate: so a k-tile's sum starts from zero, and is
 //         added to the result by ordinary additions, which round to nearest
 // watch:  error against double precision beside cuBLAS's; three mma a product: at best a third of
 //         TF32's rate; 24 splits of two instructions for 48 mma
@@ -19,13 +19,13 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 64, BN = 128, BK = 32, STAGES = 3;  // block tile, K slices in the ring
+constexpr int BM = 64, BN = 128, BK = 32, STAGES = 3;  // block tile, k-tiles in the pipeline
 constexpr int WM = 64, WN = 32;                        // warp tile
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 8;        // one mma.sync
 constexpr int THREADS = (BM / WM) * (BN / WN) * 32;    // 4 warps in a row
 constexpr int SA = BK + 4, SB = BN + 8;  // row strides: g * SA + t, t * SB + g: 32 banks
 
-struct Slice {
+struct Stage {
   float A[BM][SA], B[BK][SB];
 };
 
@@ -55,7 +55,7 @@ GEMM_DEVICE void mma_3xtf32(float (&d)[4], const Split<4>& a, const Split<2>& b)
 }
 // [/region idea]
 
-template <bool WIDE>
+template <bool ALIGNED>
 __global__ void __launch_bounds__(THREADS, 2) gemm_v14(GemmArgs<float> p) {
   // Where am I? Lane = 4 * g + t in every fragment.
   const int tiles_n = cdiv(p.N, BN);
@@ -66,15 +66,15 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v14(GemmArgs<float> p) {
   // Panels: the block's rows of A and columns of B.
   const float* gA = p.A + bm * BM * p.lda;
   const float* gB = p.B + bn * BN;
-  auto* ring = static_cast<Slice*>(dynamic_shared());
+  auto* stages = static_cast<Stage*>(dynamic_shared());
 
-  // The next slice's copies, one group; past the end of K zeros, so that every wait counts alike.
+  // The next k-tile's copies, one group; past the end of K zeros, so that every wait counts alike.
   int copied = 0;
   const auto copy_next = [&] {
-    Slice& s = ring[copied % STAGES];
+    Stage& s = stages[copied % STAGES];
     const int left = p.K - copied * BK;
-    copy_tile_async<WIDE, THREADS, BM, BK>(s.A, gA, p.lda, p.M - bm * BM, left, tid);
-    copy_tile_async<WIDE, THREADS, BK, BN>(s.B, gB, p.ldb, left, p.N - bn * BN, tid);
+    copy_tile_async<ALIGNED, THREADS, BM, BK>(s.A, gA, p.lda, p.M - bm * BM, left, tid);
+    copy_tile_async<ALIGNED, THREADS, BK, BN>(s.B, gB, p.ldb, left, p.N - bn * BN, tid);
     cp_async_commit();
     ++copied;
     gA += BK;
@@ -84,12 +84,12 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v14(GemmArgs<float> p) {
   float acc[WM / MMA_M][WN / MMA_N][4] = {};
 #pragma unroll
   for (int s = 0; s < STAGES - 1; ++s) copy_next();
-  for (int slice = 0; slice * BK < p.K; ++slice) {
+  for (int k_tile = 0; k_tile * BK < p.K; ++k_tile) {
     cp_async_wait<STAGES - 2>();
-    __syncthreads();  // both: this slice is there, and the one before has been read
+    __syncthreads();  // both: this k-tile is there, and the one before has been read
     copy_next();
-    const Slice& s = ring[slice % STAGES];
-    float sum[WM / MMA_M][WN / MMA_N][4] = {};  // of this slice, on tensor cores
+    const Stage& s = stages[k_tile % STAGES];
+    float sum[WM / MMA_M][WN / MMA_N][4] = {};  // of this k-tile, on tensor cores
 #pragma unroll
     for (int k = 0; k < BK; k += MMA_K) {
       Split<4> rA[WM / MMA_M];
@@ -123,14 +123,14 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v14(GemmArgs<float> p) {
     for (int j = 0; j < WN / MMA_N; ++j)
 #pragma unroll
       for (int r = 0; r < 4; r += 2)
-        store_pair<WIDE>(p, bm * BM + wm + i * MMA_M + g + r * 4, bn * BN + wn + j * MMA_N + 2 * t,
-                         acc[i][j][r], acc[i][j][r + 1]);
+        store_pair<ALIGNED>(p, bm * BM + wm + i * MMA_M + g + r * 4,
+                            bn * BN + wn + j * MMA_N + 2 * t, acc[i][j][r], acc[i][j][r + 1]);
 }
 
 void launch(const GemmArgs<float>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
-  const auto kernel = is_wide(p) ? gemm_v14<true> : gemm_v14<false>;
-  gemm::launch(kernel, grid, dim3(THREADS), {.smem = STAGES * sizeof(Slice)}, stream, p);
+  const auto kernel = all_aligned(p) ? gemm_v14<true> : gemm_v14<false>;
+  gemm::launch(kernel, grid, dim3(THREADS), {.smem = STAGES * sizeof(Stage)}, stream, p);
 }
 
 const Registration rung({.prev = "v10",

@@ -4,9 +4,9 @@
 //         the rate of f16
 // idea:   a half has TF32's 11 bits and a small range, which a power of two for each row of A and
 //         column of B makes up for. Split everything once, into scratch memory, a = hi + lo, and
-//         let TMA and wgmma make lo * hi + hi * lo and hi * hi: a slice's sums in the tensor
+//         let TMA and wgmma make lo * hi + hi * lo and hi * hi: a k-tile's sums in the tensor
 //         cores, then added in FP32
-// watch:  error against double precision; bytes: 64 KiB a slice; the time of the split; two
+// watch:  error against double precision; bytes: 64 KiB a k-tile; the time of the split; two
 //         consumers, so that one adds while the other's wgmma run
 // needs:  sm_90a; not counted as FP32 multiply-adds; an infinity makes its row or column NaN; a
 //         number below 2^-28 of its row's or column's largest loses bits
@@ -29,14 +29,14 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BN = 128, BK = 64, STAGES = 3;  // block tile, K slices in the ring
+constexpr int BM = 128, BN = 128, BK = 64, STAGES = 3;  // block tile, k-tiles in the pipeline
 constexpr int MMA_M = 64, MMA_K = 16;                   // one wgmma, BN wide
 constexpr int GROUP_M = 8;                              // rows of tiles that are worked on together
 constexpr int CONSUMERS = BM / MMA_M;                   // warpgroups, each with 64 rows
 constexpr int THREADS = (CONSUMERS + 1) * 128;          // and the producer's
 constexpr int PRODUCER_REGS = 40, CONSUMER_REGS = 232;
 
-struct alignas(1024) Slice {
+struct alignas(1024) Stage {
   uint8_t A_hi[BM * BK * 2], A_lo[BM * BK * 2], B_hi[BN * BK * 2], B_lo[BN * BK * 2];
 };
 struct Maps {
@@ -45,7 +45,7 @@ struct Maps {
 
 template <Major A_MAJOR, Major B_MAJOR>
 __global__ void __launch_bounds__(THREADS, 1)
-    gemm_v14w(GemmArgs<float> p, bool wide, const __grid_constant__ Maps maps,
+    gemm_v14w(GemmArgs<float> p, bool aligned_c, const __grid_constant__ Maps maps,
               const int* a_exponents, const int* b_exponents) {
   using TileA = OperandTile<half, BM, A_MAJOR>;
   using TileB = OperandTile<half, BN, B_MAJOR>;
@@ -53,22 +53,22 @@ __global__ void __launch_bounds__(THREADS, 1)
   const auto [bm, bn] = grouped_tile<GROUP_M>(blockIdx.x, cdiv(p.M, BM), cdiv(p.N, BN));
   const int tid = threadIdx.x, wg = tid / 128;
 
-  // The ring.
-  auto* ring = static_cast<Slice*>(dynamic_shared());
+  // The pipeline.
+  auto* stages = static_cast<Stage*>(dynamic_shared());
   __shared__ uint64_t full[STAGES], empty[STAGES];
-  if (tid == 0) init_ring<STAGES>(full, empty, CONSUMERS);
+  if (tid == 0) init_pipeline<STAGES>(full, empty, CONSUMERS);
   __syncthreads();
 
-  Slot<STAGES> slot;
+  PipelineState<STAGES> state;
   if (wg == CONSUMERS) {
     // The producer.
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
-    for (int k0 = 0; k0 < p.K; k0 += BK, slot.advance()) {
-      Slice& s = ring[slot.stage];
-      uint64_t* const there = &full[slot.stage];
-      mbarrier_wait(&empty[slot.stage], slot.phase ^ 1);
-      mbarrier_arrive_expect_tx(there, sizeof(Slice));
+    for (int k0 = 0; k0 < p.K; k0 += BK, state.advance()) {
+      Stage& s = stages[state.stage];
+      uint64_t* const there = &full[state.stage];
+      mbarrier_wait(&empty[state.stage], state.phase ^ 1);
+      mbarrier_arrive_expect_tx(there, sizeof(Stage));
       TileA::load(s.A_hi, maps.A_hi, bm * BM, k0, there);
       TileA::load(s.A_lo, maps.A_lo, bm * BM, k0, there);
       TileB::load(s.B_hi, maps.B_hi, bn * BN, k0, there);
@@ -81,11 +81,11 @@ __global__ void __launch_bounds__(THREADS, 1)
   setmaxnreg_inc<CONSUMER_REGS>();
   const int wm = wg * MMA_M;
   float acc[BN / 2] = {};
-  for (int k0 = 0; k0 < p.K; k0 += BK, slot.advance()) {
-    const Slice& s = ring[slot.stage];
-    mbarrier_wait(&full[slot.stage], slot.phase);
+  for (int k0 = 0; k0 < p.K; k0 += BK, state.advance()) {
+    const Stage& s = stages[state.stage];
+    mbarrier_wait(&full[state.stage], state.phase);
     // [region idea]
-    float sum[BN / 2], rest[BN / 2];  // of this slice, on tensor cores
+    float sum[BN / 2], rest[BN / 2];  // of this k-tile, on tensor cores
     const auto multiply = [&](float(&d)[BN / 2], const uint8_t* a, const uint8_t* b, bool first) {
 #pragma unroll
       for (int k = 0; k < BK / MMA_K; ++k)
@@ -99,8 +99,8 @@ __global__ void __launch_bounds__(THREADS, 1)
     multiply(sum, s.A_hi, s.B_hi, true);
     wgmma_commit();
     wgmma_wait<0>(sum);
-    hold_registers(rest);
-    if (tid % 128 == 0) mbarrier_arrive(&empty[slot.stage]);
+    fence_operand(rest);
+    if (tid % 128 == 0) mbarrier_arrive(&empty[state.stage]);
 #pragma unroll
     for (int i = 0; i < BN / 2; ++i)
       acc[i] += sum[i] + rest[i] / (1 << TwoHalves::LO_SHIFT);  // in FP32
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     const int m = row + i / 2 % 2 * 8, n = col + i / 4 * 8 + i % 2;
     if (m < p.M && n < p.N) acc[i] = scalbnf(acc[i], -a_exponents[m] - b_exponents[n]);
   }
-  store_accumulators(p, wide, bm * BM + wm, bn * BN, acc);
+  store_accumulators(p, aligned_c, bm * BM + wm, bn * BN, acc);
 }
 
 void launch(const GemmArgs<float>& p, Stream stream) {
@@ -130,8 +130,8 @@ void launch(const GemmArgs<float>& p, Stream stream) {
       return OperandTile<half, BN, b()>::map(part, p.N, p.K, B.ld);
     };
     const Maps maps{map_a(A.part(0)), map_a(A.part(1)), map_b(B.part(0)), map_b(B.part(1))};
-    gemm::launch(gemm_v14w<a(), b()>, grid, dim3(THREADS), {.smem = STAGES * sizeof(Slice)}, stream,
-                 p, has_wide_rows(p), maps, A.exponents(), B.exponents());
+    gemm::launch(gemm_v14w<a(), b()>, grid, dim3(THREADS), {.smem = STAGES * sizeof(Stage)}, stream,
+                 p, has_aligned_c(p), maps, A.exponents(), B.exponents());
   });
 }
 

@@ -46,7 +46,7 @@ struct Maps {
 
 template <Major A_MAJOR, Major B_MAJOR>
 __global__ void __launch_bounds__(THREADS, 1)
-    gemm_v14x(GemmArgs<float> p, bool wide, const __grid_constant__ Maps maps,
+    gemm_v14x(GemmArgs<float> p, bool aligned_c, const __grid_constant__ Maps maps,
               const int* a_exponents, const int* b_exponents) {
   using TileA = OperandTile<bf16, BM, A_MAJOR>;
   using TileB = OperandTile<bf16, BN, B_MAJOR>;
@@ -57,22 +57,22 @@ __global__ void __launch_bounds__(THREADS, 1)
   // The pipeline.
   auto* stages = static_cast<Stage*>(dynamic_shared());
   __shared__ uint64_t full[STAGES], empty[STAGES];
-  if (tid == 0) init_ring<STAGES>(full, empty, CONSUMERS);
+  if (tid == 0) init_pipeline<STAGES>(full, empty, CONSUMERS);
   __syncthreads();
 
-  Slot<STAGES> slot;
+  PipelineState<STAGES> state;
   if (wg == CONSUMERS) {
     // The producer.
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
-    for (int k0 = 0; k0 < p.K; k0 += BK, slot.advance()) {
-      Stage& s = stages[slot.stage];
-      mbarrier_wait(&empty[slot.stage], slot.phase ^ 1);
-      mbarrier_arrive_expect_tx(&full[slot.stage], sizeof(Stage));
+    for (int k0 = 0; k0 < p.K; k0 += BK, state.advance()) {
+      Stage& s = stages[state.stage];
+      mbarrier_wait(&empty[state.stage], state.phase ^ 1);
+      mbarrier_arrive_expect_tx(&full[state.stage], sizeof(Stage));
 #pragma unroll
       for (int i = 0; i < PARTS; ++i) {
-        TileA::load(s.A[i], maps.A[i], bm * BM, k0, &full[slot.stage]);
-        TileB::load(s.B[i], maps.B[i], bn * BN, k0, &full[slot.stage]);
+        TileA::load(s.A[i], maps.A[i], bm * BM, k0, &full[state.stage]);
+        TileB::load(s.B[i], maps.B[i], bn * BN, k0, &full[state.stage]);
       }
     }
     return;
@@ -82,9 +82,9 @@ __global__ void __launch_bounds__(THREADS, 1)
   setmaxnreg_inc<CONSUMER_REGS>();
   const int wm = wg * MMA_M;
   float acc[BN / 2] = {};
-  for (int k0 = 0; k0 < p.K; k0 += BK, slot.advance()) {
-    const Stage& s = stages[slot.stage];
-    mbarrier_wait(&full[slot.stage], slot.phase);
+  for (int k0 = 0; k0 < p.K; k0 += BK, state.advance()) {
+    const Stage& s = stages[state.stage];
+    mbarrier_wait(&full[state.stage], state.phase);
     // [region idea]
     float sum[BN / 2], rest[BN / 2];  // of this k-tile, on tensor cores
     // d (+)= part i of A times part j of B, with 0 = hi, 1 = mid, 2 = lo
@@ -104,8 +104,8 @@ __global__ void __launch_bounds__(THREADS, 1)
     multiply(sum, 0, 0, true);
     wgmma_commit();
     wgmma_wait<0>(sum);
-    hold_registers(rest);
-    if (tid % 128 == 0) mbarrier_arrive(&empty[slot.stage]);
+    fence_operand(rest);
+    if (tid % 128 == 0) mbarrier_arrive(&empty[state.stage]);
 #pragma unroll
     for (int i = 0; i < BN / 2; ++i) acc[i] += sum[i] + rest[i];  // in FP32
     // [/region idea]
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     const int m = row + i / 2 % 2 * 8, n = col + i / 4 * 8 + i % 2;
     if (m < p.M && n < p.N) acc[i] = scalbnf(acc[i], -a_exponents[m] - b_exponents[n]);
   }
-  store_accumulators(p, wide, bm * BM + wm, bn * BN, acc);
+  store_accumulators(p, aligned_c, bm * BM + wm, bn * BN, acc);
 }
 
 void launch(const GemmArgs<float>& p, Stream stream) {
@@ -133,7 +133,7 @@ void launch(const GemmArgs<float>& p, Stream stream) {
       maps.B[i] = OperandTile<bf16, BN, b()>::map(B.part(i), p.N, p.K, B.ld);
     }
     gemm::launch(gemm_v14x<a(), b()>, grid, dim3(THREADS), {.smem = STAGES * sizeof(Stage)}, stream,
-                 p, has_wide_rows(p), maps, A.exponents(), B.exponents());
+                 p, has_aligned_c(p), maps, A.exponents(), B.exponents());
   });
 }
 

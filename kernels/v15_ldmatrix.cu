@@ -57,7 +57,7 @@ GEMM_DEVICE void load_b(uint32_t (&b)[2][2], T (&tile)[BK][BN], int k, int col) 
 }
 // [/region idea]
 
-template <class T, bool WIDE>
+template <class T, bool ALIGNED>
 __global__ void __launch_bounds__(THREADS, 2) gemm_v15(GemmArgs<T> p) {
   constexpr int VEC = Vec<T>::SIZE;
   // Where am I? Lane = 4 * g + t in every accumulator.
@@ -72,15 +72,15 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v15(GemmArgs<T> p) {
   alignas(128) __shared__ T sA[2][BM][BK], sB[2][BK][BN];
 
   constexpr int COPIES = BM * BK / VEC / THREADS;  // vectors a thread, of A and of B
-  Vec<T> nextA[COPIES], nextB[COPIES];             // the slice on its way
+  Vec<T> nextA[COPIES], nextB[COPIES];             // the k-tile on its way
   const auto fetch = [&](int k0) {
 #pragma unroll
     for (int c = 0; c < COPIES; ++c) {
       const int u = tid + c * THREADS;
-      nextA[c] = load_group<WIDE>(gA + k0, p.lda, u / (BK / VEC), u % (BK / VEC) * VEC,
-                                  p.M - bm * BM, p.K - k0);
-      nextB[c] = load_group<WIDE>(gB + k0 * p.ldb, p.ldb, u / (BN / VEC), u % (BN / VEC) * VEC,
-                                  p.K - k0, p.N - bn * BN);
+      nextA[c] = load_group<ALIGNED>(gA + k0, p.lda, u / (BK / VEC), u % (BK / VEC) * VEC,
+                                     p.M - bm * BM, p.K - k0);
+      nextB[c] = load_group<ALIGNED>(gB + k0 * p.ldb, p.ldb, u / (BN / VEC), u % (BN / VEC) * VEC,
+                                     p.K - k0, p.N - bn * BN);
     }
   };
   const auto commit = [&](int stage) {
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v15(GemmArgs<T> p) {
       }
     }
     if (more) commit(stage ^ 1);
-    __syncthreads();  // both: the next slice is there, and this one has been read
+    __syncthreads();  // both: the next k-tile is there, and this one has been read
   }
 
   // Epilogue: lane (g, t) holds columns 2t and 2t + 1 of rows g and g + 8.
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v15(GemmArgs<T> p) {
 template <class T>
 void launch(const GemmArgs<T>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
-  const auto kernel = is_wide(p) ? gemm_v15<T, true> : gemm_v15<T, false>;
+  const auto kernel = all_aligned(p) ? gemm_v15<T, true> : gemm_v15<T, false>;
   gemm::launch(kernel, grid, dim3(THREADS), {}, stream, p);
 }
 

@@ -18,15 +18,15 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BN = 256, BK = 32, STAGES = 4;  // block tile, K slices in the ring
+constexpr int BM = 128, BN = 256, BK = 32, STAGES = 4;  // block tile, k-tiles in the pipeline
 constexpr int WM = 64, WN = 64;                         // warp tile
 constexpr int GROUP_M = 8;                              // rows of tiles that are worked on together
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16;        // one mma.sync
 constexpr int THREADS = (BM / WM) * (BN / WN) * 32;     // 2 x 4 warps
-static_assert(BK / MMA_K % 2 == 0, "fragments alternate between two buffers, slice after slice");
+static_assert(BK / MMA_K % 2 == 0, "fragments alternate between two buffers, k-tile after k-tile");
 
 template <class T>
-struct Slice {
+struct Stage {
   T A[BM][BK], B[BK][BN];
 };
 
@@ -44,7 +44,7 @@ GEMM_DEVICE constexpr TileIndex grouped_tile(int tile, int tiles_m, int tiles_n)
 }
 // [/region idea]
 
-template <class T, bool WIDE>
+template <class T, bool ALIGNED>
 __global__ void __launch_bounds__(THREADS, 1) gemm_v17(GemmArgs<T> p) {
   // Where am I? Lane = 4 * g + t in every accumulator.
   const auto [bm, bn] = grouped_tile<GROUP_M>(blockIdx.x, cdiv(p.M, BM), cdiv(p.N, BN));
@@ -54,23 +54,23 @@ __global__ void __launch_bounds__(THREADS, 1) gemm_v17(GemmArgs<T> p) {
   // Panels: the block's rows of A and columns of B.
   const T* gA = p.A + bm * BM * p.lda;
   const T* gB = p.B + bn * BN;
-  auto* ring = static_cast<Slice<T>*>(dynamic_shared());
+  auto* stages = static_cast<Stage<T>*>(dynamic_shared());
 
-  // The next slice's copies, one group; past the end of K zeros, so that every wait counts alike.
+  // The next k-tile's copies, one group; past the end of K zeros, so that every wait counts alike.
   int copied = 0;
   const auto copy_next = [&] {
-    Slice<T>& s = ring[copied % STAGES];
+    Stage<T>& s = stages[copied % STAGES];
     const int left = p.K - copied * BK;
-    copy_tile_swizzled_async<WIDE, THREADS>(s.A, gA, p.lda, p.M - bm * BM, left, tid);
-    copy_tile_swizzled_async<WIDE, THREADS>(s.B, gB, p.ldb, left, p.N - bn * BN, tid);
+    copy_tile_swizzled_async<ALIGNED, THREADS>(s.A, gA, p.lda, p.M - bm * BM, left, tid);
+    copy_tile_swizzled_async<ALIGNED, THREADS>(s.B, gB, p.ldb, left, p.N - bn * BN, tid);
     cp_async_commit();
     ++copied;
     gA += BK;
     gB += BK * p.ldb;
   };
   uint32_t rA[2][WM / MMA_M][4], rB[2][WN / MMA_N / 2][2][2];
-  const auto load = [&](int slice, int k) {
-    Slice<T>& s = ring[slice % STAGES];
+  const auto load = [&](int k_tile, int k) {
+    Stage<T>& s = stages[k_tile % STAGES];
 #pragma unroll
     for (int i = 0; i < WM / MMA_M; ++i) load_a(rA[k / MMA_K % 2][i], s.A, wm + i * MMA_M, k);
 #pragma unroll
@@ -84,17 +84,17 @@ __global__ void __launch_bounds__(THREADS, 1) gemm_v17(GemmArgs<T> p) {
   cp_async_wait<STAGES - 2>();
   __syncthreads();
   load(0, 0);
-  for (int slice = 0; slice * BK < p.K; ++slice) {
+  for (int k_tile = 0; k_tile * BK < p.K; ++k_tile) {
 #pragma unroll
     for (int k = 0; k < BK; k += MMA_K) {
       if (k + MMA_K < BK) {
-        load(slice, k + MMA_K);
+        load(k_tile, k + MMA_K);
       } else {
         cp_async_wait<STAGES - 2>();
-        __syncthreads();  // both: the next slice is there, and this one has been read
-        load(slice + 1, 0);
+        __syncthreads();  // both: the next k-tile is there, and this one has been read
+        load(k_tile + 1, 0);
       }
-      if (k == 0) copy_next();  // over the slice before this one
+      if (k == 0) copy_next();  // over the k-tile before this one
 #pragma unroll
       for (int i = 0; i < WM / MMA_M; ++i)
 #pragma unroll
@@ -110,15 +110,15 @@ __global__ void __launch_bounds__(THREADS, 1) gemm_v17(GemmArgs<T> p) {
     for (int j = 0; j < WN / MMA_N; ++j)
 #pragma unroll
       for (int r = 0; r < 4; r += 2)
-        store_pair<WIDE>(p, bm * BM + wm + i * MMA_M + g + r * 4, bn * BN + wn + j * MMA_N + 2 * t,
-                         acc[i][j][r], acc[i][j][r + 1]);
+        store_pair<ALIGNED>(p, bm * BM + wm + i * MMA_M + g + r * 4,
+                            bn * BN + wn + j * MMA_N + 2 * t, acc[i][j][r], acc[i][j][r + 1]);
 }
 
 template <class T>
 void launch(const GemmArgs<T>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
-  const auto kernel = is_wide(p) ? gemm_v17<T, true> : gemm_v17<T, false>;
-  gemm::launch(kernel, grid, dim3(THREADS), {.smem = STAGES * sizeof(Slice<T>)}, stream, p);
+  const auto kernel = all_aligned(p) ? gemm_v17<T, true> : gemm_v17<T, false>;
+  gemm::launch(kernel, grid, dim3(THREADS), {.smem = STAGES * sizeof(Stage<T>)}, stream, p);
 }
 
 const Registration rung({.prev = "v16",

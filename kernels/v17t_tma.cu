@@ -100,7 +100,7 @@ GEMM_DEVICE void fragment_b(uint32_t (&b)[2][2], T (&panel)[PANEL][PANEL], int k
 
 template <class T, Major A_MAJOR, Major B_MAJOR>
 __global__ void __launch_bounds__(THREADS, 2)
-    gemm_v17t(GemmArgs<T> p, bool wide, const __grid_constant__ TensorMap map_a,
+    gemm_v17t(GemmArgs<T> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
               const __grid_constant__ TensorMap map_b) {
   // Where am I? Lane = 4 * g + t in every accumulator.
   const auto [bm, bn] = grouped_tile<GROUP_M>(blockIdx.x, cdiv(p.M, BM), cdiv(p.N, BN));
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(THREADS, 2)
 #pragma unroll
       for (int r = 0; r < 4; r += 2) {
         const int m = bm * BM + wm + i * MMA_M + g + r * 4, n = bn * BN + wn + j * MMA_N + 2 * t;
-        if (wide)
+        if (aligned_c)
           store_pair<true>(p, m, n, acc[i][j][r], acc[i][j][r + 1]);
         else
           store_pair<false>(p, m, n, acc[i][j][r], acc[i][j][r + 1]);
@@ -161,7 +161,7 @@ void launch(const GemmArgs<T>& p, Stream stream) {
   const TmaOperands<T> in(p, stream);
   with_majors(p, [&](auto a, auto b) {
     gemm::launch(gemm_v17t<T, a(), b()>, grid, dim3(THREADS), {.smem = sizeof(Shared<T>)}, stream,
-                 p, is_wide(p), OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
+                 p, all_aligned(p), OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
                  OperandTile<T, BN, b()>::map(in.B.data, p.N, p.K, in.B.ld));
   });
 }

@@ -10,6 +10,7 @@
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
 #include "device/ptx/wgmma.cuh"
 #include "device/scheduler.cuh"
 #include "device/wgmma_epilogue.cuh"
@@ -56,7 +57,7 @@ struct Shared {             // every panel starts at a multiple of 1024 bytes
 
 template <class T, Major A_MAJOR, Major B_MAJOR>
 __global__ void __launch_bounds__(THREADS, 2)
-    gemm_v17w(GemmArgs<T> p, bool wide, const __grid_constant__ TensorMap map_a,
+    gemm_v17w(GemmArgs<T> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
               const __grid_constant__ TensorMap map_b) {
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
@@ -91,13 +92,13 @@ __global__ void __launch_bounds__(THREADS, 2)
     wgmma_wait<0>();  // all of the warpgroup have ended, and have read the tile
   }
 #pragma unroll
-  for (int i = 0; i < BM / MMA_M; ++i) hold_registers(acc[i]);
+  for (int i = 0; i < BM / MMA_M; ++i) fence_operand(acc[i]);
     // [/region loop]
 
     // Epilogue.
 #pragma unroll
   for (int i = 0; i < BM / MMA_M; ++i)
-    store_accumulators(p, wide, bm * BM + i * MMA_M, bn * BN, acc[i]);
+    store_accumulators(p, aligned_c, bm * BM + i * MMA_M, bn * BN, acc[i]);
 }
 
 template <class T>
@@ -108,7 +109,7 @@ void launch(const GemmArgs<T>& p, Stream stream) {
     using TileA = OperandTile<T, BM, a()>;
     using TileB = OperandTile<T, BN, b()>;
     gemm::launch(gemm_v17w<T, a(), b()>, grid, dim3(THREADS),
-                 {.smem = sizeof(Shared<TileA, TileB>)}, stream, p, has_wide_rows(p),
+                 {.smem = sizeof(Shared<TileA, TileB>)}, stream, p, has_aligned_c(p),
                  TileA::map(in.A.data, p.M, p.K, in.A.ld),
                  TileB::map(in.B.data, p.N, p.K, in.B.ld));
   });

@@ -2,15 +2,15 @@
 //
 // before: in v18 the thread that loads is one of those that multiply: a buffer is refilled only
 //         after all four warps have waited for their wgmma, and the tensor cores are empty by then
-// idea:   a producer warp walks ahead through a ring of buffers, a consumer warpgroup follows; two
-//         barriers a buffer, full and empty, are all that they know of each other
-// watch:  wgmma in flight: the consumer issues a slice before it waits for the one before it, so
+// idea:   a producer warp walks ahead through a pipeline of buffers, a consumer warpgroup follows;
+//         two barriers a buffer, full and empty, are all that they know of each other
+// watch:  wgmma in flight: the consumer issues a k-tile before it waits for the one before it, so
 //         the tensor cores always have work; setting this up costs a fifth warp, which sleeps
 // needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
 //
 //   role        threads   waits for       then                         and tells
-//   producer    one       empty[stage]    loads a slice of A and B     full[stage], by TMA's bytes
-//   consumer    128       full[stage]     8 wgmma                      empty[stage], a slice later
+//   producer    one       empty[stage]    loads a k-tile of A and B    full[stage], by TMA's bytes
+//   consumer    128       full[stage]     8 wgmma                      empty[stage], a k-tile later
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/ptx/mbarrier.cuh"
@@ -24,18 +24,17 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BN = 128, BK = 64, STAGES = 3;  // block tile, K slices in the ring
+constexpr int BM = 128, BN = 128, BK = 64, STAGES = 3;  // block tile, k-tiles in the pipeline
 constexpr int MMA_M = 64, MMA_K = 16;                   // one wgmma, BN wide
 constexpr int GROUP_M = 16;                             // rows of tiles that are worked on together
 constexpr int CONSUMERS = 128, THREADS = CONSUMERS + 32;  // a warpgroup, and the producer's warp
-constexpr size_t SMEM = STAGES * ((BM + BN) * BK * 2 + 2 * 8);
 
 // [region idea]
-// Where one side is in the ring, and the parity that full[stage] has when its turn comes. A fresh
-// barrier counts as having completed a phase of parity 1, so that the producer, waiting on empty[]
-// for parity phase ^ 1, passes at once in its first round.
+// Where one side is in the pipeline, and the parity that full[stage] has when its turn comes. A
+// fresh barrier counts as having completed a phase of parity 1, so that the producer, waiting on
+// empty[] for parity phase ^ 1, passes at once in its first round.
 template <int STAGES>
-struct Slot {
+struct PipelineState {
   int stage = 0;
   uint32_t phase = 0;
   GEMM_DEVICE void advance() {
@@ -48,7 +47,7 @@ struct Slot {
 
 // By one thread, before a barrier of all.
 template <int STAGES>
-GEMM_DEVICE void init_ring(uint64_t* full, uint64_t* empty, int consumers) {
+GEMM_DEVICE void init_pipeline(uint64_t* full, uint64_t* empty, int consumers) {
   for (int s = 0; s < STAGES; ++s) {
     mbarrier_init(&full[s], 1);
     mbarrier_init(&empty[s], consumers);
@@ -57,64 +56,70 @@ GEMM_DEVICE void init_ring(uint64_t* full, uint64_t* empty, int consumers) {
 }
 // [/region idea]
 
+template <class TileA, class TileB>
+struct Shared {  // every panel starts at a multiple of 1024 bytes
+  struct {
+    uint8_t A[TileA::BYTES];  // (BM, BK) or, transposed, (BM / 64, BK, 64)
+    uint8_t B[TileB::BYTES];  // (BN / 64, BK, 64) or, transposed, (BN, BK)
+  } stages[STAGES];
+  uint64_t full[STAGES], empty[STAGES];
+};
+
 template <class T, Major A_MAJOR, Major B_MAJOR>
 __global__ void __launch_bounds__(THREADS, 2)
-    gemm_v19(GemmArgs<T> p, bool wide, const __grid_constant__ TensorMap map_a,
+    gemm_v19(GemmArgs<T> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b) {
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
   // Where am I?
   const auto [bm, bn] = grouped_tile<GROUP_M>(blockIdx.x, cdiv(p.M, BM), cdiv(p.N, BN));
-  const int tid = threadIdx.x, slices = cdiv(p.K, BK);
+  const int tid = threadIdx.x, k_tiles = cdiv(p.K, BK);
 
-  // The ring.
-  auto* sA = static_cast<uint8_t*>(dynamic_shared());
-  uint8_t* sB = sA + STAGES * TileA::BYTES;
-  auto* full = reinterpret_cast<uint64_t*>(sB + STAGES * TileB::BYTES);
-  uint64_t* empty = full + STAGES;
-  if (tid == 0) init_ring<STAGES>(full, empty, 1);
+  auto& s = *static_cast<Shared<TileA, TileB>*>(dynamic_shared());
+  if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, 1);
   __syncthreads();
 
-  Slot<STAGES> slot;
+  PipelineState<STAGES> state;
   if (tid >= CONSUMERS) {
     // The producer.
     if (!elect_one()) return;
-    for (int slice = 0; slice < slices; ++slice, slot.advance()) {
-      const int s = slot.stage;
-      mbarrier_wait(&empty[s], slot.phase ^ 1);
-      mbarrier_arrive_expect_tx(&full[s], TileA::BYTES + TileB::BYTES);
-      TileA::load(sA + s * TileA::BYTES, map_a, bm * BM, slice * BK, &full[s]);
-      TileB::load(sB + s * TileB::BYTES, map_b, bn * BN, slice * BK, &full[s]);
+    for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
+      const int stage = state.stage;
+      uint64_t* const full = &s.full[stage];
+      mbarrier_wait(&s.empty[stage], state.phase ^ 1);
+      mbarrier_arrive_expect_tx(full, TileA::BYTES + TileB::BYTES);
+      TileA::load(s.stages[stage].A, map_a, bm * BM, k_tile * BK, full);
+      TileB::load(s.stages[stage].B, map_b, bn * BN, k_tile * BK, full);
     }
     return;
   }
 
-  // The consumer. A buffer is released when the next slice's wgmma have been issued, which leaves
+  // The consumer. A buffer is released when the next k-tile's wgmma have been issued, which leaves
   // at most those in flight.
   float acc[BM / MMA_M][BN / 2] = {};
-  for (int slice = 0, last = 0; slice < slices; ++slice, last = slot.stage, slot.advance()) {
-    const int s = slot.stage;
-    mbarrier_wait(&full[s], slot.phase);
+  for (int k_tile = 0, last = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
+    const int stage = state.stage;
+    mbarrier_wait(&s.full[stage], state.phase);
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < BK / MMA_K; ++k)
 #pragma unroll
       for (int i = 0; i < BM / MMA_M; ++i)
         wgmma<T, BN, A_MAJOR, B_MAJOR>(
-            acc[i], TileA::descriptor(sA + s * TileA::BYTES, i * MMA_M) + k * TileA::K_STEP,
-            TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, true);
+            acc[i], TileA::descriptor(s.stages[stage].A, i * MMA_M) + k * TileA::K_STEP,
+            TileB::descriptor(s.stages[stage].B) + k * TileB::K_STEP, true);
     wgmma_commit();
     wgmma_wait<1>();
-    if (tid == 0 && slice > 0) mbarrier_arrive(&empty[last]);
+    if (tid == 0 && k_tile > 0) mbarrier_arrive(&s.empty[last]);
   }
   wgmma_wait<0>();
 #pragma unroll
-  for (int i = 0; i < BM / MMA_M; ++i) hold_registers(acc[i]);
+  for (int i = 0; i < BM / MMA_M; ++i) fence_operand(acc[i]);
 
     // Epilogue.
 #pragma unroll
   for (int i = 0; i < BM / MMA_M; ++i)
-    store_accumulators(p, wide, bm * BM + i * MMA_M, bn * BN, acc[i]);
+    store_accumulators(p, aligned_c, bm * BM + i * MMA_M, bn * BN, acc[i]);
 }
 
 template <class T>
@@ -122,14 +127,16 @@ void launch(const GemmArgs<T>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
   const TmaOperands<T> in(p, stream);
   with_majors(p, [&](auto a, auto b) {
-    gemm::launch(gemm_v19<T, a(), b()>, grid, dim3(THREADS), {.smem = SMEM}, stream, p,
-                 has_wide_rows(p), OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
-                 OperandTile<T, BN, b()>::map(in.B.data, p.N, p.K, in.B.ld));
+    using TileA = OperandTile<T, BM, a()>;
+    using TileB = OperandTile<T, BN, b()>;
+    gemm::launch(gemm_v19<T, a(), b()>, grid, dim3(THREADS), {.smem = sizeof(Shared<TileA, TileB>)},
+                 stream, p, has_aligned_c(p), TileA::map(in.A.data, p.M, p.K, in.A.ld),
+                 TileB::map(in.B.data, p.N, p.K, in.B.ld));
   });
 }
 
 const Registration rung({.prev = "v18",
-                         .idea = "warp specialisation: a producer warp, a ring of buffers",
+                         .idea = "warp specialisation: a producer warp, a pipeline of buffers",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
                         {f16(launch<half>), bfloat16(launch<bf16>)});
 

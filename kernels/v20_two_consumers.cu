@@ -1,6 +1,6 @@
 // v20 two consumers: a 128 x 256 tile, 64 rows for each of two consumer warpgroups.
 //
-// before: v19 reads 256 rows and columns of operands for 128 x 128 results a slice, and two blocks
+// before: v19 reads 256 rows and columns of operands for 128 x 128 results a k-tile, and two blocks
 //         share an SM, each with its own tiles and its own waits
 // idea:   one block an SM with twice the tile: 384 rows and columns for 128 x 256 results, a
 //         quarter less from L2; two warpgroups share every tile of B, and a wgmma is 256 wide, the
@@ -11,7 +11,7 @@
 //
 //   role        threads   waits for       then                          and tells
 //   producer    one       empty[stage]    loads 128 x 64 and 64 x 256   full[stage], TMA's bytes
-//   consumers   2 x 128   full[stage]     4 wgmma m64n256k16            empty[stage], a slice later
+//   consumers   2 x 128   full[stage]     4 wgmma m64n256k16            empty[stage], a k-tile later
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
@@ -26,7 +26,7 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BN = 256, BK = 64, STAGES = 4;  // block tile, K slices in the ring
+constexpr int BM = 128, BN = 256, BK = 64, STAGES = 4;  // block tile, k-tiles in the pipeline
 constexpr int MMA_M = 64, MMA_K = 16;                   // one wgmma, BN wide
 constexpr int GROUP_M = 16;                             // rows of tiles that are worked on together
 // [region idea]
@@ -39,33 +39,33 @@ constexpr size_t SMEM = STAGES * ((BM + BN) * BK * 2 + 2 * 8);
 
 template <class T, Major A_MAJOR, Major B_MAJOR>
 __global__ void __launch_bounds__(THREADS, 1)
-    gemm_v20(GemmArgs<T> p, bool wide, const __grid_constant__ TensorMap map_a,
+    gemm_v20(GemmArgs<T> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b) {
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
   // Where am I?
   const auto [bm, bn] = grouped_tile<GROUP_M>(blockIdx.x, cdiv(p.M, BM), cdiv(p.N, BN));
-  const int tid = threadIdx.x, wg = tid / 128, slices = cdiv(p.K, BK);
+  const int tid = threadIdx.x, wg = tid / 128, k_tiles = cdiv(p.K, BK);
 
-  // The ring.
+  // The pipeline.
   auto* sA = static_cast<uint8_t*>(dynamic_shared());
   uint8_t* sB = sA + STAGES * TileA::BYTES;
   auto* full = reinterpret_cast<uint64_t*>(sB + STAGES * TileB::BYTES);
   uint64_t* empty = full + STAGES;
-  if (tid == 0) init_ring<STAGES>(full, empty, CONSUMERS);
+  if (tid == 0) init_pipeline<STAGES>(full, empty, CONSUMERS);
   __syncthreads();
 
-  Slot<STAGES> slot;
+  PipelineState<STAGES> state;
   if (wg == CONSUMERS) {
     // The producer.
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
-    for (int slice = 0; slice < slices; ++slice, slot.advance()) {
-      const int s = slot.stage;
-      mbarrier_wait(&empty[s], slot.phase ^ 1);
+    for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
+      const int s = state.stage;
+      mbarrier_wait(&empty[s], state.phase ^ 1);
       mbarrier_arrive_expect_tx(&full[s], TileA::BYTES + TileB::BYTES);
-      TileA::load(sA + s * TileA::BYTES, map_a, bm * BM, slice * BK, &full[s]);
-      TileB::load(sB + s * TileB::BYTES, map_b, bn * BN, slice * BK, &full[s]);
+      TileA::load(sA + s * TileA::BYTES, map_a, bm * BM, k_tile * BK, &full[s]);
+      TileB::load(sB + s * TileB::BYTES, map_b, bn * BN, k_tile * BK, &full[s]);
     }
     return;
   }
@@ -73,9 +73,9 @@ __global__ void __launch_bounds__(THREADS, 1)
   // A consumer.
   setmaxnreg_inc<CONSUMER_REGS>();
   float acc[BN / 2] = {};
-  for (int slice = 0, last = 0; slice < slices; ++slice, last = slot.stage, slot.advance()) {
-    const int s = slot.stage;
-    mbarrier_wait(&full[s], slot.phase);
+  for (int k_tile = 0, last = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
+    const int s = state.stage;
+    mbarrier_wait(&full[s], state.phase);
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < BK / MMA_K; ++k)
@@ -84,12 +84,12 @@ __global__ void __launch_bounds__(THREADS, 1)
           TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, true);
     wgmma_commit();
     wgmma_wait<1>();
-    if (tid % 128 == 0 && slice > 0) mbarrier_arrive(&empty[last]);
+    if (tid % 128 == 0 && k_tile > 0) mbarrier_arrive(&empty[last]);
   }
   wgmma_wait<0>(acc);
 
   // Epilogue.
-  store_accumulators(p, wide, bm * BM + wg * MMA_M, bn * BN, acc);
+  store_accumulators(p, aligned_c, bm * BM + wg * MMA_M, bn * BN, acc);
 }
 
 template <class T>
@@ -98,7 +98,7 @@ void launch(const GemmArgs<T>& p, Stream stream) {
   const TmaOperands<T> in(p, stream);
   with_majors(p, [&](auto a, auto b) {
     gemm::launch(gemm_v20<T, a(), b()>, grid, dim3(THREADS), {.smem = SMEM}, stream, p,
-                 has_wide_rows(p), OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
+                 has_aligned_c(p), OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
                  OperandTile<T, BN, b()>::map(in.B.data, p.N, p.K, in.B.ld));
   });
 }

@@ -1,19 +1,20 @@
 // v21 persistent: one block an SM, which takes tile after tile.
 //
-// before: v20's SMs start a block, fill its ring, multiply, store and end, one after the other: no
-//         load is in flight while a block stores, and no wgmma while the next one fills its ring
+// before: v20's SMs start a block, fill its pipeline, multiply, store and end, one after the other:
+//         no load is in flight while a block stores, and no wgmma while the next one fills its
+//         pipeline
 // idea:   as many blocks as SMs; a block's next tile is the one gridDim.x further. The producer
 //         does not know where a tile ends: while the consumers store, it loads the next tile
-// watch:  the first slices of all tiles but the first are there when they are needed; what is left
+// watch:  the first k-tiles of all tiles but the first are there when they are needed; what is left
 //         of the seam is the epilogue itself, in which the tensor cores wait
 // needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
 //
 //   role        threads   waits for       then                          and tells
 //   producer    one       empty[stage]    loads 128 x 64 and 64 x 256   full[stage], TMA's bytes
-//   consumers   2 x 128   full[stage]     4 wgmma m64n256k16            empty[stage], a slice later
+//   consumers   2 x 128   full[stage]     4 wgmma m64n256k16            empty[stage], a k-tile later
 //
-//   producer    | tile 0: slices 0 1 2 ... | tile 1: slices 0 1 2 3 | 4 ...
-//   consumers           | tile 0: slices 0 1 2 ...          | store | tile 1: slices 0 1 ...
+//   producer    | tile 0: k-tiles 0 1 2 ... | tile 1: k-tiles 0 1 2 3 | 4 ...
+//   consumers           | tile 0: k-tiles 0 1 2 ...         | store | tile 1: k-tiles 0 1 ...
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
@@ -28,7 +29,7 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BN = 256, BK = 64, STAGES = 4;  // block tile, K slices in the ring
+constexpr int BM = 128, BN = 256, BK = 64, STAGES = 4;  // block tile, k-tiles in the pipeline
 constexpr int MMA_M = 64, MMA_K = 16;                   // one wgmma, BN wide
 constexpr int GROUP_M = 16;                             // rows of tiles that are worked on together
 constexpr int CONSUMERS = BM / MMA_M;                   // warpgroups, each with 64 rows
@@ -54,34 +55,34 @@ GEMM_DEVICE void for_each_tile(int first, int step, int tiles_m, int tiles_n, Wo
 
 template <class T, Major A_MAJOR, Major B_MAJOR>
 __global__ void __launch_bounds__(THREADS, 1)
-    gemm_v21(GemmArgs<T> p, bool wide, const __grid_constant__ TensorMap map_a,
+    gemm_v21(GemmArgs<T> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b) {
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
   // Where am I?
-  const int tid = threadIdx.x, wg = tid / 128, slices = cdiv(p.K, BK);
+  const int tid = threadIdx.x, wg = tid / 128, k_tiles = cdiv(p.K, BK);
   const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
 
-  // The ring.
+  // The pipeline.
   auto* sA = static_cast<uint8_t*>(dynamic_shared());
   uint8_t* sB = sA + STAGES * TileA::BYTES;
   auto* full = reinterpret_cast<uint64_t*>(sB + STAGES * TileB::BYTES);
   uint64_t* empty = full + STAGES;
-  if (tid == 0) init_ring<STAGES>(full, empty, CONSUMERS);
+  if (tid == 0) init_pipeline<STAGES>(full, empty, CONSUMERS);
   __syncthreads();
 
-  Slot<STAGES> slot;
+  PipelineState<STAGES> state;
   if (wg == CONSUMERS) {
     // The producer.
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
     for_each_tile<GROUP_M>(blockIdx.x, gridDim.x, tiles_m, tiles_n, [&](int bm, int bn) {
-      for (int slice = 0; slice < slices; ++slice, slot.advance()) {
-        const int s = slot.stage;
-        mbarrier_wait(&empty[s], slot.phase ^ 1);
+      for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
+        const int s = state.stage;
+        mbarrier_wait(&empty[s], state.phase ^ 1);
         mbarrier_arrive_expect_tx(&full[s], TileA::BYTES + TileB::BYTES);
-        TileA::load(sA + s * TileA::BYTES, map_a, bm * BM, slice * BK, &full[s]);
-        TileB::load(sB + s * TileB::BYTES, map_b, bn * BN, slice * BK, &full[s]);
+        TileA::load(sA + s * TileA::BYTES, map_a, bm * BM, k_tile * BK, &full[s]);
+        TileB::load(sB + s * TileB::BYTES, map_b, bn * BN, k_tile * BK, &full[s]);
       }
     });
     return;
@@ -92,9 +93,9 @@ __global__ void __launch_bounds__(THREADS, 1)
   for_each_tile<GROUP_M>(blockIdx.x, gridDim.x, tiles_m, tiles_n, [&](int bm, int bn) {
     float acc[BN / 2] = {};
     int last = 0;
-    for (int slice = 0; slice < slices; ++slice, last = slot.stage, slot.advance()) {
-      const int s = slot.stage;
-      mbarrier_wait(&full[s], slot.phase);
+    for (int k_tile = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
+      const int s = state.stage;
+      mbarrier_wait(&full[s], state.phase);
       wgmma_fence();
 #pragma unroll
       for (int k = 0; k < BK / MMA_K; ++k)
@@ -103,13 +104,13 @@ __global__ void __launch_bounds__(THREADS, 1)
             TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, true);
       wgmma_commit();
       wgmma_wait<1>();
-      if (tid % 128 == 0 && slice > 0) mbarrier_arrive(&empty[last]);
+      if (tid % 128 == 0 && k_tile > 0) mbarrier_arrive(&empty[last]);
     }
     wgmma_wait<0>(acc);
-    if (tid % 128 == 0 && slices > 0) mbarrier_arrive(&empty[last]);  // the next tile wants it
+    if (tid % 128 == 0 && k_tiles > 0) mbarrier_arrive(&empty[last]);  // the next tile wants it
 
     // Epilogue.
-    store_accumulators(p, wide, bm * BM + wg * MMA_M, bn * BN, acc);
+    store_accumulators(p, aligned_c, bm * BM + wg * MMA_M, bn * BN, acc);
   });
 }
 
@@ -120,7 +121,7 @@ void launch(const GemmArgs<T>& p, Stream stream) {
   const TmaOperands<T> in(p, stream);
   with_majors(p, [&](auto a, auto b) {
     gemm::launch(gemm_v21<T, a(), b()>, grid, dim3(THREADS), {.smem = SMEM}, stream, p,
-                 has_wide_rows(p), OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
+                 has_aligned_c(p), OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
                  OperandTile<T, BN, b()>::map(in.B.data, p.N, p.K, in.B.ld));
   });
 }

@@ -28,7 +28,7 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BN = 256, BK = 64, STAGES = 3;  // block tile, K slices in the ring
+constexpr int BM = 128, BN = 256, BK = 64, STAGES = 3;  // block tile, k-tiles in the pipeline
 constexpr int MMA_M = 64, MMA_K = 16;                   // one wgmma, BN wide
 constexpr int CLUSTER = 2, GROUP_M = 8;  // blocks, one above the other; rows of clusters a group
 constexpr int CONSUMERS = BM / MMA_M;    // warpgroups, each with 64 rows
@@ -55,39 +55,39 @@ GEMM_DEVICE void stage_accumulators(uint8_t* sC, const float (&acc)[COUNT]) {
 
 template <class T, Major A_MAJOR, Major B_MAJOR>
 __global__ void __launch_bounds__(THREADS, 1)
-    gemm_v23(GemmArgs<T> p, bool wide, const __grid_constant__ TensorMap map_a,
+    gemm_v23(GemmArgs<T> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
   // Where am I?
-  const int tid = threadIdx.x, wg = tid / 128, slices = cdiv(p.K, BK);
+  const int tid = threadIdx.x, wg = tid / 128, k_tiles = cdiv(p.K, BK);
   // Tiles are the cluster's: two blocks high; the lower block may lie below the matrix.
   const int tiles_m = cdiv(p.M, CLUSTER * BM), tiles_n = cdiv(p.N, BN);
   const int first = blockIdx.x / CLUSTER, step = gridDim.x / CLUSTER, rank = cluster_rank();
 
-  // The ring.
+  // The pipeline.
   auto* sA = static_cast<uint8_t*>(dynamic_shared());
   uint8_t* sB = sA + STAGES * TileA::BYTES;
   uint8_t* sC = sB + STAGES * TileB::BYTES;
   auto* full = reinterpret_cast<uint64_t*>(sC + BM * BN * 2);
   uint64_t* empty = full + STAGES;
-  if (tid == 0) init_ring<STAGES>(full, empty, CLUSTER * CONSUMERS);
+  if (tid == 0) init_pipeline<STAGES>(full, empty, CLUSTER * CONSUMERS);
   cluster_arrive();
   cluster_wait();  // the neighbour's barriers are there, too
 
-  Slot<STAGES> slot;
+  PipelineState<STAGES> state;
   if (wg == CONSUMERS) {
     // The producer.
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 == 0 && elect_one())
       for_each_tile<GROUP_M>(first, step, tiles_m, tiles_n, [&](int pair, int bn) {
         const int bm = pair * CLUSTER + rank;
-        for (int slice = 0; slice < slices; ++slice, slot.advance()) {
-          const int s = slot.stage;
-          mbarrier_wait(&empty[s], slot.phase ^ 1);
+        for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
+          const int s = state.stage;
+          mbarrier_wait(&empty[s], state.phase ^ 1);
           mbarrier_arrive_expect_tx(&full[s], TileA::BYTES + TileB::BYTES);
-          TileA::load(sA + s * TileA::BYTES, map_a, bm * BM, slice * BK, &full[s]);
-          load_part<TileB, CLUSTER>(sB + s * TileB::BYTES, map_b, bn * BN, slice * BK, &full[s],
+          TileA::load(sA + s * TileA::BYTES, map_a, bm * BM, k_tile * BK, &full[s]);
+          load_part<TileB, CLUSTER>(sB + s * TileB::BYTES, map_b, bn * BN, k_tile * BK, &full[s],
                                     rank);
         }
       });
@@ -100,9 +100,9 @@ __global__ void __launch_bounds__(THREADS, 1)
       const int m = (pair * CLUSTER + rank) * BM + wg * MMA_M, n = bn * BN;
       float acc[BN / 2] = {};
       int last = 0;
-      for (int slice = 0; slice < slices; ++slice, last = slot.stage, slot.advance()) {
-        const int s = slot.stage;
-        mbarrier_wait(&full[s], slot.phase);
+      for (int k_tile = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
+        const int s = state.stage;
+        mbarrier_wait(&full[s], state.phase);
         wgmma_fence();
 #pragma unroll
         for (int k = 0; k < BK / MMA_K; ++k)
@@ -111,14 +111,14 @@ __global__ void __launch_bounds__(THREADS, 1)
               TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, true);
         wgmma_commit();
         wgmma_wait<1>();
-        if (slice > 0) arrive_at_all<CLUSTER>(&empty[last]);
+        if (k_tile > 0) arrive_at_all<CLUSTER>(&empty[last]);
       }
       wgmma_wait<0>(acc);
-      if (slices > 0) arrive_at_all<CLUSTER>(&empty[last]);  // the next tile wants it
+      if (k_tiles > 0) arrive_at_all<CLUSTER>(&empty[last]);  // the next tile wants it
 
       // Epilogue.
-      if (!wide) return store_accumulators(p, wide, m, n, acc);
-      blend_accumulators(p, m, n, acc);
+      if (!aligned_c) return store_accumulators(p, aligned_c, m, n, acc);
+      axpby_accumulators(p, m, n, acc);
       if (leader) tma_store_wait_read<0>();
       named_barrier_sync(1 + wg, 128);  // TMA has read the tile before this one
       stage_accumulators<T>(staging, acc);
@@ -144,7 +144,7 @@ void launch(const GemmArgs<T>& p, Stream stream) {
   with_majors(p, [&](auto a, auto b) {
     gemm::launch(
         gemm_v23<T, a(), b()>, grid, dim3(THREADS), {.smem = SMEM, .cluster = CLUSTER}, stream, p,
-        has_wide_rows(p), OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
+        has_aligned_c(p), OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
         OperandTile<T, BN, b()>::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld), c_map(p));
   });
 }

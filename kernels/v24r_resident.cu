@@ -1,19 +1,21 @@
-// v24r resident: where K is short, a strip of B stays in shared memory and A passes by.
+// v24r resident: where K is short, a column panel of B stays in shared memory and A passes by.
 //
 // before: v24 loads A and B for every tile, 13 bytes a result at K = 512; and its consumers compute
-//         addresses in the ring between the wgmma of two slices
+//         addresses in the pipeline between the wgmma of two k-tiles
 // idea:   128 columns of B with all of a K up to 512 are 128 KB: they stay while a block goes down
-//         their strip of C, 8 bytes a result. A tile takes whole laps of the ring, so that the loop
-//         can be unrolled and all its addresses are constants
-// watch:  who loads B's next strip must know that the last one has been read. The ring says so: as
-//         a slot is empty again, that slice of the tile before, or a later one, has been read
+//         their column panel of C, 8 bytes a result. A tile takes whole passes through the
+//         pipeline, so that the loop can be unrolled and all its addresses are constants
+// watch:  who loads B's next column panel must know that the last one has been read. The pipeline
+//         says so: as a slot is empty again, that k-tile of the tile before, or a later one, has
+//         been read
 // needs:  sm_90a; other K, C's rows not in whole 16 bytes: v24; copies as for v24
 //
 //   role        threads   waits for              then                  and tells
-//   producer    one       empty[stage]           loads a slice of A    full[stage], TMA's bytes
-//                                                and a strip's of B
-//   consumers   2 x 128   turn[wg], full[stage]  wgmma of whole tiles  empty[stage], a slice later;
-//                                                                      turn[other], after a tile
+//   producer    one       empty[stage]           loads a k-tile of A   full[stage], TMA's bytes
+//                                                and a column panel's of B
+//   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles  empty[stage], a k-tile later;
+//                                                                      order[other], after a tile
+#include "device/b_stationary.cuh"
 #include "device/dynamic_shared.cuh"
 #include "device/persistent.cuh"
 #include "device/ptx/grid.cuh"
@@ -21,69 +23,69 @@
 #include "device/ptx/tma.cuh"
 #include "device/ptx/warp_roles.cuh"
 #include "device/ptx/wgmma.cuh"
-#include "device/resident.cuh"
 #include "device/tma_epilogue.cuh"
 #include "rung.h"
-#include "v24r_resident/run.cuh"
+#include "v24r_resident/work_range.cuh"
 
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BN = 128, BK = 64, MMA_M = 64, MMA_K = 16;  // a tile, a slice, a wgmma
+constexpr int BM = 128, BN = 128, BK = 64, MMA_M = 64, MMA_K = 16;  // a tile, a k-tile, a wgmma
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
-constexpr int SLOTS = 2;  // panels of results for each consumer
+constexpr int EPILOGUE_STAGES = 2;  // panels of results for each consumer
 
-// A tile takes LAPS rounds of the ring. A run may end with LEAST rows of one: that shares out work
-// better, and costs a consumer some cycles, which it lacks where K is shortest.
-template <class T, Major A_MAJOR, Major B_MAJOR, int STAGES, int LAPS, int LEAST>
+// A tile takes WRAPS passes of the pipeline. A range may end with LEAST rows of one: that shares
+// out work better, and costs a consumer some cycles, which it lacks where K is shortest.
+template <class T, Major A_MAJOR, Major B_MAJOR, int STAGES, int WRAPS, int LEAST>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v24r(GemmArgs<T> p, const __grid_constant__ TensorMap map_a,
               const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
-  constexpr int SLICES = LAPS * STAGES;  // of a tile; what lies beyond K is zero
+  constexpr int K_TILES = WRAPS * STAGES;  // of a tile; what lies beyond K is zero
   const int tid = threadIdx.x, wg = warpgroup();
   auto* sA = static_cast<uint8_t*>(dynamic_shared());
   uint8_t* sB = sA + STAGES * TileA::BYTES;
-  uint8_t* sC = sB + SLICES * TileB::BYTES;
-  auto* full = reinterpret_cast<uint64_t*>(sC + 2 * SLOTS * 8192);
-  uint64_t *empty = full + STAGES, *turn = empty + STAGES;
+  uint8_t* sC = sB + K_TILES * TileB::BYTES;
+  auto* full = reinterpret_cast<uint64_t*>(sC + 2 * EPILOGUE_STAGES * 8192);
+  uint64_t *empty = full + STAGES, *order = empty + STAGES;
   if (tid == 0) {
-    init_turns(turn);
-    init_ring<STAGES>(full, empty, 1);
+    init_ordered_barrier(order);
+    init_pipeline<STAGES>(full, empty, 1);
   }
   __syncthreads();
   grid_launch_dependents();
 
-  Run<BM / LEAST> run(cdiv(p.N, BN), cdiv(p.M, LEAST));
+  WorkRange<BM / LEAST> range(cdiv(p.N, BN), cdiv(p.M, LEAST));
   if (wg == 2) {
     // The producer.
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
     grid_dependency_wait();
-    produce_run<TileA, TileB, SLICES, LEAST>(run, sA, sB, full, empty, Slot<STAGES>(), map_a,
-                                             map_b);
+    produce_range<TileA, TileB, K_TILES, LEAST>(range, sA, sB, full, empty, PipelineState<STAGES>(),
+                                                map_a, map_b);
     return;
   }
 
   // A consumer: every other tile of the block.
   setmaxnreg_inc<CONSUMER_REGS>();
   grid_dependency_wait();
-  uint8_t* const staging = sC + wg * (SLOTS * 8192);
-  uint32_t turns = wg ^ 1, lap = wg * LAPS;  // consumer 0 begins; round of the ring
+  uint8_t* const staging = sC + wg * (EPILOGUE_STAGES * 8192);
+  uint32_t order_phase = wg ^ 1, wrap = wg * WRAPS;  // consumer 0 begins; pass through the pipeline
   // [region idea]
-  if (wg == 1) run.advance();
-  while (run.more()) {
-    const int m = run.part * LEAST, n = run.strip * BN, blocks = run.count * (LEAST / MMA_M);
-    const bool last = run.last();
+  if (wg == 1) range.advance();
+  while (range.has_tile()) {
+    const int m = range.part * LEAST, n = range.col_panel * BN,
+              blocks = range.count * (LEAST / MMA_M);
+    const bool last = range.last();
     float acc[BM / MMA_M][BN / 2];
-    mbarrier_wait(&turn[wg], turns++ & 1);
+    mbarrier_wait(&order[wg], order_phase++ & 1);
     with_blocks<BM / MMA_M, LEAST / MMA_M>(blocks, [&](auto constant) {
       constexpr int BLOCKS = decltype(constant)::value;
 #pragma unroll
-      for (int slice = 0; slice < SLICES; ++slice) {
-        const int s = slice % STAGES;
-        mbarrier_wait(&full[s], (lap + slice / STAGES) & 1);
+      for (int k_tile = 0; k_tile < K_TILES; ++k_tile) {
+        const int s = k_tile % STAGES;
+        mbarrier_wait(&full[s], (wrap + k_tile / STAGES) & 1);
         wgmma_fence();
 #pragma unroll
         for (int k = 0; k < BK / MMA_K; ++k)
@@ -91,49 +93,49 @@ __global__ void __launch_bounds__(THREADS, 1)
           for (int i = 0; i < BLOCKS; ++i)
             wgmma<T, BN, A_MAJOR, B_MAJOR>(
                 acc[i], TileA::descriptor(sA + s * TileA::BYTES, i * MMA_M) + k * TileA::K_STEP,
-                TileB::descriptor(sB + slice * TileB::BYTES) + k * TileB::K_STEP, slice + k > 0);
+                TileB::descriptor(sB + k_tile * TileB::BYTES) + k * TileB::K_STEP, k_tile + k > 0);
         wgmma_commit();
-        if (slice == SLICES - 1 && tid % 32 == 0) mbarrier_arrive(&turn[wg ^ 1]);
+        if (k_tile == K_TILES - 1 && tid % 32 == 0) mbarrier_arrive(&order[wg ^ 1]);
         wgmma_wait<1>();
-        if (slice > 0 && tid % 128 == 0) mbarrier_arrive(&empty[(s + STAGES - 1) % STAGES]);
+        if (k_tile > 0 && tid % 128 == 0) mbarrier_arrive(&empty[(s + STAGES - 1) % STAGES]);
       }
     });
-    run.advance();  // now, and not when the next tile waits for it
-    run.advance();  // past the other consumer's
+    range.advance();  // now, and not when the next tile waits for it
+    range.advance();  // past the other consumer's
     wgmma_wait<0>();
     if (tid % 128 == 0) mbarrier_arrive(&empty[STAGES - 1]);
-    lap += 2 * LAPS;  // its own, and those of the other consumer's tile
+    wrap += 2 * WRAPS;  // its own, and those of the other consumer's tile
 
     // Epilogue.
 #pragma unroll
     for (int i = 0; i < BM / MMA_M; ++i) {
       if (i == blocks) break;
-      hold_registers(acc[i]);
-      if (p.alpha != 1 || p.beta != 0) blend_accumulators(p, m + i * MMA_M, n, acc[i]);
+      fence_operand(acc[i]);
+      if (p.alpha != 1 || p.beta != 0) axpby_accumulators(p, m + i * MMA_M, n, acc[i]);
       if (last)  // nobody hides it
-        store_accumulators_wide(p, m + i * MMA_M, n, acc[i]);
+        store_accumulators_aligned(p, m + i * MMA_M, n, acc[i]);
       else
 #pragma unroll
         for (int c = 0; c < BN / 64; ++c)
-          store_panel<SLOTS - 1>(p, true, map_c, m + i * MMA_M, n + c * 64, staging + c * 8192,
-                                 &acc[i][c * 32]);
+          store_panel<EPILOGUE_STAGES - 1>(p, true, map_c, m + i * MMA_M, n + c * 64,
+                                           staging + c * 8192, &acc[i][c * 32]);
     }
   }
   // [/region idea]
   if (tid % 32 == 0) tma_store_wait_read<0>();
 }
 
-template <class T, int STAGES, int LAPS, int LEAST>
+template <class T, int STAGES, int WRAPS, int LEAST>
 void launch(const GemmArgs<T>& p, Stream stream) {
-  if (!allows_resident(p) || p.K > LAPS * STAGES * BK) return launch_rung("v24", p, stream);
+  if (!allows_b_stationary(p) || p.K > WRAPS * STAGES * BK) return launch_rung("v24", p, stream);
   const int64_t parts = int64_t{cdiv(p.M, LEAST)} * cdiv(p.N, BN);
   const int64_t grid = std::min<int64_t>(parts, persistent_blocks());
   constexpr size_t SMEM =
-      STAGES * (BM * BK * 2 + LAPS * BN * BK * 2 + 2 * 8) + 2 * SLOTS * 8192 + 2 * 8;
+      STAGES * (BM * BK * 2 + WRAPS * BN * BK * 2 + 2 * 8) + 2 * EPILOGUE_STAGES * 8192 + 2 * 8;
   const TmaOperands<T> in(p, stream);
   with_majors(p, [&](auto a, auto b) {
-    gemm::launch(gemm_v24r<T, a(), b(), STAGES, LAPS, LEAST>, grid, dim3(THREADS),
-                 {.smem = SMEM, .early = true}, stream, p,
+    gemm::launch(gemm_v24r<T, a(), b(), STAGES, WRAPS, LEAST>, grid, dim3(THREADS),
+                 {.smem = SMEM, .pdl = true}, stream, p,
                  OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
                  OperandTile<T, BN, b()>::map(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
   });
@@ -146,13 +148,13 @@ const Variant<T> VARIANTS[] = {{"k256 s4", launch<T, 4, 1, 128>},
 
 template <class T>
 Choice choose(const GemmArgs<T>& p, int) {
-  if (!allows_resident(p)) return {2, "v24's tiles"};
+  if (!allows_b_stationary(p)) return {2, "v24's tiles"};
   return {std::max(cdiv(p.K, 128) - 2, 0),
           "128 columns of B with all of K = " + std::to_string(p.K)};
 }
 
 const Registration rung({.prev = "v24",
-                         .idea = "resident B: where K is short, a strip of B stays",
+                         .idea = "B-stationary: where K is short, a column panel of B stays",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
                         {f16(VARIANTS<half>, choose), bfloat16(VARIANTS<bf16>, choose)});
 

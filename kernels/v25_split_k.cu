@@ -11,8 +11,8 @@
 // needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
 //
 //   role        threads   waits for      then                         and tells
-//   producer    one       empty[stage]   loads a slice of its half    full[stage], by TMA's bytes
-//   consumers   2 x 128   full[stage]    4 wgmma of every other one   empty[stage], a slice later
+//   producer    one       empty[stage]   loads a k-tile of its half   full[stage], by TMA's bytes
+//   consumers   2 x 128   full[stage]    4 wgmma of every other one   empty[stage], a k-tile later
 //               together  the cluster    add half a tile, store it
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
@@ -30,7 +30,7 @@
 namespace {
 using namespace gemm;
 
-constexpr int MMA_X = 64, BK = 64, MMA_K = 16;  // rows of one wgmma; depth of a slice, of a wgmma
+constexpr int MMA_X = 64, BK = 64, MMA_K = 16;  // rows of one wgmma; depth of a k-tile, of a wgmma
 constexpr int SPLIT = 2, FETCH = 128;  // blocks a cluster, each with its part of K; see watch
 constexpr int CONSUMERS = 2, WORKERS = CONSUMERS * 128;  // warpgroups, their threads
 constexpr int THREADS = WORKERS + 32;                    // and the producer's warp
@@ -42,40 +42,41 @@ __global__ void __launch_bounds__(THREADS, 1)
              const __grid_constant__ TensorMap map_y) {
   using TileX = OperandTile<T, BX, X_MAJOR>;
   using TileY = OperandTile<T, BY, Y_MAJOR>;
-  constexpr int TURNS = CONSUMERS * MMA_X / BX;  // consumers that have the same rows
-  static_assert(STAGES % TURNS == 0, "a buffer's phases are all waited for by one consumer");
-  // Half a tile's sums by a thread: GROUPS of four for 64 rows, UNITS for all, of PARTS of K.
-  constexpr int GROUPS = BY / SPLIT / 8, UNITS = GROUPS * BX / MMA_X, PARTS = SPLIT * TURNS;
+  constexpr int K_GROUPS = CONSUMERS * MMA_X / BX;  // consumers that have the same rows
+  static_assert(STAGES % K_GROUPS == 0, "a buffer's phases are all waited for by one consumer");
+  // Half a tile's sums by a thread: VECTORS of four for 64 rows, UNITS for all, of PARTS of K.
+  constexpr int VECTORS = BY / SPLIT / 8, UNITS = VECTORS * BX / MMA_X, PARTS = SPLIT * K_GROUPS;
   const int tid = threadIdx.x, rank = cluster_rank(), tile = blockIdx.x / SPLIT;
-  const int tiles_x = cdiv(SWAPPED ? p.N : p.M, BX), slices = cdiv(p.K, BK);
+  const int tiles_x = cdiv(SWAPPED ? p.N : p.M, BX), k_tiles = cdiv(p.K, BK);
   const int x0 = tile % tiles_x * BX, y0 = tile / tiles_x * BY;
-  const int begin = int64_t{slices} * rank / SPLIT, end = int64_t{slices} * (rank + 1) / SPLIT;
+  const int begin = int64_t{k_tiles} * rank / SPLIT, end = int64_t{k_tiles} * (rank + 1) / SPLIT;
 
-  // The ring, and what all consumers of the cluster have of this block's half of the tile.
+  // The pipeline, and what all consumers of the cluster have of this block's half of the tile.
   auto* sX = static_cast<uint8_t*>(dynamic_shared());
   uint8_t* sY = sX + STAGES * TileX::BYTES;
   auto* parts = reinterpret_cast<Vec<float>*>(sY + STAGES * TileY::BYTES);
   auto *full = reinterpret_cast<uint64_t*>(parts + PARTS * UNITS * 128), *empty = full + STAGES;
-  if (tid == 0) init_ring<STAGES>(full, empty, CONSUMERS / TURNS);
+  if (tid == 0) init_pipeline<STAGES>(full, empty, CONSUMERS / K_GROUPS);
   __syncthreads();
   cluster_arrive();
   grid_launch_dependents();
 
-  Slot<STAGES> slot;
+  PipelineState<STAGES> state;
   float acc[BY / 2] = {};
-  const int wg = warpgroup(), turn = wg % TURNS, rows = wg / TURNS;  // 64 of the tile's rows
+  const int wg = warpgroup(), k_group = wg % K_GROUPS,
+            rows = wg / K_GROUPS;  // 64 of the tile's rows
   if (tid >= WORKERS) {
     // The producer.
     grid_dependency_wait();  // its place is known by now
     if (elect_one())
-      produce<TileX, TileY>(sX, sY, full, empty, slot, map_x, map_y, x0, y0, begin, end);
+      produce<TileX, TileY>(sX, sY, full, empty, state, map_x, map_y, x0, y0, begin, end);
   } else {
-    // A consumer: every slice, or every other.
+    // A consumer: every k-tile, or every other.
     int last = 0;
-    slot.skip(turn);
-    for (int slice = begin + turn; slice < end; slice += TURNS, slot.skip(TURNS)) {
-      const int s = slot.stage;
-      mbarrier_wait(&full[s], slot.phase);
+    state.skip(k_group);
+    for (int k_tile = begin + k_group; k_tile < end; k_tile += K_GROUPS, state.skip(K_GROUPS)) {
+      const int s = state.stage;
+      mbarrier_wait(&full[s], state.phase);
       wgmma_fence();
 #pragma unroll
       for (int k = 0; k < BK / MMA_K; ++k)
@@ -84,7 +85,7 @@ __global__ void __launch_bounds__(THREADS, 1)
             TileY::descriptor(sY + s * TileY::BYTES) + k * TileY::K_STEP, true);
       wgmma_commit();
       wgmma_wait<1>();
-      if (tid % 128 == 0 && slice >= begin + TURNS) mbarrier_arrive(&empty[last]);
+      if (tid % 128 == 0 && k_tile >= begin + K_GROUPS) mbarrier_arrive(&empty[last]);
       last = s;
     }
     wgmma_wait<0>(acc);
@@ -98,7 +99,8 @@ __global__ void __launch_bounds__(THREADS, 1)
     for (int i = 0; i < BY / 8; ++i) {  // each block is sent its half
       Vec<float> four = {};
       for (int e = 0; e < 4; ++e) four.set(e, acc[i * 4 + e]);
-      *map_shared(part(rank * TURNS + turn, rows * GROUPS + i % GROUPS), i / GROUPS) = four;
+      *map_shared(part(rank * K_GROUPS + k_group, rows * VECTORS + i % VECTORS), i / VECTORS) =
+          four;
     }
   cluster_arrive();
   cluster_wait();  // all parts have come
@@ -107,8 +109,8 @@ __global__ void __launch_bounds__(THREADS, 1)
       float sums[4] = {};
       for (int from = 0; from < PARTS; ++from)
         for (int e = 0; e < 4; ++e) sums[e] += (*part(from, unit))[e];
-      const int x = x0 + unit / GROUPS * MMA_X + tid % 128 / 32 * 16 + tid % 32 / 4;
-      const int y = y0 + (rank * GROUPS + unit % GROUPS) * 8 + tid % 4 * 2;
+      const int x = x0 + unit / VECTORS * MMA_X + tid % 128 / 32 * 16 + tid % 32 / 4;
+      const int y = y0 + (rank * VECTORS + unit % VECTORS) * 8 + tid % 4 * 2;
       for (int e = 0, at = x; e < 4; ++e, at = x + e / 2 * 8)
         SWAPPED ? store(p, y + e % 2, at, sums[e]) : store(p, at, y + e % 2, sums[e]);
     }
@@ -127,7 +129,7 @@ void launch(const GemmArgs<T>& p, Stream stream) {
     using TileY = OperandTile<T, BY, Y_MAJOR>;
     constexpr size_t SMEM = STAGES * (TileX::BYTES + TileY::BYTES + 2 * 8) + WORKERS * BY * 2;
     gemm::launch(gemm_v25<T, X_MAJOR, Y_MAJOR, SWAPPED, BX, BY, STAGES>, grid, dim3(THREADS),
-                 {.smem = SMEM, .cluster = SPLIT, .early = true}, stream, p,
+                 {.smem = SMEM, .cluster = SPLIT, .pdl = true}, stream, p,
                  TileX::map(x.data, X, p.K, x.ld, FETCH), TileY::map(y.data, Y, p.K, y.ld, FETCH));
   });
 }

@@ -1,18 +1,19 @@
 // v26 stream-K: no CTA idles in the last wave.
 //
-// before: v24's tiles take whole rounds: 4096 x 4096 are 7.76 of 128 x 128, and cost 8; 2560 x 2560
+// before: v24's tiles take whole waves: 4096 x 4096 are 7.76 of 128 x 128, and cost 8; 2560 x 2560
 //         are 3.03, and cost 4
-// idea:   what fills no round is cut along K into equal runs, one a block. A block hands the sums
+// idea:   what fills no wave is cut along K into equal runs, one a block. A block hands the sums
 //         of the tile that its run ends in to the next block, which ends that tile
-// watch:  nobody should wait: the piece that is handed over comes first. And blocks should read the
-//         same k-tiles at the same time, else they lose reuse in L2: the piece that
+// watch:  nobody should wait: the work unit that is handed over comes first. And blocks should read
+//         the same k-tiles at the same time, else they lose reuse in L2: the work unit that
 //         ends a tile comes right behind, so that all blocks are done with both at once
 // needs:  sm_90a; copies of operands that TMA cannot address; stores by rows where C is unaligned
 //
 //   role        threads   waits for              then                   and tells
-//   producer    one       empty[stage]           loads a slice          full[stage], TMA's bytes
-//   consumers   2 x 128   turn[wg], full[stage]  wgmma of a whole piece empty[stage], a slice on;
-//                                                                       turn[other], after a piece
+//   producer    one       empty[stage]           loads a k-tile         full[stage], TMA's bytes
+//   consumers   2 x 128   order[wg], full[stage]  wgmma of a whole work unit empty[stage], a k-tile on;
+//                                                                       order[other], after a work
+//                                                                       unit
 //     a warp              the block before's     adds its sums          the block after's: a flag
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
@@ -24,71 +25,71 @@
 #include "device/ptx/wgmma.cuh"
 #include "device/tma_epilogue.cuh"
 #include "rung.h"
-#include "v26_stream_k/runs.cuh"
+#include "v26_stream_k/work_units.cuh"
 
 namespace {
 using namespace gemm;
 
-constexpr int BK = 64, MMA_M = 64, MMA_K = 16;  // depth of a slice; one wgmma, BN wide
+constexpr int BK = 64, MMA_M = 64, MMA_K = 16;  // depth of a k-tile; one wgmma, BN wide
 constexpr int GROUP_M = 16, THREADS = 3 * 128;  // rows of tiles a group; threads of all roles
 constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 
-template <class T, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES, int SLOTS>
+template <class T, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
 __global__ void __launch_bounds__(THREADS, 1)
-    gemm_v26(GemmArgs<T> p, bool wide, Handover handover, const __grid_constant__ TensorMap map_a,
+    gemm_v26(GemmArgs<T> p, bool aligned_c, Fixup fixup, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
   const int tid = threadIdx.x, wg = warpgroup();
-  // The ring; SLOTS panels of results for each consumer; whose turn it is.
+  // The pipeline; EPILOGUE_STAGES panels of results for each consumer; whose turn it is.
   auto* sA = static_cast<uint8_t*>(dynamic_shared());
   uint8_t* sB = sA + STAGES * TileA::BYTES;
   uint8_t* sC = sB + STAGES * TileB::BYTES;
-  auto* full = reinterpret_cast<uint64_t*>(sC + 2 * SLOTS * 8192);
-  uint64_t *empty = full + STAGES, *turn = empty + STAGES;
-  auto* pieces = reinterpret_cast<Pieces*>(turn + 2);
+  auto* full = reinterpret_cast<uint64_t*>(sC + 2 * EPILOGUE_STAGES * 8192);
+  uint64_t *empty = full + STAGES, *order = empty + STAGES;
+  auto* units = reinterpret_cast<WorkUnits*>(order + 2);
   if (tid == 0) {
-    init_turns(turn);
-    init_ring<STAGES>(full, empty, 1);
-    *pieces = Pieces(blockIdx.x, gridDim.x, cdiv(p.M, BM), cdiv(p.N, BN), GROUP_M, cdiv(p.K, BK));
+    init_ordered_barrier(order);
+    init_pipeline<STAGES>(full, empty, 1);
+    *units = WorkUnits(blockIdx.x, gridDim.x, cdiv(p.M, BM), cdiv(p.N, BN), GROUP_M, cdiv(p.K, BK));
   }
   __syncthreads();
   grid_launch_dependents();
 
-  Slot<STAGES> slot;
+  PipelineState<STAGES> state;
   if (wg == 2) {
     // The producer.
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
-    for (int i = 0; i < pieces->count(); ++i) {
-      const Piece piece = (*pieces)[i];
-      const TileIndex at = pieces->place(piece);
+    for (int i = 0; i < units->count(); ++i) {
+      const WorkUnit unit = (*units)[i];
+      const TileIndex at = units->place(unit);
       grid_dependency_wait(at.m, at.n);  // by now the first tile's place is known
-      produce<TileA, TileB>(sA, sB, full, empty, slot, map_a, map_b, at.m * BM, at.n * BN,
-                            piece.begin, piece.end);
+      produce<TileA, TileB>(sA, sB, full, empty, state, map_a, map_b, at.m * BM, at.n * BN,
+                            unit.begin, unit.end);
     }
     return;
   }
 
-  // A consumer: every other piece of the block.
+  // A consumer: every other work unit of the block.
   setmaxnreg_inc<CONSUMER_REGS>();
   grid_dependency_wait();
-  uint8_t* staging = sC + wg * (SLOTS * 8192);
+  uint8_t* staging = sC + wg * (EPILOGUE_STAGES * 8192);
   // [region idea]
-  for (int nth = 0; nth < pieces->count(); ++nth) {
-    const Piece piece = (*pieces)[nth];
-    const int slices = piece.end - piece.begin;
+  for (int nth = 0; nth < units->count(); ++nth) {
+    const WorkUnit unit = (*units)[nth];
+    const int k_tiles = unit.end - unit.begin;
     if (nth % 2 != wg) {  // the other consumer's
-      slot.skip(slices);
+      state.skip(k_tiles);
       continue;
     }
     float acc[BM / MMA_M][BN / 2];
     clear_registers(acc);  // now, and not when it is this one's turn
     int last = 0;
-    if (slices > 0) mbarrier_wait(&turn[wg], (nth / 2 + wg + 1) % 2);  // consumer 0 begins
-    for (int slice = 0; slice < slices; ++slice, last = slot.stage, slot.advance()) {
-      const int s = slot.stage;
-      mbarrier_wait(&full[s], slot.phase);
+    if (k_tiles > 0) mbarrier_wait(&order[wg], (nth / 2 + wg + 1) % 2);  // consumer 0 begins
+    for (int k_tile = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
+      const int s = state.stage;
+      mbarrier_wait(&full[s], state.phase);
       wgmma_fence();
 #pragma unroll
       for (int k = 0; k < BK / MMA_K; ++k)
@@ -98,45 +99,46 @@ __global__ void __launch_bounds__(THREADS, 1)
               acc[i], TileA::descriptor(sA + s * TileA::BYTES, i * MMA_M) + k * TileA::K_STEP,
               TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, true);
       wgmma_commit();
-      if (slice == slices - 1 && tid % 32 == 0) mbarrier_arrive(&turn[wg ^ 1]);
+      if (k_tile == k_tiles - 1 && tid % 32 == 0) mbarrier_arrive(&order[wg ^ 1]);
       wgmma_wait<1>();
-      if (tid % 128 == 0 && slice > 0) mbarrier_arrive(&empty[last]);
+      if (tid % 128 == 0 && k_tile > 0) mbarrier_arrive(&empty[last]);
     }
-    const TileIndex at = pieces->place(piece);  // while the last wgmma run
+    const TileIndex at = units->place(unit);  // while the last wgmma run
     wgmma_wait<0>();
-    if (tid % 128 == 0 && slices > 0) mbarrier_arrive(&empty[last]);
-    hold_registers(acc);
+    if (tid % 128 == 0 && k_tiles > 0) mbarrier_arrive(&empty[last]);
+    fence_operand(acc);
     // Epilogue.
-    if (!pieces->has_last(piece)) {
-      handover.give(acc);
+    if (!units->ends_tile(unit)) {
+      fixup.store_partials(acc);
       continue;
     }
-    if (piece.begin > 0) handover.take(acc);
+    if (unit.begin > 0) fixup.add_partials(acc);
 #pragma unroll
     for (int i = 0; i < BM / MMA_M; ++i) {
       const int m = at.m * BM + i * MMA_M, n = at.n * BN;
-      if (p.alpha != 1 || p.beta != 0) blend_accumulators(p, m, n, acc[i]);
+      if (p.alpha != 1 || p.beta != 0) axpby_accumulators(p, m, n, acc[i]);
 #pragma unroll
       for (int c = 0; c < BN / 64; ++c)
-        store_panel<SLOTS - 1>(p, wide, map_c, m, n + c * 64,
-                               staging + (i * BN / 64 + c) % SLOTS * 8192, &acc[i][c * 32]);
+        store_panel<EPILOGUE_STAGES - 1>(p, aligned_c, map_c, m, n + c * 64,
+                                         staging + (i * BN / 64 + c) % EPILOGUE_STAGES * 8192,
+                                         &acc[i][c * 32]);
     }
   }
   // [/region idea]
   if (tid % 32 == 0) tma_store_wait_read<0>();
 }
 
-template <class T, int BM, int BN, int STAGES, int SLOTS>
+template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
 void launch(const GemmArgs<T>& p, Stream stream) {
   const int64_t tiles = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
   const int64_t grid = std::min<int64_t>(tiles, persistent_blocks());
-  constexpr size_t SMEM =
-      STAGES * ((BM + BN) * BK * 2 + 2 * 8) + 2 * SLOTS * 8192 + 2 * 8 + sizeof(Pieces);
+  constexpr size_t SMEM = STAGES * ((BM + BN) * BK * 2 + 2 * 8) + 2 * EPILOGUE_STAGES * 8192 +
+                          2 * 8 + sizeof(WorkUnits);
   const TmaOperands<T> in(p, stream);
-  const HandoverMemory handover(tiles, grid, BM, BN, stream);
+  const FixupWorkspace fixup(tiles, grid, BM, BN, stream);
   with_majors(p, [&](auto a, auto b) {
-    gemm::launch(gemm_v26<T, a(), b(), BM, BN, STAGES, SLOTS>, grid, dim3(THREADS),
-                 {.smem = SMEM, .early = true}, stream, p, has_wide_rows(p), handover.get(),
+    gemm::launch(gemm_v26<T, a(), b(), BM, BN, STAGES, EPILOGUE_STAGES>, grid, dim3(THREADS),
+                 {.smem = SMEM, .pdl = true}, stream, p, has_aligned_c(p), fixup.get(),
                  OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
                  OperandTile<T, BN, b()>::map(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
   });
@@ -148,7 +150,7 @@ const Variant<T> VARIANTS[] = {{"128x192 s4", launch<T, 128, 192, 4, 2>},
 
 template <class T>
 Choice choose(const GemmArgs<T>& p, int sms) {
-  return choose_tile(p.M, p.N, p.K, SHARED_TILES, sms).choice;
+  return choose_tile(p.M, p.N, p.K, STREAM_K_TILES, sms).choice;
 }
 
 const Registration rung({.prev = "v24",

@@ -10,9 +10,9 @@
 // needs:  sm_90a; A transposed or C's rows not in whole 16 bytes: v24; copies as for v24
 //
 //   role        threads   waits for              then                  and tells
-//   producer    one       empty[stage]           loads a slice         full[stage], TMA's bytes
-//   consumers   2 x 128   turn[wg], full[stage]  wgmma of whole tiles  empty[stage], a slice later;
-//                                                                      turn[other], near its end
+//   producer    one       empty[stage]           loads a k-tile        full[stage], TMA's bytes
+//   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles  empty[stage], a k-tile later;
+//                                                                      order[other], near its end
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
@@ -21,46 +21,47 @@
 #include "device/ptx/tma.cuh"
 #include "device/ptx/warp_roles.cuh"
 #include "device/ptx/wgmma.cuh"
-#include "device/strips.cuh"
+#include "device/row_panels.cuh"
 #include "device/tma_epilogue.cuh"
 #include "rung.h"
 
 namespace {
 using namespace gemm;
 
-constexpr int BX = STRIPS.width, BK = 64, MMA_X = 64, MMA_K = 16;  // a tile, a slice, a wgmma
+constexpr int BX = ROW_PANELS_128.width, BK = 64, MMA_X = 64,
+              MMA_K = 16;  // a tile, a k-tile, a wgmma
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 
-template <class T, Major X_MAJOR, int BY, int STAGES, int SLOTS>
+template <class T, Major X_MAJOR, int BY, int STAGES, int EPILOGUE_STAGES>
 __global__ void __launch_bounds__(THREADS, 1)
-    gemm_v27(GemmArgs<T> p, Strips strips, const __grid_constant__ TensorMap map_x,
-             const __grid_constant__ TensorMap map_high, const __grid_constant__ TensorMap map_low,
-             const __grid_constant__ TensorMap map_c) {
+    gemm_v27(GemmArgs<T> p, RowPanels row_panels, const __grid_constant__ TensorMap map_x,
+             const __grid_constant__ TensorMap map_tall,
+             const __grid_constant__ TensorMap map_short, const __grid_constant__ TensorMap map_c) {
   using TileX = OperandTile<T, BX, X_MAJOR>;
   using TileY = OperandTile<T, BY, Major::K>;
-  const int tid = threadIdx.x, wg = warpgroup(), slices = cdiv(p.K, BK);
+  const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK);
   auto* sX = static_cast<uint8_t*>(dynamic_shared());
   uint8_t *sY = sX + STAGES * TileX::BYTES, *sC = sY + STAGES * TileY::BYTES;
-  auto* full = reinterpret_cast<uint64_t*>(sC + 2 * SLOTS * 8192);
-  uint64_t *empty = full + STAGES, *turn = empty + STAGES;
+  auto* full = reinterpret_cast<uint64_t*>(sC + 2 * EPILOGUE_STAGES * 8192);
+  uint64_t *empty = full + STAGES, *order = empty + STAGES;
   if (tid == 0) {
-    init_turns(turn);
-    init_ring<STAGES>(full, empty, 1);
+    init_ordered_barrier(order);
+    init_pipeline<STAGES>(full, empty, 1);
   }
   __syncthreads();
   grid_launch_dependents();
 
-  Slot<STAGES> slot;
+  PipelineState<STAGES> state;
   if (wg == 2) {
     // The producer.
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
-    int nth = 0;  // every other tile from the end of K on, whose slices are still in L2
-    strips.for_each(blockIdx.x, gridDim.x, [&](int x, int m, int rows, int64_t) {
-      const TensorMap& map_y = rows > strips.low_box() ? map_high : map_low;
+    int nth = 0;  // every other tile from the end of K on, whose k-tiles are still in L2
+    row_panels.for_each(blockIdx.x, gridDim.x, [&](int x, int m, int rows, int64_t) {
+      const TensorMap& map_y = rows > row_panels.short_box() ? map_tall : map_short;
       grid_dependency_wait(x, m);  // by now the first tile's place is known
-      produce<TileX, TileY>(sX, sY, full, empty, slot, map_x, map_y, x * BX, m, 0, slices,
-                            TileX::BYTES + strips.box(rows) * BK * 2, nth++ % 2 == 1);
+      produce<TileX, TileY>(sX, sY, full, empty, state, map_x, map_y, x * BX, m, 0, k_tiles,
+                            TileX::BYTES + row_panels.box(rows) * BK * 2, nth++ % 2 == 1);
     });
     return;
   }
@@ -68,22 +69,23 @@ __global__ void __launch_bounds__(THREADS, 1)
   // A consumer: every other tile of the block.
   setmaxnreg_inc<CONSUMER_REGS>();
   grid_dependency_wait();
-  uint8_t* const staging = sC + wg * SLOTS * 8192;
-  uint32_t turns = wg ^ 1;  // consumer 0 begins
-  slot.skip(wg * slices);
+  uint8_t* const staging = sC + wg * EPILOGUE_STAGES * 8192;
+  uint32_t order_phase = wg ^ 1;  // consumer 0 begins
+  state.skip(wg * k_tiles);
   const int first = blockIdx.x + wg * gridDim.x;
-  const int handover = slices > 1 ? slices - 2 : 0;  // finding its height takes the other a while
-  strips.for_each(first, 2 * gridDim.x, [&](int x, int m, int rows, int64_t left) {
+  const int signal_k_tile =
+      k_tiles > 1 ? k_tiles - 2 : 0;  // finding its height takes the other a while
+  row_panels.for_each(first, 2 * gridDim.x, [&](int x, int m, int rows, int64_t left) {
     float acc[BX / MMA_X][BY / 2];
     clear_registers(acc);  // now, and not when it is this one's turn
     int last = 0;
-    if (slices > 0) mbarrier_wait(&turn[wg], turns++ & 1);
+    if (k_tiles > 0) mbarrier_wait(&order[wg], order_phase++ & 1);
     // [region idea]
-    with_height<STRIPS.lowest, BY>(rows, [&](auto height) {
+    with_height<ROW_PANELS_128.shortest, BY>(rows, [&](auto height) {
       constexpr int HEIGHT = decltype(height)::value;
-      for (int slice = 0; slice < slices; ++slice, last = slot.stage, slot.advance()) {
-        const int s = slot.stage;
-        mbarrier_wait(&full[s], slot.phase);
+      for (int k_tile = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
+        const int s = state.stage;
+        mbarrier_wait(&full[s], state.phase);
         wgmma_fence();
 #pragma unroll
         for (int k = 0; k < BK / MMA_K; ++k)
@@ -94,62 +96,65 @@ __global__ void __launch_bounds__(THREADS, 1)
                 TileX::descriptor(sX + s * TileX::BYTES, i * MMA_X) + k * TileX::K_STEP,
                 TileY::descriptor(sY + s * TileY::BYTES) + k * TileY::K_STEP, true);
         wgmma_commit();
-        if (slice == handover && tid % 32 == 0) mbarrier_arrive(&turn[wg ^ 1]);
+        if (k_tile == signal_k_tile && tid % 32 == 0) mbarrier_arrive(&order[wg ^ 1]);
         wgmma_wait<1>();
-        if (tid % 128 == 0 && slice > 0) mbarrier_arrive(&empty[last]);
+        if (tid % 128 == 0 && k_tile > 0) mbarrier_arrive(&empty[last]);
       }
     });
     // [/region idea]
     wgmma_wait<0>();
-    if (tid % 128 == 0 && slices > 0) mbarrier_arrive(&empty[last]);
-    slot.skip(slices);  // the other consumer's tile
+    if (tid % 128 == 0 && k_tiles > 0) mbarrier_arrive(&empty[last]);
+    state.skip(k_tiles);  // the other consumer's tile
 
     // Epilogue.
-    GemmArgs<T> strip = p;
-    strip.M = p.M < m + rows ? p.M : m + rows;  // where it ends
+    GemmArgs<T> row_panel = p;
+    row_panel.M = p.M < m + rows ? p.M : m + rows;  // where it ends
 #pragma unroll
     for (int i = 0; i < BX / MMA_X; ++i) {
       const int n = x * BX + i * MMA_X;
-      hold_registers(acc[i]);
-      if (p.alpha != 1 || p.beta != 0) blend_transposed(strip, m, n, acc[i]);
+      fence_operand(acc[i]);
+      if (p.alpha != 1 || p.beta != 0) axpby_transposed(row_panel, m, n, acc[i]);
       if (left <= gridDim.x)
-        store_transposed(strip, m, n, acc[i]);
+        store_transposed(row_panel, m, n, acc[i]);
       else
-        store_panels_transposed<SLOTS>(strip, map_c, m, n, staging, i, acc[i]);
+        store_panels_transposed<EPILOGUE_STAGES>(row_panel, map_c, m, n, staging, i, acc[i]);
     }
   });
   if (tid % 32 == 0) tma_store_wait_read<0>();
 }
 
-template <class T, int BY, int STAGES, int SLOTS>
+template <class T, int BY, int STAGES, int EPILOGUE_STAGES>
 void launch(const GemmArgs<T>& p, Stream stream) {
-  if (!allows_strips(p)) return launch_rung("v24", p, stream);
+  if (!allows_row_panels(p)) return launch_rung("v24", p, stream);
   const int blocks = persistent_blocks();
-  const StripChoice cut = choose_strips(p.M, p.N, {BX, STRIPS.lowest, BY, STRIPS.group}, blocks);
-  const int64_t grid = std::min<int64_t>(cut.stacks(), blocks);
-  constexpr size_t SMEM = STAGES * ((BX + BY) * BK * 2 + 2 * 8) + 2 * SLOTS * 8192 + 2 * 8;
+  const RowPanelChoice cut =
+      choose_row_panels(p.M, p.N, {BX, ROW_PANELS_128.shortest, BY, ROW_PANELS_128.group}, blocks);
+  const int64_t grid = std::min<int64_t>(cut.cluster_tiles(), blocks);
+  constexpr size_t SMEM =
+      STAGES * ((BX + BY) * BK * 2 + 2 * 8) + 2 * EPILOGUE_STAGES * 8192 + 2 * 8;
   const TmaOperands<T> in(p, stream);
   const auto map_y = [&](int rows) {
     return tensor_map(in.A.data, p.M, p.K, in.A.ld, rows, BK, OperandTile<T, BY, Major::K>::MODE);
   };
   with_majors(p, [&](auto, auto b) {
-    gemm::launch(gemm_v27<T, b(), BY, STAGES, SLOTS>, grid, dim3(THREADS),
-                 {.smem = SMEM, .early = true}, stream, p, cut.strips,
+    gemm::launch(gemm_v27<T, b(), BY, STAGES, EPILOGUE_STAGES>, grid, dim3(THREADS),
+                 {.smem = SMEM, .pdl = true}, stream, p, cut.row_panels,
                  OperandTile<T, BX, b()>::map(in.B.data, p.N, p.K, in.B.ld),
-                 map_y(cut.strips.low_box() + 8), map_y(cut.strips.low_box()), c_map(p, 8));
+                 map_y(cut.row_panels.short_box() + 8), map_y(cut.row_panels.short_box()),
+                 c_map(p, 8));
   });
 }
 
 template <class T>
 const Variant<T> VARIANTS[] = {{"128x128 s6", launch<T, 128, 6, 2>},
                                {"160x128 s5", launch<T, 160, 5, 2>},
-                               {"192x128 s5", launch<T, STRIPS.highest, 5, 1>}};
+                               {"192x128 s5", launch<T, ROW_PANELS_128.tallest, 5, 1>}};
 
 template <class T>
 Choice choose(const GemmArgs<T>& p, int sms) {
-  const StripChoice cut = choose_strips(p.M, p.N, STRIPS, sms);
-  return {cut.highest() > 160 ? 2 : cut.highest() > 128,
-          allows_strips(p) ? cut.why(sms) : "v24's tiles"};
+  const RowPanelChoice cut = choose_row_panels(p.M, p.N, ROW_PANELS_128, sms);
+  return {cut.tallest() > 160 ? 2 : cut.tallest() > 128,
+          allows_row_panels(p) ? cut.why(sms) : "v24's tiles"};
 }
 
 const Registration rung({.prev = "v24",

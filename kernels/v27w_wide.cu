@@ -3,7 +3,7 @@
 // before: v24 and v27 win in pairs, for they need the fewest cycles. But the card is at its power
 //         limit, and energy sets the speed of a kernel that runs alone: there v27 loses
 // idea:   what can be saved is what comes into shared memory, 12 to 17 pJ a byte. Each consumer has
-//         one half of a tile that is twice as wide: strips of 182 rows by 256 columns read 28 %
+//         one half of a tile that is twice as wide: row panels of 182 rows by 256 columns read 28 %
 //         less than v27's of 190 by 128. And clusters of two, where a row pitch of A or B is not a
 //         multiple of 128 bytes: L2 is asked twice for each, so that its requests are what is short
 // watch:  both consumers end a tile at the same time, and nobody computes while they store. So
@@ -11,8 +11,8 @@
 // needs:  sm_90a; A transposed or C's rows not in whole 16 bytes: v24; copies as for v24
 //
 //   role        threads   waits for     then                        and tells
-//   producer    one       empty[stage]  loads a slice               full[stage], TMA's bytes
-//   consumers   2 x 128   full[stage]   wgmma of 128 columns each   empty[stage], a slice later
+//   producer    one       empty[stage]  loads a k-tile              full[stage], TMA's bytes
+//   consumers   2 x 128   full[stage]   wgmma of 128 columns each   empty[stage], a k-tile later
 #include "device/dynamic_shared.cuh"
 #include "device/multicast.cuh"
 #include "device/operand_tile.cuh"
@@ -23,47 +23,49 @@
 #include "device/ptx/tma.cuh"
 #include "device/ptx/warp_roles.cuh"
 #include "device/ptx/wgmma.cuh"
-#include "device/strips.cuh"
+#include "device/row_panels.cuh"
 #include "device/tma_epilogue.cuh"
 #include "rung.h"
 
 namespace {
 using namespace gemm;
 
-constexpr int BX = WIDE_STRIPS.width, BY = WIDE_STRIPS.highest, BK = 64;  // a tile, a slice
+constexpr int BX = ROW_PANELS_256.width, BY = ROW_PANELS_256.tallest, BK = 64;  // a tile, a k-tile
 constexpr int WX = BX / 2, MMA_X = 64, MMA_K = 16;  // a consumer's part of a tile; a wgmma
-constexpr int STAGES = 3, PANELS = BY / 64;  // slices in the ring; of results, for each consumer
+constexpr int STAGES = 3,
+              PANELS = BY / 64;  // k-tiles in the pipeline; of results, for each consumer
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 
-// The blocks of a cluster have the same columns, in strips one above the other.
+// The blocks of a cluster have the same columns, in row panels one above the other.
 template <class T, Major X_MAJOR, int CLUSTER>
 __global__ void __launch_bounds__(THREADS, 1)
-    gemm_v27w(GemmArgs<T> p, Strips strips, const __grid_constant__ TensorMap map_x,
-              const __grid_constant__ TensorMap map_high, const __grid_constant__ TensorMap map_low,
+    gemm_v27w(GemmArgs<T> p, RowPanels row_panels, const __grid_constant__ TensorMap map_x,
+              const __grid_constant__ TensorMap map_tall,
+              const __grid_constant__ TensorMap map_short,
               const __grid_constant__ TensorMap map_c) {
   using TileX = OperandTile<T, BX, X_MAJOR>;
   using TileY = OperandTile<T, BY, Major::K>;
-  const int tid = threadIdx.x, wg = warpgroup(), slices = cdiv(p.K, BK);
+  const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK);
   auto* sX = static_cast<uint8_t*>(dynamic_shared());
   uint8_t *sY = sX + STAGES * TileX::BYTES, *sC = sY + STAGES * TileY::BYTES;
   auto *full = reinterpret_cast<uint64_t*>(sC + 2 * PANELS * 8192), *empty = full + STAGES;
-  if (tid == 0) init_ring<STAGES>(full, empty, 2 * CLUSTER);
+  if (tid == 0) init_pipeline<STAGES>(full, empty, 2 * CLUSTER);
   sync_cluster<CLUSTER>();
   grid_launch_dependents();
   const int first = blockIdx.x / CLUSTER, step = gridDim.x / CLUSTER, rank = blockIdx.x % CLUSTER;
 
-  Slot<STAGES> slot;
+  PipelineState<STAGES> state;
   if (wg == 2) {
     // The producer.
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
     int nth = 0;  // to and fro along K, as in v27
-    strips.for_each<CLUSTER>(first, step, rank, [&](int x, int m, int rows, int64_t) {
-      const TensorMap& map_y = rows > strips.low_box() ? map_high : map_low;
+    row_panels.for_each<CLUSTER>(first, step, rank, [&](int x, int m, int rows, int64_t) {
+      const TensorMap& map_y = rows > row_panels.short_box() ? map_tall : map_short;
       grid_dependency_wait(x, m);  // by now the first tile's place is known
-      produce_shared<TileY, TileX, CLUSTER>(sY, sX, full, empty, slot, map_y, map_x, m, x * BX,
-                                            slices, rank, TileX::BYTES + strips.box(rows) * BK * 2,
-                                            nth++ % 2 == 1);
+      produce_shared<TileY, TileX, CLUSTER>(
+          sY, sX, full, empty, state, map_y, map_x, m, x * BX, k_tiles, rank,
+          TileX::BYTES + row_panels.box(rows) * BK * 2, nth++ % 2 == 1);
     });
     return;
   }
@@ -72,16 +74,16 @@ __global__ void __launch_bounds__(THREADS, 1)
   setmaxnreg_inc<CONSUMER_REGS>();
   grid_dependency_wait();
   uint8_t* const staging = sC + wg * PANELS * 8192;
-  strips.for_each<CLUSTER>(first, step, rank, [&](int x, int m, int rows, int64_t left) {
+  row_panels.for_each<CLUSTER>(first, step, rank, [&](int x, int m, int rows, int64_t left) {
     float acc[WX / MMA_X][BY / 2];
     clear_registers(acc);
     int last = 0;
     // [region idea]
-    with_height<WIDE_STRIPS.lowest, BY>(rows, [&](auto height) {
+    with_height<ROW_PANELS_256.shortest, BY>(rows, [&](auto height) {
       constexpr int HEIGHT = decltype(height)::value;
-      for (int slice = 0; slice < slices; ++slice, last = slot.stage, slot.advance()) {
-        const int s = slot.stage;
-        mbarrier_wait(&full[s], slot.phase);
+      for (int k_tile = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
+        const int s = state.stage;
+        mbarrier_wait(&full[s], state.phase);
         wgmma_fence();
 #pragma unroll
         for (int k = 0; k < BK / MMA_K; ++k)
@@ -93,25 +95,25 @@ __global__ void __launch_bounds__(THREADS, 1)
                 TileY::descriptor(sY + s * TileY::BYTES) + k * TileY::K_STEP, true);
         wgmma_commit();
         wgmma_wait<1>();
-        if (slice > 0) arrive_at_all<CLUSTER>(&empty[last]);
+        if (k_tile > 0) arrive_at_all<CLUSTER>(&empty[last]);
       }
     });
     // [/region idea]
     wgmma_wait<0>();
-    if (slices > 0) arrive_at_all<CLUSTER>(&empty[last]);
+    if (k_tiles > 0) arrive_at_all<CLUSTER>(&empty[last]);
 
     // Epilogue.
-    GemmArgs<T> strip = p;
-    strip.M = p.M < m + rows ? p.M : m + rows;  // where it ends
+    GemmArgs<T> row_panel = p;
+    row_panel.M = p.M < m + rows ? p.M : m + rows;  // where it ends
 #pragma unroll
     for (int i = 0; i < WX / MMA_X; ++i) {
       const int n = x * BX + wg * WX + i * MMA_X;
-      hold_registers(acc[i]);
-      if (p.alpha != 1 || p.beta != 0) blend_transposed(strip, m, n, acc[i]);
+      fence_operand(acc[i]);
+      if (p.alpha != 1 || p.beta != 0) axpby_transposed(row_panel, m, n, acc[i]);
       if (left <= step)
-        store_transposed(strip, m, n, acc[i]);
+        store_transposed(row_panel, m, n, acc[i]);
       else
-        store_panels_transposed<PANELS, PANELS>(strip, map_c, m, n, staging, i, acc[i]);
+        store_panels_transposed<PANELS, PANELS>(row_panel, map_c, m, n, staging, i, acc[i]);
     }
   });
   if (tid % 32 == 0) tma_store_wait_read<0>();
@@ -120,10 +122,10 @@ __global__ void __launch_bounds__(THREADS, 1)
 
 template <class T, int CLUSTER>
 void launch(const GemmArgs<T>& p, Stream stream) {
-  if (!allows_strips(p)) return launch_rung("v24", p, stream);
+  if (!allows_row_panels(p)) return launch_rung("v24", p, stream);
   const int blocks = persistent_blocks();
-  const StripChoice cut = choose_strips(p.M, p.N, wide_strips(CLUSTER), blocks);
-  const int64_t grid = std::min<int64_t>(cut.stacks(), blocks / CLUSTER) * CLUSTER;
+  const RowPanelChoice cut = choose_row_panels(p.M, p.N, row_panels_256(CLUSTER), blocks);
+  const int64_t grid = std::min<int64_t>(cut.cluster_tiles(), blocks / CLUSTER) * CLUSTER;
   constexpr size_t SMEM = STAGES * ((BX + BY) * BK * 2 + 2 * 8) + 2 * PANELS * 8192;
   const TmaOperands<T> in(p, stream);
   const auto map_y = [&](int rows) {
@@ -131,9 +133,10 @@ void launch(const GemmArgs<T>& p, Stream stream) {
   };
   with_majors(p, [&](auto, auto b) {
     gemm::launch(gemm_v27w<T, b(), CLUSTER>, grid, dim3(THREADS),
-                 {.smem = SMEM, .cluster = CLUSTER, .early = true}, stream, p, cut.strips,
+                 {.smem = SMEM, .cluster = CLUSTER, .pdl = true}, stream, p, cut.row_panels,
                  OperandTile<T, BX, b()>::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld),
-                 map_y(cut.strips.low_box() + 8), map_y(cut.strips.low_box()), c_map(p, 8));
+                 map_y(cut.row_panels.short_box() + 8), map_y(cut.row_panels.short_box()),
+                 c_map(p, 8));
   });
 }
 
@@ -142,9 +145,9 @@ const Variant<T> VARIANTS[] = {{"192x256 s3", launch<T, 1>}, {"192x256 s3 c2", l
 
 template <class T>
 Choice choose(const GemmArgs<T>& p, int sms) {
-  const bool cluster = p.M > WIDE_STRIPS.highest && splits_lines(p);
-  const StripChoice cut = choose_strips(p.M, p.N, wide_strips(1 + cluster), sms);
-  return {cluster, allows_strips(p) ? cut.why(sms) : "v24's tiles"};
+  const bool cluster = p.M > ROW_PANELS_256.tallest && straddles_lines(p);
+  const RowPanelChoice cut = choose_row_panels(p.M, p.N, row_panels_256(1 + cluster), sms);
+  return {cluster, allows_row_panels(p) ? cut.why(sms) : "v24's tiles"};
 }
 
 const Registration rung({.prev = "v27",

@@ -8,10 +8,10 @@
 // watch:  the rule is read off measurements on one GPU; --explain says what it decides, --tune
 //         measures them all and keeps what won, for this GPU
 // needs:  sm_90a, as all of them
+#include "device/b_stationary.cuh"
 #include "device/multicast.cuh"
 #include "device/persistent.cuh"
-#include "device/resident.cuh"
-#include "device/strips.cuh"
+#include "device/row_panels.cuh"
 #include "rung.h"
 
 namespace {
@@ -28,17 +28,17 @@ const Variant<T> VARIANTS[] = {
 
 // What it takes v27 and v27w to turn a block's last tile round, in results: at 2048, where all else
 // is alike, v27 is 1 % behind v24.
-constexpr double TURNING = 250;
+constexpr double LAST_TILE_TRANSPOSE_COST = 250;
 
-// What v24r's busiest SM does, as TileChoice::work counts it: the cost of a result by slices of 64
-// of K (4, 6 and 8 are whole laps of the ring, else the last are zeros), what it costs to fetch the
-// first strip, in rounds, and what, if all go on to their next strip at the same time. Measured on
-// an H200, at 2048 to 16384 and 28672 x 8192.
-double resident_work(int M, int N, int K, int sms) {
+// What v24r's busiest SM does, as TileChoice::makespan counts it: the cost of a result by k-tiles
+// of 64 of K (4, 6 and 8 are whole passes of the pipeline, else the last are zeros), what it costs
+// to fetch the first column panel, in waves, and what, if all go on to their next column panel at
+// the same time. Measured on an H200, at 2048 to 16384 and 28672 x 8192.
+double b_stationary_makespan(int M, int N, int K, int sms) {
   constexpr double COST[] = {2, 2, 1.1, 0.93, 0.85, 1.0, 0.91, 1.07, 0.97}, FIRST = 0.45;
-  const int strips = cdiv(N, 128);
-  const int64_t tiles = int64_t{cdiv(M, 128)} * strips;
-  const double cost = COST[cdiv(K, 64)] * (strips > sms ? 1.08 : 1);
+  const int col_panels = cdiv(N, 128);
+  const int64_t tiles = int64_t{cdiv(M, 128)} * col_panels;
+  const double cost = COST[cdiv(K, 64)] * (col_panels > sms ? 1.08 : 1);
   return cost * (double((tiles + sms - 1) / sms) + FIRST) * 128 * 128;
 }
 
@@ -48,28 +48,32 @@ Choice choose(const GemmArgs<T>& p, int sms) {
   const int longer = std::max(p.M, p.N), shorter = std::min(p.M, p.N);
   const int64_t small = int64_t{cdiv(longer, 64)} * cdiv(shorter, 16) * 2;  // v25's blocks
   if (shorter <= 64) return {2, "v25: " + std::to_string(shorter) + " rows or columns are flat"};
-  if (small <= sms) return {2, "v25: " + std::to_string(small) + " small blocks in one round"};
+  if (small <= sms) return {2, "v25: " + std::to_string(small) + " small blocks in one wave"};
 
   // Where rows of A or B are no whole lines of 128 bytes, L2 is asked twice for each row of a tile.
   // v26 then takes 1.75 times as long as its work says, v27w, in clusters, 1.35 times; v24's choice
   // knows.
-  const bool split = splits_lines(p);
-  const TileChoice whole = choose_whole_tile(p, sms);                       // v24
-  const TileChoice shared = choose_tile(p.M, p.N, p.K, SHARED_TILES, sms);  // v26
-  const StripChoice strips =
-      choose_strips(p.M, p.N, split ? wide_strips(2) : STRIPS, sms);  // v27, v27w
-  const double shared_work = shared.work * (split ? 1.75 : 1);
-  const double strips_work = strips.work(sms) * (split ? 1.35 : 1) + TURNING;
+  const bool straddles = straddles_lines(p);
+  const TileChoice data_parallel = choose_data_parallel_tile(p, sms);           // v24
+  const TileChoice stream_k = choose_tile(p.M, p.N, p.K, STREAM_K_TILES, sms);  // v26
+  const RowPanelChoice row_panels = choose_row_panels(
+      p.M, p.N, straddles ? row_panels_256(2) : ROW_PANELS_128, sms);  // v27, v27w
+  const double stream_k_makespan = stream_k.makespan * (straddles ? 1.75 : 1);
+  const double row_panels_makespan =
+      row_panels.makespan(sms) * (straddles ? 1.35 : 1) + LAST_TILE_TRANSPOSE_COST;
   // Where K is short, the sums that v26 hands over and the results that v27 turns round weigh more
-  // than the rounds that they save; a block's only tile v27 stores at once.
-  const double least = p.K < 1024 ? whole.work : std::min(whole.work, shared_work);
-  const bool uneven = allows_strips(p) && (p.K >= 1024 || strips.rounds(sms) <= 1);
-  const double resident = allows_resident(p) ? resident_work(p.M, p.N, p.K, sms) : least;  // v24r
-  if (uneven && strips_work < std::min(least, resident))
-    return {split ? 5 : 4, (split ? "v27w: " : "v27: ") + strips.why(sms)};
-  if (resident < least) return {1, "v24r: a strip of B stays, for K is " + std::to_string(p.K)};
-  if (least < whole.work) return {3, "v26: " + shared.choice.why};
-  return {0, "v24: " + whole.choice.why};
+  // than the waves that they save; a block's only tile v27 stores at once.
+  const double least =
+      p.K < 1024 ? data_parallel.makespan : std::min(data_parallel.makespan, stream_k_makespan);
+  const bool uneven = allows_row_panels(p) && (p.K >= 1024 || row_panels.waves(sms) <= 1);
+  const double b_stationary =
+      allows_b_stationary(p) ? b_stationary_makespan(p.M, p.N, p.K, sms) : least;  // v24r
+  if (uneven && row_panels_makespan < std::min(least, b_stationary))
+    return {straddles ? 5 : 4, (straddles ? "v27w: " : "v27: ") + row_panels.why(sms)};
+  if (b_stationary < least)
+    return {1, "v24r: a column panel of B stays, for K is " + std::to_string(p.K)};
+  if (least < data_parallel.makespan) return {3, "v26: " + stream_k.choice.why};
+  return {0, "v24: " + data_parallel.choice.why};
 }
 // [/region idea]
 

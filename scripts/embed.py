@@ -272,26 +272,28 @@ class Embedder:
         if not results:
             return NOT_MEASURED
         lines = [
-            "| wgmma | loads a slice | TFLOPS | TB/s | MHz | W | nJ a slice |",
+            "| wgmma | loads a k-tile | TFLOPS | TB/s | MHz | W | nJ a k-tile |",
             "|---|---|---:|---:|---:|---:|---:|",
         ]
         for r in results:
             wgmma = f"{r['blocks_of_64']} of m64n{r['wgmma_n']}" if r["wgmma_n"] else "none"
-            loads = f"{r['bytes_a_slice']} bytes from {r['from']}" if r["bytes_a_slice"] else "none"
+            loads = (
+                f"{r['bytes_a_k_tile']} bytes from {r['from']}" if r["bytes_a_k_tile"] else "none"
+            )
             speeds = [
                 tflops(r["tflops"]) if r["tflops"] else "",
                 f"{r['tbs']:.2f}" if r["tbs"] else "",
             ]
-            rest = [f"{r[key]:.0f}" for key in ("sm_clock_mhz", "power_w", "nj_a_slice")]
+            rest = [f"{r[key]:.0f}" for key in ("sm_clock_mhz", "power_w", "nj_a_k_tile")]
             lines.append(f"| {' | '.join([wgmma, loads, *speeds, *rest])} |")
 
         # What each row of the largest shape takes more than the mean of those without loads.
         shape = [r for r in results if r["wgmma_n"] == 192]
-        none = [r["nj_a_slice"] for r in shape if not r["from"]]
+        none = [r["nj_a_k_tile"] for r in shape if not r["from"]]
         told = []
         for source in ("L2", "memory") if none else ():
             more = [
-                (r["nj_a_slice"] - sum(none) / len(none)) / r["bytes_a_slice"] * 1e3
+                (r["nj_a_k_tile"] - sum(none) / len(none)) / r["bytes_a_k_tile"] * 1e3
                 for r in shape
                 if r["from"] == source
             ]

@@ -321,7 +321,11 @@ def folder_of(gpu: str, root: Path = ROOT) -> Path:
 def limits(of: str, gpu: str, root: Path = ROOT) -> dict[str, Any]:
     """What memory_limits or energy_limits measured on that GPU; empty when it was not run."""
     path = folder_of(gpu, root) / f"{of}_limits.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if not path.exists():
+        return {}
+    text = path.read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text.replace('_a_slice"', '_a_k_tile"'))  # an older label
+    return found
 
 
 def results_of(gpu: str, root: Path = ROOT) -> Optional[Results]:

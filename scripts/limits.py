@@ -139,7 +139,7 @@ def tile_marks(results: Results, rungs: list[Rung]) -> list[Mark]:
             continue
         cluster = 1 if chosen else sizes.get("CLUSTER", 1)
         intensity = bm * bn / (bm + bn / cluster)  # 2 FLOP, elements of 2 bytes
-        marks.append(Mark(rung, intensity, point.tflops, bound="strips" in rung.source))
+        marks.append(Mark(rung, intensity, point.tflops, bound="row_panels" in rung.source))
     return marks
 
 
@@ -337,14 +337,14 @@ class Span:
     start: float
     end: float
     kind: str  # load, multiply, commit, wait
-    slice: int
+    k_tile: int
 
 
-def serial(blocks: int, slices: int, latency: float, commit: float, work: float) -> list[Span]:
-    """Blocks of one SM that load a slice, commit it and multiply it, one after the other. The pipes
+def serial(blocks: int, k_tiles: int, latency: float, commit: float, work: float) -> list[Span]:
+    """Blocks of one SM that load a k-tile, commit it and multiply it, one after the other. The pipes
     belong to the block that came first; the others wait."""
     spans: list[Span] = []
-    ready = [(0.0, block, 0) for block in range(blocks)]  # when a block begins a slice
+    ready = [(0.0, block, 0) for block in range(blocks)]  # when a block begins a k-tile
     pipes = 0.0
     while ready:
         now, block, s = min(ready)
@@ -357,19 +357,19 @@ def serial(blocks: int, slices: int, latency: float, commit: float, work: float)
         if begin > arrived + commit:
             spans.append(Span(block, arrived + commit, begin, "full", s))
         spans.append(Span(block, begin, pipes, "multiply", s))
-        if s + 1 < slices:
+        if s + 1 < k_tiles:
             ready.append((pipes, block, s + 1))
     return spans
 
 
-def pipelined(slices: int, latency: float, commit: float, work: float) -> list[Span]:
-    """One block with two buffers: the next slice is loaded while this one is multiplied."""
+def pipelined(k_tiles: int, latency: float, commit: float, work: float) -> list[Span]:
+    """One block with two buffers: the next k-tile is loaded while this one is multiplied."""
     spans, now = [Span(0, 0, latency, "load", 0)], latency
     spans.append(Span(1, now, now + commit, "commit", 0))
     now += commit
-    for s in range(slices):
+    for s in range(k_tiles):
         spans.append(Span(1, now, now + work, "multiply", s))
-        if s + 1 < slices:
+        if s + 1 < k_tiles:
             spans.append(Span(0, now, now + latency, "load", s + 1))
             arrived = max(now + work, now + latency)
             spans.append(Span(1, arrived, arrived + commit, "commit", s + 1))
@@ -399,7 +399,7 @@ def draw_spans(ax: Axes, spans: list[Span], rows: list[str], end: float, title: 
         fill(ax, span.start, span.row + 0.08, wide, 0.84, KINDS[span.kind][0], "white")
         if wide > end / 45 and span.kind != "full":
             tone = {"color": "white", "fontsize": 8, "ha": "center", "va": "center"}
-            ax.text(span.start + wide / 2, span.row + 0.5, str(span.slice), **tone)
+            ax.text(span.start + wide / 2, span.row + 0.5, str(span.k_tile), **tone)
     ax.set_yticks([row + 0.5 for row in range(len(rows))], rows, fontsize=8.5)
     ax.set_title(title, fontsize=10, loc="left", pad=4)
 
@@ -434,19 +434,19 @@ def draw_double_buffer(root: Path, gpu: str, before: Rung, rung: Rung) -> Figure
     stored = (sizes["BM"] + sizes["BN"]) * sizes["BK"] * 4 / WAVEFRONT
     commit = 2 * stored  # in and, latest, out of the way of others; small beside the rest
     latency, how = latency_of(root, gpu)
-    slices, end = 4, 2.35 * (latency + work) + 2 * commit
+    k_tiles, end = 4, 2.35 * (latency + work) + 2 * commit
     fig = plt.figure(figsize=(10, 4.5))
     heading(
         fig,
         f"Serial and pipelined: {title_of(before)} and {title_of(rung)} (f32)",
-        f"Computed: a slice is {warps} warps x {sizes['TM'] * sizes['TN'] * sizes['BK']} FFMA = "
+        f"Computed: a k-tile is {warps} warps x {sizes['TM'] * sizes['TN'] * sizes['BK']} FFMA = "
         f"{work:.0f} cycles of an SM's {FFMA_PER_CYCLE} pipes; latency of global memory {latency:.0f} "
-        f"cycles ({how}). Numbers are slices of K.",
+        f"cycles ({how}). Numbers are k-tiles.",
     )
     key_of(fig, ["load", "commit", "multiply", "full"], 0.88)
-    one = serial(1, slices, latency, commit, work)
-    two = serial(2, slices, latency, commit, work)
-    double = pipelined(slices, latency, commit, work)
+    one = serial(1, k_tiles, latency, commit, work)
+    two = serial(2, k_tiles, latency, commit, work)
+    double = pipelined(k_tiles, latency, commit, work)
     for bottom, spans, rows, title in (
         (0.64, one, ["block"], f"{before.id}, one block on the SM: the pipes idle while it waits"),
         (
@@ -459,7 +459,7 @@ def draw_double_buffer(root: Path, gpu: str, before: Rung, rung: Rung) -> Figure
             0.13,
             double,
             ["loads", "block"],
-            f"{rung.id}, one block: the next slice travels during the multiplication",
+            f"{rung.id}, one block: the next k-tile travels during the multiplication",
         ),
     ):
         ax = fig.add_axes((0.075, bottom, 0.915, 0.06 + 0.045 * len(rows)))
@@ -468,7 +468,7 @@ def draw_double_buffer(root: Path, gpu: str, before: Rung, rung: Rung) -> Figure
     return fig
 
 
-def ring(
+def pipeline(
     blocks: int, stages: int, k_tiles: int, latency: float, issue: float, work: float
 ) -> list[Span]:
     """The producer of each block fills its stages in turn, and the tensor cores, which the blocks of an
@@ -497,7 +497,7 @@ def blocks_an_sm(rung: Rung) -> int:
     return int(found[1]) if found else 1
 
 
-def draw_ring(root: Path, gpu: str, rung: Rung) -> Figure:
+def draw_pipeline(root: Path, gpu: str, rung: Rung) -> Figure:
     """The timeline of a warp-specialised rung: what happens in each stage of its pipeline."""
     sizes, blocks = constants(rung, "f16"), blocks_an_sm(rung)
     stages, bm, bn, bk = (sizes[name] for name in ("STAGES", "BM", "BN", "BK"))
@@ -505,7 +505,7 @@ def draw_ring(root: Path, gpu: str, rung: Rung) -> Figure:
     latency, how = latency_of(root, gpu)
     bytes_ = (bm + bn) * bk * 2
     issue = bytes_ / 64  # bytes a cycle that L2 gives an SM
-    spans = ring(blocks, stages, 4 * stages, latency, issue, work)
+    spans = pipeline(blocks, stages, 4 * stages, latency, issue, work)
     end = latency + (blocks * stages + 5) * max(work, issue)
     names = [f"CTA {i // stages}, stage {i % stages}" for i in range(blocks * stages)]
     rows = len(names) + 1
@@ -525,7 +525,7 @@ def draw_ring(root: Path, gpu: str, rung: Rung) -> Figure:
     kinds = [k for k in ("load", "full", "multiply") if any(s.kind == k for s in spans)]
     key_of(fig, [*kinds, "free"], 1 - 0.85 / height)
     ax = fig.add_axes((0.115, 0.5 / height, 0.875, 0.32 * rows / height))
-    spans += [Span(rows - 1, s.start, s.end, "multiply", s.slice) for s in multiplied]
+    spans += [Span(rows - 1, s.start, s.end, "multiply", s.k_tile) for s in multiplied]
     draw_spans(ax, spans, [*names, "tensor cores"], end, "")
     time_axis(ax, end)
     return fig
@@ -554,7 +554,9 @@ def figures(root: Path, rungs: list[Rung], gpu: str) -> dict[Path, Optional[Figu
         before = ladder.find_rung(rungs, double.prev)
         drawn = draw_double_buffer(root, gpu, before, double)
         wanted[plots / f"timeline_{double.tag}.svg"] = drawn
-    ring_rung = rung_with(rungs, "warp_specialized")
-    if ring_rung and {"STAGES", "BM", "BN", "BK"} <= set(constants(ring_rung, "f16")):
-        wanted[plots / f"timeline_{ring_rung.tag}.svg"] = draw_ring(root, gpu, ring_rung)
+    pipeline_rung = rung_with(rungs, "warp_specialized")
+    if pipeline_rung and {"STAGES", "BM", "BN", "BK"} <= set(constants(pipeline_rung, "f16")):
+        wanted[plots / f"timeline_{pipeline_rung.tag}.svg"] = draw_pipeline(
+            root, gpu, pipeline_rung
+        )
     return wanted

@@ -50,8 +50,10 @@ def of_header(
     return Mutation(file, breaks, find, replace, tags, expected, reason)
 
 
-BOTH = "    __syncthreads();  // both: the next slice is there, and this one has been read\n"
-BOTH_HERE = "    __syncthreads();  // both: this slice is there, and the one before has been read\n"
+BOTH = "    __syncthreads();  // both: the next k-tile is there, and this one has been read\n"
+BOTH_HERE = (
+    "    __syncthreads();  // both: this k-tile is there, and the one before has been read\n"
+)
 
 CUDA_CORES = (
     # v1
@@ -85,7 +87,7 @@ CUDA_CORES = (
     ),
     of_rung("v02_block_tile", "reads a column too many", "col < cols ? g", "col <= cols ? g"),
     of_rung(
-        "v02_block_tile", "the last product of a slice", "k < BK; ++k) acc", "k < BK - 1; ++k) acc"
+        "v02_block_tile", "the last product of a k-tile", "k < BK; ++k) acc", "k < BK - 1; ++k) acc"
     ),
     # v3
     of_rung(
@@ -122,7 +124,7 @@ CUDA_CORES = (
     ),
     of_rung(
         "v04_coalesced_copy",
-        "K slices overlap",
+        "k-tiles overlap",
         "k0 < p.K; k0 += BK<T>",
         "k0 < p.K; k0 += BK<T> - 1",
     ),
@@ -130,7 +132,7 @@ CUDA_CORES = (
     of_rung(
         "v05_float4",
         "always the narrow kernel",
-        "is_wide(p) ? gemm_v05<T, true> : gemm_v05<T, false>",
+        "all_aligned(p) ? gemm_v05<T, true> : gemm_v05<T, false>",
         "gemm_v05<T, false>",
     ),
     of_rung(
@@ -145,7 +147,7 @@ CUDA_CORES = (
     of_rung(
         "v05_float4",
         "the wide kernel whatever the alignment",
-        "is_wide(p) ? gemm_v05<T, true> : gemm_v05<T, false>",
+        "all_aligned(p) ? gemm_v05<T, true> : gemm_v05<T, false>",
         "gemm_v05<T, true>",
     ),
     # v6
@@ -181,10 +183,10 @@ CUDA_CORES = (
         "commit(stage ^ 1)",
         "commit(stage)",
     ),
-    of_rung("v08_double_buffer", "no barrier between slices", BOTH, ""),
+    of_rung("v08_double_buffer", "no barrier between k-tiles", BOTH, ""),
     of_rung(
         "v08_double_buffer",
-        "no barrier after the first slice",
+        "no barrier after the first k-tile",
         "commit(0);\n  __syncthreads();",
         "commit(0);",
     ),
@@ -209,7 +211,7 @@ CUDA_CORES = (
         "{ return lane >> 1 & 3; }\nGEMM_DEVICE int lane_n(int lane) { return (lane & 1) | lane >> 3 << 1; }",
         "{ return lane / 8; }\nGEMM_DEVICE int lane_n(int lane) { return lane % 8; }",
     ),
-    of_rung("v11_warp_tile", "no barrier between slices", BOTH, ""),
+    of_rung("v11_warp_tile", "no barrier between k-tiles", BOTH, ""),
     of_rung(
         "v11_warp_tile", "warps overlap", "% (BN / WN) * WN + lane", "% (BN / WN) * (WN - 8) + lane"
     ),
@@ -232,7 +234,7 @@ CUDA_CORES = (
         "{ return lane >> 1 & 3; }\nGEMM_DEVICE int lane_n(int lane) { return (lane & 1) | lane >> 3 << 1; }",
         "{ return lane / 8; }\nGEMM_DEVICE int lane_n(int lane) { return lane % 8; }",
     ),
-    of_rung("v12_multistage", "no barrier between slices", BOTH_HERE, ""),
+    of_rung("v12_multistage", "no barrier between k-tiles", BOTH_HERE, ""),
     of_rung(
         "v12_multistage",
         "cp.async past the right edge",
@@ -256,8 +258,8 @@ CUDA_CORES = (
     of_rung(
         "v13_ffma",
         "the second block of a cluster goes past the end of K",
-        "p.K - begin > run ? begin + run : p.K, sums",
-        "begin + run, sums",
+        "p.K - begin > k_span ? begin + k_span : p.K, sums",
+        "begin + k_span, sums",
     ),
     of_rung(
         "v13_ffma",
@@ -280,7 +282,7 @@ TENSOR_CORES = (
     of_rung("v10_mma", "rows of sA without padding: conflicts", "SA = WORDS + 4", "SA = WORDS"),
     of_rung("v10_mma", "rows of sB without padding: conflicts", "SB = BN + 8", "SB = BN"),
     of_rung("v10_mma", "A's lower half is its upper", "+ g + r % 2 * 8][k", "+ g][k"),
-    of_rung("v10_mma", "no barrier between slices", BOTH, ""),
+    of_rung("v10_mma", "no barrier between k-tiles", BOTH, ""),
     of_rung(
         "v10_mma",
         "TF32 inputs cut off, not rounded",
@@ -294,7 +296,9 @@ TENSOR_CORES = (
     of_rung(
         "v14_3xtf32", "no small part", "const float rest = x - cut;", "const float rest = 0 * cut;"
     ),
-    of_rung("v14_3xtf32", "only the last slice's sum", "acc[i][j][r] += sum", "acc[i][j][r] = sum"),
+    of_rung(
+        "v14_3xtf32", "only the last k-tile's sum", "acc[i][j][r] += sum", "acc[i][j][r] = sum"
+    ),
     of_rung("v14_3xtf32", "rows of sA without padding: conflicts", "SA = BK + 4", "SA = BK"),
     of_rung("v14_3xtf32", "rows of sB without padding: conflicts", "SB = BN + 8", "SB = BN"),
     of_rung(
@@ -303,7 +307,7 @@ TENSOR_CORES = (
         "cp_async_wait<STAGES - 2>",
         "cp_async_wait<STAGES - 1>",
     ),
-    of_rung("v14_3xtf32", "no barrier between slices", BOTH_HERE, ""),
+    of_rung("v14_3xtf32", "no barrier between k-tiles", BOTH_HERE, ""),
     # v15
     of_rung(
         "v15_ldmatrix",
@@ -314,19 +318,19 @@ TENSOR_CORES = (
     of_rung(
         "v15_ldmatrix", "B is not transposed on the way", "ldmatrix_x4_trans(r,", "ldmatrix_x4(r,"
     ),
-    of_rung("v15_ldmatrix", "no barrier between slices", BOTH, ""),
+    of_rung("v15_ldmatrix", "no barrier between k-tiles", BOTH, ""),
     # v16
     of_rung(
         "v16_multistage_mma",
-        "no barrier between slices",
-        "        __syncthreads();  // both: the next slice is there, and this one has been read\n",
+        "no barrier between k-tiles",
+        "        __syncthreads();  // both: the next k-tile is there, and this one has been read\n",
         "",
     ),
     of_rung(
         "v16_multistage_mma",
-        "the old slice's first fragments",
-        "load(slice + 1, 0);",
-        "load(slice, 0);",
+        "the old k-tile's first fragments",
+        "load(k_tile + 1, 0);",
+        "load(k_tile, 0);",
     ),
     of_rung(
         "v16_multistage_mma",
@@ -342,7 +346,7 @@ TENSOR_CORES = (
     ),
     of_rung(
         "v16_multistage_mma",
-        "a slice of B is not counted on",
+        "a k-tile of B is not counted on",
         "    gB += BK * p.ldb;",
         "    gB += p.ldb;",
     ),
@@ -358,8 +362,8 @@ TENSOR_CORES = (
     ),
     of_rung(
         "v17_raster",
-        "no barrier between slices",
-        "        __syncthreads();  // both: the next slice is there, and this one has been read\n",
+        "no barrier between k-tiles",
+        "        __syncthreads();  // both: the next k-tile is there, and this one has been read\n",
         "",
     ),
 )
@@ -369,8 +373,8 @@ HOPPER = (
     of_rung(
         "v14w_split_wgmma",
         "one consumer frees the stage for both",
-        "if (tid % 128 == 0) mbarrier_arrive(&empty[slot.stage]);",
-        "if (tid == 0) mbarrier_arrive(&empty[slot.stage]), mbarrier_arrive(&empty[slot.stage]);",
+        "if (tid % 128 == 0) mbarrier_arrive(&empty[state.stage]);",
+        "if (tid == 0) mbarrier_arrive(&empty[state.stage]), mbarrier_arrive(&empty[state.stage]);",
     ),
     of_rung(
         "v14w_split_wgmma",
@@ -406,44 +410,70 @@ HOPPER = (
     of_rung(
         "v14x_bf16x6",
         "one consumer frees the stage for both",
-        "if (tid % 128 == 0) mbarrier_arrive(&empty[slot.stage]);",
-        "if (tid == 0) mbarrier_arrive(&empty[slot.stage]), mbarrier_arrive(&empty[slot.stage]);",
+        "if (tid % 128 == 0) mbarrier_arrive(&empty[state.stage]);",
+        "if (tid == 0) mbarrier_arrive(&empty[state.stage]), mbarrier_arrive(&empty[state.stage]);",
     ),
-    # v18
-    of_rung("v18_wgmma", "always the first phase", "slice / STAGES % 2", "0"),
+    # v17t
+    of_rung("v17t_tma", "rows and columns exchanged in the map", "{cols, rows}", "{rows, cols}"),
+    of_rung("v17t_tma", "the second panel is the first", "map, mn + i * PANEL, k", "map, mn, k"),
+    of_rung("v17t_tma", "announces A alone", "sizeof s.A + sizeof s.B", "sizeof s.A"),
+    of_rung("v17t_tma", "always the first phase", "s.full, k_tile % 2", "s.full, 0"),
     of_rung(
-        "v18_wgmma",
-        "loads over a slice that is read",
+        "v17t_tma",
+        "loads over a tile that is read",
+        "    __syncthreads();  // all warps have read the tile: TMA may write over it\n",
+        "",
+    ),
+    of_rung(
+        "v17t_tma",
+        "quarters of a transposed A exchanged",
+        "k + lane / 16 * 8 + lane % 8, m + lane / 8 % 2 * 8",
+        "k + lane / 8 % 2 * 8 + lane % 8, m + lane / 16 * 8",
+    ),
+    # v17w
+    of_rung("v17w_wgmma", "eight rows are four", "8 * ROW_BYTES >> 4", "4 * ROW_BYTES >> 4"),
+    of_rung("v17w_wgmma", "the next panel is this one", "16 : PANEL_BYTES)", "16 : 0)"),
+    of_rung("v17w_wgmma", "reads without a swizzle", "swizzle = 1;", "swizzle = 0;"),
+    of_rung("v17w_wgmma", "16 of k are 8 rows", "MMA_K * ROW_BYTES", "8 * ROW_BYTES"),
+    of_rung("v17w_wgmma", "both halves of A are the first", "s.A + i * PANEL_BYTES", "s.A"),
+    of_rung("v17w_wgmma", "always the first phase", "s.full, k_tile % 2", "s.full, 0"),
+    of_rung("v17w_wgmma", "loads over a tile that is read", "wgmma_wait<0>", "wgmma_wait<1>"),
+    # v18
+    of_rung("v18_pipeline", "always the first phase", "phase = k_tile / STAGES;", "phase = 0;"),
+    of_rung(
+        "v18_pipeline",
+        "loads over a k-tile that is read",
         "wgmma_wait<0>();\n    if",
         "wgmma_wait<1>();\n    if",
     ),
     of_rung(
-        "v18_wgmma", "loads past the end of K", "slice < STAGES && slice < slices", "slice < STAGES"
+        "v18_pipeline",
+        "loads past the end of K",
+        "k_tile < STAGES && k_tile < k_tiles",
+        "k_tile < STAGES",
     ),
-    of_rung("v18_wgmma", "no wgmma.fence", "    wgmma_fence();\n", ""),
+    of_rung("v18_pipeline", "no wgmma.fence", "    wgmma_fence();\n", ""),
     # v19
     of_rung("v19_warp_specialized", "phases never change", "      phase ^= 1;\n", ""),
     of_rung(
         "v19_warp_specialized",
         "frees the stage that is read",
-        "mbarrier_arrive(&empty[last])",
-        "mbarrier_arrive(&empty[s])",
+        "mbarrier_arrive(&s.empty[last])",
+        "mbarrier_arrive(&s.empty[stage])",
     ),
-    of_rung(
-        "v19_warp_specialized", "waits for two consumers", "full, empty, 1)", "full, empty, 2)"
-    ),
+    of_rung("v19_warp_specialized", "waits for two consumers", "s.empty, 1)", "s.empty, 2)"),
     of_rung(
         "v19_warp_specialized",
         "the producer waits for the other phase",
-        "slot.phase ^ 1)",
-        "slot.phase)",
+        "state.phase ^ 1)",
+        "state.phase)",
     ),
     # v20
     of_rung(
         "v20_two_consumers",
         "one consumer frees the stage for both",
-        "if (tid % 128 == 0 && slice > 0) mbarrier_arrive(&empty[last]);",
-        "if (tid == 0 && slice > 0) mbarrier_arrive(&empty[last]), mbarrier_arrive(&empty[last]);",
+        "if (tid % 128 == 0 && k_tile > 0) mbarrier_arrive(&empty[last]);",
+        "if (tid == 0 && k_tile > 0) mbarrier_arrive(&empty[last]), mbarrier_arrive(&empty[last]);",
     ),
     of_rung(
         "v20_two_consumers",
@@ -460,14 +490,14 @@ HOPPER = (
     of_rung(
         "v20_two_consumers",
         "a k-tile is multiplied twice",
-        "slice = 0, last = 0; slice < slices",
-        "slice = 0, last = 0; slice < slices - 1",
+        "k_tile = 0, last = 0; k_tile < k_tiles",
+        "k_tile = 0, last = 0; k_tile < k_tiles - 1",
     ),
     # v21
     of_rung(
         "v21_persistent",
         "the last stage of a tile is never freed",
-        "    if (tid % 128 == 0 && slices > 0) mbarrier_arrive(&empty[last]);  // the next tile wants it\n",
+        "    if (tid % 128 == 0 && k_tiles > 0) mbarrier_arrive(&empty[last]);  // the next tile wants it\n",
         "",
     ),
     of_rung(
@@ -537,21 +567,21 @@ HOPPER = (
     of_rung(
         "v24_pingpong",
         "does not wait for its turn",
-        "if (slices > 0) mbarrier_wait(&turn[wg], parity);",
+        "if (k_tiles > 0) mbarrier_wait(&order[wg], parity);",
         "",
     ),
     of_rung(
         "v24_pingpong",
-        "does not skip the other's slices",
-        "    slot.skip(slices);  // the other consumer's tile\n",
+        "does not skip the other's k-tiles",
+        "    state.skip(k_tiles);  // the other consumer's tile\n",
         "",
     ),
     of_rung("v24_pingpong", "waits for the same turn again", "    parity ^= 1;\n", ""),
     of_rung(
         "v24_pingpong",
         "frees the stage that is read",
-        "if (slice > 0) arrive_at_all<CLUSTER>(&empty[last]);",
-        "if (slice > 0) arrive_at_all<CLUSTER>(&empty[s]);",
+        "if (k_tile > 0) arrive_at_all<CLUSTER>(&empty[last]);",
+        "if (k_tile > 0) arrive_at_all<CLUSTER>(&empty[s]);",
     ),
     of_rung(
         "v24_pingpong",
@@ -566,12 +596,12 @@ HOPPER = (
         "p.beta != 0",
     ),
     # v24r
-    of_rung("v24r_resident", "waits for laps of one tile", "lap += 2 * LAPS;", "lap += LAPS;"),
-    of_rung("v24r_resident", "sums go on into the next tile", "slice + k > 0)", "true)"),
+    of_rung("v24r_resident", "waits for laps of one tile", "wrap += 2 * WRAPS;", "wrap += WRAPS;"),
+    of_rung("v24r_resident", "sums go on into the next tile", "k_tile + k > 0)", "true)"),
     of_rung(
         "v24r_resident",
         "both consumers begin with the same tile",
-        "  if (wg == 1) run.advance();\n",
+        "  if (wg == 1) range.advance();\n",
         "",
     ),
     # v25
@@ -589,21 +619,21 @@ HOPPER = (
     ),
     of_rung(
         "v25_split_k",
-        "blocks share no slice of K",
+        "blocks share no k-tile",
         "* (rank + 1) / SPLIT;",
         "* (rank + 1) / SPLIT - rank;",
     ),
     of_rung(
         "v25_split_k",
         "never frees the first stage",
-        "slice >= begin + TURNS",
-        "slice > begin + TURNS",
+        "k_tile >= begin + K_GROUPS",
+        "k_tile > begin + K_GROUPS",
     ),
     # v26
     of_rung(
         "v26_stream_k",
         "does not add what another block began",
-        "    if (piece.begin > 0) handover.take(acc);\n",
+        "    if (unit.begin > 0) fixup.add_partials(acc);\n",
         "",
     ),
     of_rung(
@@ -615,15 +645,15 @@ HOPPER = (
     of_rung(
         "v26_stream_k",
         "frees the stage that is read",
-        "slice > 0) mbarrier_arrive(&empty[last]);",
-        "slice > 0) mbarrier_arrive(&empty[s]);",
+        "k_tile > 0) mbarrier_arrive(&empty[last]);",
+        "k_tile > 0) mbarrier_arrive(&empty[s]);",
     ),
     # v27, v27w
     of_rung(
         "v27_uneven",
-        "high strips by the low map",
-        "rows > strips.low_box() ? map_high : map_low",
-        "map_low",
+        "high row panels by the low map",
+        "rows > row_panels.short_box() ? map_tall : map_short",
+        "map_short",
     ),
     of_rung(
         "v27_uneven",
@@ -635,7 +665,7 @@ HOPPER = (
     ),
     of_rung(
         "v27_uneven",
-        "a strip stores the next one's rows",
+        "a row panel stores the next one's rows",
         "p.M < m + rows ? p.M : m + rows;",
         "p.M;",
     ),
@@ -729,8 +759,8 @@ HEADERS = (
         "tile_copy_async.cuh",
         "v17",
         "cp.async past the lower edge",
-        "T* to = swizzled(s, row + r, col);\n    if constexpr (WIDE)\n      cp_async_16(to, from, row + r < rows && col < cols ? 16 : 0);",
-        "T* to = swizzled(s, row + r, col);\n    if constexpr (WIDE)\n      cp_async_16(to, from, col < cols ? 16 : 0);",
+        "T* to = swizzled(s, row + r, col);\n    if constexpr (ALIGNED)\n      cp_async_16(to, from, row + r < rows && col < cols ? 16 : 0);",
+        "T* to = swizzled(s, row + r, col);\n    if constexpr (ALIGNED)\n      cp_async_16(to, from, col < cols ? 16 : 0);",
     ),
     of_header(
         "swizzle.cuh",
@@ -797,8 +827,8 @@ HEADERS = (
         "kernels/v13_ffma/ffma_loop.cuh",
         "v13",
         "one group's sums are left out",
-        "g < Tile::GROUPS; ++g)",
-        "g < (Tile::GROUPS + 1) / 2; ++g)",
+        "g < Tile::K_GROUPS; ++g)",
+        "g < (Tile::K_GROUPS + 1) / 2; ++g)",
     ),
     of_header(
         "kernels/v13_ffma/ffma_loop.cuh",
@@ -811,14 +841,14 @@ HEADERS = (
         "kernels/v13_ffma/stream_k.cuh",
         "v13",
         "a helper's part is added too rarely",
-        "h < work.helpers && work.begin(h) < begin + work.low",
-        "h < work.helpers - 1 && work.begin(h) < begin + work.low",
+        "h < work.helpers && work.begin(h) < begin + work.helped",
+        "h < work.helpers - 1 && work.begin(h) < begin + work.helped",
     ),
     of_header(
         "kernels/v13_ffma/stream_k.cuh",
         "v13",
-        "the last slice of a tile is cut short",
-        "to < work.slices ? to * Tile::BK : p.K",
+        "the last k-tile of a tile is cut short",
+        "to < work.k_tiles ? to * Tile::BK : p.K",
         "to * Tile::BK < p.K ? to * Tile::BK : p.K - 1",
     ),
     of_header(
@@ -959,22 +989,22 @@ HEADERS = (
         "pipeline.cuh",
         "v24",
         "turns begin with too few arrivals",
-        "&turn[consumer], 4",
-        "&turn[consumer], 3",
+        "&order[consumer], 4",
+        "&order[consumer], 3",
     ),
     of_header(
         "pipeline.cuh",
         "v26",
         "the producer does not wait for empty stages",
-        "    mbarrier_wait(&empty[slot.stage], slot.phase ^ 1 GEMM_CALLER_PASS);\n",
+        "    mbarrier_wait(&empty[state.stage], state.phase ^ 1 GEMM_CALLER_PASS);\n",
         "",
     ),
     of_header(
         "persistent.cuh",
         "v24",
         "every cluster's tiles are the first block's",
-        "work(row * STACK + rank, n, stacks - stack);",
-        "work(row * STACK, n, stacks - stack);",
+        "work(row * CLUSTER + rank, n, cluster_tiles - cluster_tile);",
+        "work(row * CLUSTER, n, cluster_tiles - cluster_tile);",
     ),
     of_header(
         "multicast.cuh",
@@ -1005,42 +1035,42 @@ HEADERS = (
         "(PANEL_BYTES) >> 5",
     ),
     of_header(
-        "kernels/v24r_resident/run.cuh",
+        "kernels/v24r_resident/work_range.cuh",
         "v24r",
-        "a strip of B is loaded for every tile",
-        "const bool next = run.strip != loaded;",
-        "const bool next = run.strip != loaded - 1;",
+        "a column panel of B is loaded for every tile",
+        "const bool next = range.col_panel != loaded;",
+        "const bool next = range.col_panel != loaded - 1;",
     ),
     of_header(
-        "kernels/v24r_resident/run.cuh",
+        "kernels/v24r_resident/work_range.cuh",
         "v24r",
-        "a strip of B is not loaded again",
-        "loaded = run.strip, run.advance()",
-        "loaded = run.strip, run.advance(), loaded = run.strip",
+        "a column panel of B is not loaded again",
+        "loaded = range.col_panel, range.advance()",
+        "loaded = range.col_panel, range.advance(), loaded = range.col_panel",
     ),
     of_header(
-        "kernels/v24r_resident/run.cuh",
+        "kernels/v24r_resident/work_range.cuh",
         "v24r",
-        "a run ends a part too early",
+        "a range ends a part too early",
         "int(parts * (blockIdx.x + 1) / gridDim.x) - begin;",
         "int(parts * (blockIdx.x + 1) / gridDim.x) - begin - (blockIdx.x == 1);",
     ),
     of_header(
-        "kernels/v26_stream_k/runs.cuh",
+        "kernels/v26_stream_k/work_units.cuh",
         "v26",
-        "a block takes the slices of the one before",
-        "done_ = slice(block);",
-        "done_ = slice(block + 1);",
+        "a block takes the k-tiles of the one before",
+        "done_ = k_tile(block);",
+        "done_ = k_tile(block + 1);",
     ),
     of_header(
-        "kernels/v26_stream_k/runs.cuh",
+        "kernels/v26_stream_k/work_units.cuh",
         "v26",
         "takes from the wrong block",
         "(blockIdx.x - 1) * vectors",
         "(blockIdx.x ^ 1) * vectors",
     ),
     of_header(
-        "kernels/v26_stream_k/runs.cuh",
+        "kernels/v26_stream_k/work_units.cuh",
         "v26",
         "a flag is not reset",
         "      *flag = 0;  // a graph launches again, with the same tag\n",
@@ -1049,7 +1079,7 @@ HEADERS = (
         "only a launch by a CUDA graph uses a tag again",
     ),
     of_header(
-        "kernels/v26_stream_k/runs.cuh",
+        "kernels/v26_stream_k/work_units.cuh",
         "v26",
         "a flag is set before all lanes have written",
         "    __syncwarp();\n    if (threadIdx.x % 32 == 0) flag_set",
@@ -1058,34 +1088,34 @@ HEADERS = (
         "of what blocks hand over only that it has been written is checked",
     ),
     of_header(
-        "kernels/v26_stream_k/runs.cuh",
+        "kernels/v26_stream_k/work_units.cuh",
         "v26",
-        "short last pieces come first",
+        "short last work units come first",
         "SHORT = 10;",
         "SHORT = 0;",
         EQUIVALENT,
-        "the order of pieces is a matter of speed",
+        "the order of work units is a matter of speed",
     ),
     of_header(
-        "strips.cuh",
+        "row_panels.cuh",
         "v27",
-        "low strips lie a row too high",
-        "y * (of(eights) + 1) : y * of(eights) + of(more);",
-        "y * (of(eights) + 1) : y * of(eights) + of(more) - 1;",
+        "low row panels lie a row too high",
+        "y * (of(rows_8) + 1) : y * of(rows_8) + of(remainder);",
+        "y * (of(rows_8) + 1) : y * of(rows_8) + of(remainder) - 1;",
     ),
     of_header(
-        "strips.cuh",
+        "row_panels.cuh",
         "v27 v27w",
-        "the other columns' strips are left out",
-        "const int high1 = low0 + tiles(1, false, STACK)",
-        "const int high1 = low0 + 0 * tiles(1, false, STACK)",
+        "the other columns' row panels are left out",
+        "const int tall1 = short0 + tiles(1, false, CLUSTER)",
+        "const int tall1 = short0 + 0 * tiles(1, false, CLUSTER)",
     ),
     of_header(
-        "strips.cuh",
+        "row_panels.cuh",
         "v27",
         "boxes are 8 rows short",
-        "low_box() + (rows > low_box() ? 8 : 0)",
-        "low_box()",
+        "short_box() + (rows > short_box() ? 8 : 0)",
+        "short_box()",
     ),
 )
 

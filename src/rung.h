@@ -41,9 +41,9 @@ struct GemmArgs {
 };
 
 struct LaunchOptions {
-  size_t smem = 0;     // dynamic shared memory, bytes
-  int cluster = 1;     // blocks a cluster, along x
-  bool early = false;  // may start while the kernel before it ends: it calls grid_dependency_wait
+  size_t smem = 0;   // dynamic shared memory, bytes
+  int cluster = 1;   // blocks a cluster, along x
+  bool pdl = false;  // may start while the kernel before it ends: it calls grid_dependency_wait
 };
 
 // Launches kernel(args...) on `grid` blocks (one-dimensional: y and z stop at 65535 blocks, which a
@@ -78,17 +78,17 @@ template <class... Params, class... Args>
     cluster.id = cudaLaunchAttributeClusterDimension;
     cluster.val.clusterDim = {static_cast<unsigned>(options.cluster), 1, 1};
   }
-  if (options.early) {
-    cudaLaunchAttribute& early = attributes[config.numAttrs++];
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
+  if (options.pdl) {
+    cudaLaunchAttribute& pdl = attributes[config.numAttrs++];
+    pdl.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    pdl.val.programmaticStreamSerializationAllowed = 1;
   }
   const cudaError_t error = cudaLaunchKernelEx(&config, kernel, Params(args)...);
   return error == cudaSuccess ? LaunchStatus{} : failed(error, "cudaLaunchKernelEx");
 #else
   static_cast<void>(stream);
   sim::launch([&] { kernel(Params(args)...); },
-              {grid, block, options.smem, options.cluster, options.early});
+              {grid, block, options.smem, options.cluster, options.pdl});
   return {};
 #endif
 }

@@ -43,9 +43,9 @@ TEST(GroupedTile, OneRowAGroupIsRowByRow) {
   }
 }
 
-// Stripes of A and of B that the first `blocks` tiles need.
+// panels of A and of B that the first `blocks` tiles need.
 template <int GROUP_M>
-int stripes(int blocks, int tiles_m, int tiles_n) {
+int panels(int blocks, int tiles_m, int tiles_n) {
   std::vector<bool> a(tiles_m), b(tiles_n);
   for (int tile = 0; tile < blocks; ++tile) {
     const auto [m, n] = grouped_tile<GROUP_M>(tile, tiles_m, tiles_n);
@@ -54,14 +54,14 @@ int stripes(int blocks, int tiles_m, int tiles_n) {
   return std::count(a.begin(), a.end(), true) + std::count(b.begin(), b.end(), true);
 }
 
-TEST(GroupedTile, NeedsFewerStripes) {
-  // Four blocks in flight on a grid of 4 x 4: 1 + 4 stripes row by row, 2 + 2 in groups of two.
-  EXPECT_EQ(stripes<1>(4, 4, 4), 5);
-  EXPECT_EQ(stripes<2>(4, 4, 4), 4);
+TEST(GroupedTile, NeedsFewerPanels) {
+  // Four blocks in flight on a grid of 4 x 4: 1 + 4 panels row by row, 2 + 2 in groups of two.
+  EXPECT_EQ(panels<1>(4, 4, 4), 5);
+  EXPECT_EQ(panels<2>(4, 4, 4), 4);
   // 132 blocks on the grid of 8192 x 8192 in tiles of 128 x 256.
-  EXPECT_EQ(stripes<1>(132, 64, 32), 5 + 32);
-  EXPECT_EQ(stripes<8>(132, 64, 32), 8 + 17);
-  EXPECT_EQ(stripes<16>(132, 64, 32), 16 + 9);
+  EXPECT_EQ(panels<1>(132, 64, 32), 5 + 32);
+  EXPECT_EQ(panels<8>(132, 64, 32), 8 + 17);
+  EXPECT_EQ(panels<16>(132, 64, 32), 16 + 9);
 }
 
 // The two ways to say it are one.

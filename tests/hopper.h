@@ -23,10 +23,10 @@ struct Case {
 
 std::vector<Case> sim_cases();
 std::vector<Case> traced_cases();  // the same, every access seen
-// A ring of TMA buffers that ordinary loads read: without the wait for a full one, and released
+// A pipeline of TMA buffers that ordinary loads read: without the wait for a full one, and released
 // before it is read. Traced.
-Case ring_without_a_wait();
-Case ring_released_early();
+Case pipeline_without_a_wait();
+Case pipeline_released_early();
 // A tile that is overwritten though TMA may still read it for its store. Traced.
 struct OverwrittenStore {
   Case run;

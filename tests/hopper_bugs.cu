@@ -1,6 +1,6 @@
 // Mistakes that asynchronous pipelines invite, planted one by one in two small kernels: a product
-// through a ring of TMA buffers and wgmma, and a tile stored by TMA. Simulator only: on a GPU they
-// hang, or are wrong now and then.
+// through a pipeline of TMA buffers and wgmma, and a tile stored by TMA. Simulator only: on a GPU
+// they hang, or are wrong now and then.
 #include <cstring>
 #include <fstream>
 
@@ -46,14 +46,14 @@ enum Bug {
   MISSING_GRID_WAIT,
 };
 
-// D (64 x 64) = A (64 x K) * B^T (B is 64 x K), K in slices of 64, through STAGES buffers.
-constexpr int STAGES = 2, SLICES = 5, SIZE = 64, K = SLICES * SIZE;
+// D (64 x 64) = A (64 x K) * B^T (B is 64 x K), K in k-tiles of 64, through STAGES buffers.
+constexpr int STAGES = 2, K_TILES = 5, SIZE = 64, K = K_TILES * SIZE;
 constexpr int TILE = SIZE * SIZE * 2;  // bytes
-constexpr int RING_SMEM = 2 * STAGES * TILE + 2 * STAGES * 8;
+constexpr int PIPELINE_SMEM = 2 * STAGES * TILE + 2 * STAGES * 8;
 
 template <int BUG>
-__global__ void ring(const __grid_constant__ TensorMap map_a,
-                     const __grid_constant__ TensorMap map_b, float* out) {
+__global__ void pipeline(const __grid_constant__ TensorMap map_a,
+                         const __grid_constant__ TensorMap map_b, float* out) {
   auto* tiles = static_cast<uint8_t*>(dynamic_shared());
   auto* full = reinterpret_cast<uint64_t*>(tiles + 2 * STAGES * TILE);
   uint64_t* empty = full + STAGES;
@@ -67,7 +67,7 @@ __global__ void ring(const __grid_constant__ TensorMap map_a,
   __syncthreads();
   if (tid >= 128) {  // the producer
     if (BUG != LOAD_BEFORE_GRID_WAIT) grid_dependency_wait();
-    for (int i = 0; i < SLICES && tid == 128; ++i) {
+    for (int i = 0; i < K_TILES && tid == 128; ++i) {
       const int s = i % STAGES, bytes = 2 * TILE + (BUG == TOO_MANY_BYTES ? 16 : 0);
       mbarrier_wait(&empty[s], i / STAGES % 2 ^ 1);
       mbarrier_arrive_expect_tx(&full[s], bytes);
@@ -79,7 +79,7 @@ __global__ void ring(const __grid_constant__ TensorMap map_a,
   }
   grid_dependency_wait();  // of these threads, not of the producer
   float acc[SIZE / 2] = {};
-  for (int i = 0; i < SLICES; ++i) {
+  for (int i = 0; i < K_TILES; ++i) {
     const int s = i % STAGES;
     const bool wait = BUG != MISSING_FULL_WAIT && (BUG != MISSING_LATER_FULL_WAIT || i < STAGES);
     if (wait) mbarrier_wait(&full[s], i / STAGES % 2);
@@ -91,7 +91,7 @@ __global__ void ring(const __grid_constant__ TensorMap map_a,
     wgmma_commit();
     if (BUG == EARLY_RELEASE && tid == 0) mbarrier_arrive(&empty[s]);
     if (BUG == ACCUMULATORS_WRITTEN && i == 3) acc[7] = 0;
-    const bool last = i == SLICES - 1;
+    const bool last = i == K_TILES - 1;
     if (BUG != MISSING_WGMMA_WAIT && !(BUG == MISSING_LAST_WGMMA_WAIT && last)) wgmma_wait<0>(acc);
     if (BUG != EARLY_RELEASE && BUG != NEVER_RELEASED && tid == 0) mbarrier_arrive(&empty[s]);
   }
@@ -101,8 +101,8 @@ __global__ void ring(const __grid_constant__ TensorMap map_a,
 }
 
 template <int BUG>
-Planted ring_with(const char* name, std::vector<std::string> message,
-                  sim::AsyncSchedule schedule = sim::AsyncSchedule::lazy_copies) {
+Planted pipeline_with(const char* name, std::vector<std::string> message,
+                      sim::AsyncSchedule schedule = sim::AsyncSchedule::lazy_copies) {
   std::vector<half> in(2 * SIZE * K);
   for (size_t i = 0; i < in.size(); ++i) in[i] = half(float(int(i * 5 % 7) - 3));
   std::vector<float> d(SIZE * SIZE, 0.0f);
@@ -115,7 +115,7 @@ Planted ring_with(const char* name, std::vector<std::string> message,
   memcpy(p.expected.data(), d.data(), p.expected.size());
   p.run = [](const void* from, void* out) {
     const half* a = static_cast<const half*>(from);
-    gemm::launch(ring<BUG>, 1, dim3(160), {.smem = RING_SMEM, .early = true}, nullptr,
+    gemm::launch(pipeline<BUG>, 1, dim3(160), {.smem = PIPELINE_SMEM, .pdl = true}, nullptr,
                  tensor_map(a, SIZE, K, K, SIZE, SIZE, Swizzle::b128),
                  tensor_map(a + SIZE * K, SIZE, K, K, SIZE, SIZE, Swizzle::b128),
                  static_cast<float*>(out));
@@ -155,7 +155,7 @@ Planted store_with(const char* name, std::vector<std::string> message) {
           [](const void* from, void* out) {
             const TensorMap map =
                 tensor_map(static_cast<const half*>(out), 16, 64, 64, 8, 64, Swizzle::none);
-            gemm::launch(store<BUG>, 1, dim3(64), {.smem = 1024, .early = true}, nullptr, map,
+            gemm::launch(store<BUG>, 1, dim3(64), {.smem = 1024, .pdl = true}, nullptr, map,
                          static_cast<const uint32_t*>(from));
           },
           sim::AsyncSchedule::lazy_copies,
@@ -183,7 +183,7 @@ Planted neighbours_with(const char* name, std::vector<std::string> message) {
           Bytes(16),
           Bytes(256),
           [](const void*, void* out) {
-            gemm::launch(neighbours<BUG>, 2, dim3(32), {.smem = 128, .cluster = 2, .early = true},
+            gemm::launch(neighbours<BUG>, 2, dim3(32), {.smem = 128, .cluster = 2, .pdl = true},
                          nullptr, static_cast<int*>(out));
           },
           sim::AsyncSchedule::eager_copies,
@@ -208,32 +208,32 @@ std::vector<gemm::hopper::Planted> gemm::hopper::planted() {
                     mma = at("wgmma<half, SIZE>(acc"), mma_wait = at("wgmma_wait<0>(acc)"),
                     stored = at("tma_store(map, i * 8");
   return {
-      ring_with<NONE>("ring_without_a_bug", {}),
+      pipeline_with<NONE>("pipeline_without_a_bug", {}),
       store_with<NONE>("store_without_a_bug", {}),
-      ring_with<MISSING_FULL_WAIT>("missing_full_wait", {mma, "nobody has written yet"}),
-      ring_with<MISSING_LATER_FULL_WAIT>(
+      pipeline_with<MISSING_FULL_WAIT>("missing_full_wait", {mma, "nobody has written yet"}),
+      pipeline_with<MISSING_LATER_FULL_WAIT>(
           "missing_later_full_wait",
           {mma, "being written by", load, "nobody has waited for its mbarrier"}),
-      ring_with<EARLY_RELEASE>(
+      pipeline_with<EARLY_RELEASE>(
           "early_release",
           {load, "overwrites", "wgmma.mma_async (" + mma, "its wait has not returned"}, EAGER),
-      ring_with<NEVER_RELEASED>(
+      pipeline_with<NEVER_RELEASED>(
           "never_released", {"deadlock: thread 0 (warp 0, lane 0) and 127 more wait", full_wait,
                              "thread 128 (warp 4, lane 0) waits", empty_wait, "phase 0 (parity 0)",
                              "lacks 1 of 1 arrivals"}),
-      ring_with<TOO_MANY_BYTES>("too_many_bytes", {"deadlock: thread 0 (warp 0, lane 0)", full_wait,
-                                                   "16 bytes of those announced"}),
-      ring_with<MISSING_WGMMA_WAIT>("missing_wgmma_wait",
-                                    {load, "overwrites", mma, "its wait has not returned"}),
-      ring_with<MISSING_LAST_WGMMA_WAIT>("missing_last_wgmma_wait",
-                                         {mma, "the thread ends before a wait for this wgmma"}),
-      ring_with<MISSING_WGMMA_FENCE>("missing_wgmma_fence", {mma, "wgmma.fence is missing"}),
-      ring_with<ACCUMULATORS_WRITTEN>(
+      pipeline_with<TOO_MANY_BYTES>("too_many_bytes", {"deadlock: thread 0 (warp 0, lane 0)",
+                                                       full_wait, "16 bytes of those announced"}),
+      pipeline_with<MISSING_WGMMA_WAIT>("missing_wgmma_wait",
+                                        {load, "overwrites", mma, "its wait has not returned"}),
+      pipeline_with<MISSING_LAST_WGMMA_WAIT>("missing_last_wgmma_wait",
+                                             {mma, "the thread ends before a wait for this wgmma"}),
+      pipeline_with<MISSING_WGMMA_FENCE>("missing_wgmma_fence", {mma, "wgmma.fence is missing"}),
+      pipeline_with<ACCUMULATORS_WRITTEN>(
           "accumulators_written", {mma_wait, mma, "accumulators", "were written before this wait"}),
-      ring_with<MISSING_INIT_FENCE>("missing_init_fence", {load, "no fence.mbarrier_init"}),
-      ring_with<HALF_A_WARPGROUP>("half_a_warpgroup",
-                                  {"deadlock: thread 0 (warp 0, lane 0) and 63 more wait", mma_wait,
-                                   "of which 64 of 128 threads have come"}),
+      pipeline_with<MISSING_INIT_FENCE>("missing_init_fence", {load, "no fence.mbarrier_init"}),
+      pipeline_with<HALF_A_WARPGROUP>(
+          "half_a_warpgroup", {"deadlock: thread 0 (warp 0, lane 0) and 63 more wait", mma_wait,
+                               "of which 64 of 128 threads have come"}),
       store_with<MISSING_PROXY_FENCE>(
           "missing_proxy_fence",
           {stored, "fence.proxy.async is missing",
@@ -249,8 +249,8 @@ std::vector<gemm::hopper::Planted> gemm::hopper::planted() {
                                                {"block 1", "block 0 of the cluster has ended"}),
       neighbours_with<SHARED_VARIABLE_IN_CLUSTER>("shared_variable_in_cluster",
                                                   {"a __shared__ variable in a cluster of 2"}),
-      ring_with<LOAD_BEFORE_GRID_WAIT>("load_before_grid_wait",
-                                       {load, "before this thread's grid_dependency_wait"}),
+      pipeline_with<LOAD_BEFORE_GRID_WAIT>("load_before_grid_wait",
+                                           {load, "before this thread's grid_dependency_wait"}),
       store_with<STORE_BEFORE_GRID_WAIT>("store_before_grid_wait",
                                          {stored, "before this thread's grid_dependency_wait"}),
       neighbours_with<MISSING_GRID_WAIT>("missing_grid_wait",

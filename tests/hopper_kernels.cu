@@ -218,18 +218,18 @@ Case bulk_load_case() {
           }};
 }
 
-// ------------------------------------------------------------------------ mbarrier: a ring of
+// ------------------------------------------------------------------------ mbarrier: a pipeline of
 // buffers
 
-constexpr int STAGES = 3, SLICES = 8, SLICE = 64;  // floats a slice
+constexpr int STAGES = 3, K_TILES = 8, K_TILE = 64;  // floats a k-tile
 
-enum RingBug { NONE, MISSING_WAIT, EARLY_RELEASE };
+enum PipelineBug { NONE, MISSING_WAIT, EARLY_RELEASE };
 
-// Warp 0 loads slice after slice; warps 1 and 2 add them up, element by element.
-template <RingBug BUG>
-__global__ void ring_kernel(const float* in, float* out) {
-  auto* slices = static_cast<float*>(dynamic_shared());
-  auto* full = reinterpret_cast<uint64_t*>(slices + STAGES * SLICE);
+// Warp 0 loads k-tile after k-tile; warps 1 and 2 add them up, element by element.
+template <PipelineBug BUG>
+__global__ void pipeline_kernel(const float* in, float* out) {
+  auto* k_tiles = static_cast<float*>(dynamic_shared());
+  auto* full = reinterpret_cast<uint64_t*>(k_tiles + STAGES * K_TILE);
   uint64_t* empty = full + STAGES;
   if (threadIdx.x == 0) {
     for (int s = 0; s < STAGES; ++s) {
@@ -241,35 +241,35 @@ __global__ void ring_kernel(const float* in, float* out) {
   __syncthreads();
   if (threadIdx.x < 32) {
     if (elect_one())
-      for (int i = 0; i < SLICES; ++i) {
+      for (int i = 0; i < K_TILES; ++i) {
         const int s = i % STAGES;
         mbarrier_wait(&empty[s], i / STAGES % 2 ^ 1);  // a fresh barrier lets the first round pass
-        mbarrier_arrive_expect_tx(&full[s], SLICE * sizeof(float));
-        bulk_load(slices + s * SLICE, in + i * SLICE, SLICE * sizeof(float), &full[s]);
+        mbarrier_arrive_expect_tx(&full[s], K_TILE * sizeof(float));
+        bulk_load(k_tiles + s * K_TILE, in + i * K_TILE, K_TILE * sizeof(float), &full[s]);
       }
     return;
   }
   const int t = threadIdx.x - 32;
   float sum = 0;
-  for (int i = 0; i < SLICES; ++i) {
+  for (int i = 0; i < K_TILES; ++i) {
     const int s = i % STAGES;
     if (BUG != MISSING_WAIT || i < STAGES) mbarrier_wait(&full[s], i / STAGES % 2);
     if (BUG == EARLY_RELEASE && t % 32 == 0) mbarrier_arrive(&empty[s]);
-    sum += slices[s * SLICE + t];
+    sum += k_tiles[s * K_TILE + t];
     __syncwarp();
     if (BUG != EARLY_RELEASE && t % 32 == 0) mbarrier_arrive(&empty[s]);
   }
   out[t] = sum;
 }
 
-template <RingBug BUG>
-Case ring_case() {
-  const std::vector<float> in = numbers<float>(SLICES * SLICE);
-  std::vector<float> sums(SLICE, 0.0f);
-  for (int i = 0; i < SLICES * SLICE; ++i) sums[i % SLICE] += in[i];
-  return {"mbarrier_ring", bytes_of(in), bytes_of(sums), [](const void* from, void* out) {
-            gemm::launch(ring_kernel<BUG>, 1, dim3(96),
-                         {.smem = STAGES * SLICE * sizeof(float) + 2 * STAGES * 8}, nullptr,
+template <PipelineBug BUG>
+Case pipeline_case() {
+  const std::vector<float> in = numbers<float>(K_TILES * K_TILE);
+  std::vector<float> sums(K_TILE, 0.0f);
+  for (int i = 0; i < K_TILES * K_TILE; ++i) sums[i % K_TILE] += in[i];
+  return {"mbarrier_pipeline", bytes_of(in), bytes_of(sums), [](const void* from, void* out) {
+            gemm::launch(pipeline_kernel<BUG>, 1, dim3(96),
+                         {.smem = STAGES * K_TILE * sizeof(float) + 2 * STAGES * 8}, nullptr,
                          static_cast<const float*>(from), static_cast<float*>(out));
           }};
 }
@@ -596,7 +596,7 @@ std::vector<Case> all() {
   }
   cases.push_back(stored_tiles_case<IN_ORDER>("stored_tiles"));
   cases.push_back(bulk_load_case());
-  cases.push_back(ring_case<NONE>());
+  cases.push_back(pipeline_case<NONE>());
 
   constexpr Major K = Major::K, MN = Major::MN;
   constexpr Swizzle B128 = Swizzle::b128;
@@ -638,8 +638,10 @@ std::vector<Case> all() {
 std::vector<gemm::hopper::Case> gemm::hopper::gpu_cases() { return all(); }
 #elif defined(GEMM_SIM_TRACED)
 std::vector<gemm::hopper::Case> gemm::hopper::traced_cases() { return all(); }
-gemm::hopper::Case gemm::hopper::ring_without_a_wait() { return ring_case<MISSING_WAIT>(); }
-gemm::hopper::Case gemm::hopper::ring_released_early() { return ring_case<EARLY_RELEASE>(); }
+gemm::hopper::Case gemm::hopper::pipeline_without_a_wait() { return pipeline_case<MISSING_WAIT>(); }
+gemm::hopper::Case gemm::hopper::pipeline_released_early() {
+  return pipeline_case<EARLY_RELEASE>();
+}
 std::vector<gemm::hopper::OverwrittenStore> gemm::hopper::overwritten_stores() {
   constexpr const char *READING = "may still be reading", *UNORDERED = "nothing orders the two";
   return {{stored_tiles_case<NO_BARRIER_AFTER_THE_WAIT>("no_barrier"), "[writes]", UNORDERED},

@@ -103,10 +103,10 @@ TEST_P(HopperTraced, RaisesNoFalseAlarm) {
   }
 }
 
-// ... and the two mistakes of a ring of buffers under both schedules, though its readers are
+// ... and the two mistakes of a pipeline of buffers under both schedules, though its readers are
 // ordinary loads, and the result is right by luck under one of them.
-TEST(HopperTracedRing, MistakesAreFoundUnderBothSchedules) {
-  for (const Case& c : {ring_without_a_wait(), ring_released_early()})
+TEST(HopperTracedPipeline, MistakesAreFoundUnderBothSchedules) {
+  for (const Case& c : {pipeline_without_a_wait(), pipeline_released_early()})
     for (const AsyncSchedule s : {AsyncSchedule::lazy_copies, AsyncSchedule::eager_copies}) {
       const Schedule schedule(s);
       std::vector<sim::Finding> findings;

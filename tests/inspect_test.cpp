@@ -181,15 +181,15 @@ TEST(Counters, BlockTile) {
   }
 }
 
-// 128 x 128 tiles, 8 x 8 elements a thread, K slices of 32 bytes.
+// 128 x 128 tiles, 8 x 8 elements a thread, k-tiles of 32 bytes.
 constexpr int64_t BLOCKS = S / 128 * S / 128, WARPS = 8 * BLOCKS;
-int64_t slices(DType d) { return d == DType::f32 ? S / 8 : S / 16; }
+int64_t k_tiles(DType d) { return d == DType::f32 ? S / 8 : S / 16; }
 
-// Each thread copies one vector of A and of B a slice; that of A is stored element by element: two
+// Each thread copies one vector of A and of B a k-tile; that of A is stored element by element: two
 // lanes share a row, 4 floats (8 halves) of it each. The padding keeps their rows apart for floats;
 // halves lie two to a bank word in rows that are not an odd number of 4-bank groups apart.
 void expect_transposed_copies(const Inspection& i, DType d) {
-  const int64_t copies = WARPS * slices(d), vec = d == DType::f32 ? 4 : 8;
+  const int64_t copies = WARPS * k_tiles(d), vec = d == DType::f32 ? 4 : 8;
   expect(i, A, READ, copies, 16);
   expect(i, B, READ, copies, 16);
   const Traffic t = sum(i, SHARED, WRITE);
@@ -206,7 +206,7 @@ TEST(Counters, BankConflicts) {
     expect_transposed_copies(i, d);
     expect(i, SHARED, READ, WARPS * S * 16, 1);
     expect(i, C, WRITE, S * S / 32, d == DType::f32 ? 4 : 2);
-    EXPECT_EQ(i.barriers, 2 * slices(d));
+    EXPECT_EQ(i.barriers, 2 * k_tiles(d));
   }
 }
 
@@ -224,7 +224,7 @@ TEST(Counters, OuterProduct) {
   }
 }
 
-// K slices of 16 words; a step of 8 words is 4 x 4 words of A and 4 x 2 of B a lane.
+// k-tiles of 16 words; a step of 8 words is 4 x 4 words of A and 4 x 2 of B a lane.
 TEST(Counters, TensorCores) {
   for (const DType d : {DType::tf32, DType::f16}) {
     const int64_t deep = d == DType::tf32 ? 16 : 32,
@@ -247,7 +247,7 @@ TEST(Counters, CoalescedCopy) {
     expect(i, A, READ, S * S / 32, across);
     expect(i, B, READ, S * S / 32, across);
     expect(i, SHARED, WRITE, 2 * S * S / 32, 1);
-    EXPECT_EQ(i.barriers, 2 * slices(d));
+    EXPECT_EQ(i.barriers, 2 * k_tiles(d));
   }
 }
 
@@ -264,7 +264,7 @@ TEST(Counters, Float4) {
   }
 }
 
-// v7's traffic, and one barrier a slice: the buffer that is written is not the one that is read.
+// v7's traffic, and one barrier a k-tile: the buffer that is written is not the one that is read.
 TEST(Counters, DoubleBuffer) {
   for (const DType d : {DType::f32, DType::f16}) {
     const int vec = d == DType::f32 ? 4 : 8;
@@ -273,7 +273,7 @@ TEST(Counters, DoubleBuffer) {
     expect(i, "sA", READ, WARPS * S * 8 / vec, 2);
     expect(i, "sB", READ, WARPS * S * 8 / vec, 4);
     expect(i, C, WRITE, S * S / 32 / vec, 16);
-    EXPECT_EQ(i.barriers, slices(d) + 1);
+    EXPECT_EQ(i.barriers, k_tiles(d) + 1);
   }
 }
 
@@ -285,16 +285,16 @@ TEST(Counters, WarpTile) {
     expect_transposed_copies(i, d);
     expect(i, "sA", READ, WARPS * S * 8 / vec, 2);
     expect(i, "sB", READ, WARPS * S * 8 / vec, 2);
-    EXPECT_EQ(i.barriers, slices(d) + 1);
+    EXPECT_EQ(i.barriers, k_tiles(d) + 1);
   }
 }
 
-// Slices twice as deep, a barrier each. B comes by cp.async, 16 bytes a thread; of three stages two
-// are asked for ahead, so that two slices past the end of K are asked for, and are zeros.
+// K-tiles twice as deep, a barrier each. B comes by cp.async, 16 bytes a thread; of three stages
+// two are asked for ahead, so that two k-tiles past the end of K are asked for, and are zeros.
 TEST(Counters, Multistage) {
   for (const DType d : {DType::f32, DType::f16}) {
     const int vec = d == DType::f32 ? 4 : 8;
-    const int64_t deep = slices(d) / 2;
+    const int64_t deep = k_tiles(d) / 2;
     sim::clear_launches();
     const Inspection i = inspect("v12", d);
     expect(i, "dynamic", READ, 2 * WARPS * S * 8 / vec, 2);
@@ -315,7 +315,7 @@ TEST(Counters, Ldmatrix) {
 }
 
 // A warp tile of 64 x 64, for 16 k: 4 ldmatrix of A and 4 of B, and one such step past the end. A
-// slice of 32 k is 128 x 32 and 32 x 256 halves, by cp.async of 16 bytes; of four stages three are
+// k-tile of 32 k is 128 x 32 and 32 x 256 halves, by cp.async of 16 bytes; of four stages three are
 // asked for ahead.
 TEST(Counters, MultistageMma) {
   sim::clear_launches();
@@ -365,7 +365,7 @@ TEST(Counters, Multicast) {
 
 // Sixteen tiles of 128 x 128 for the simulator's four blocks, four each, in one strip: v24 loads its
 // 128 columns of B for each, v24r once a block.
-TEST(Counters, ResidentB) {
+TEST(Counters, BStationary) {
   const int64_t a = 2048 * 256 * 2, b = 128 * 256 * 2;
   EXPECT_EQ(tma_bytes("v24", 1, 2048, 128, 256).asked, a + 16 * b);
   EXPECT_EQ(tma_bytes("v24r", 0, 2048, 128, 256).asked, a + 4 * b);

@@ -111,11 +111,11 @@ TEST_P(TransposedTest, AllFour) {
     }
 }
 
-// Of the rungs with a ring of copies: more slices than it has buffers, and five tiles of 128 rows,
-// one more than the simulator has persistent blocks.
+// Of the rungs with a pipeline of copies: more k-tiles than it has buffers, and five tiles of 128
+// rows, one more than the simulator has persistent blocks.
 // In the simulator by both schedules of asynchronous copies.
-class RingTest : public RungTest {};
-TEST_P(RingTest, ManySlicesOfSeveralTiles) {
+class PipelineTest : public RungTest {};
+TEST_P(PipelineTest, ManyKTilesOfSeveralTiles) {
   expect_right(shape(513, 16, 584));
   // Seven tiles of 128 rows a block: two consumers' turns that go wrong once in three are noticed.
   expect_right(shape(3700, 16, 584), {0});
@@ -136,17 +136,17 @@ TEST_P(RasterTest, SeveralGroups) {
 }
 
 // Rows of C in whole 16 bytes: with others v27, v27w and v24r launch v24.
-constexpr std::initializer_list<int> WIDE = {0, 16};
+constexpr std::initializer_list<int> ALIGNED = {0, 16};
 
-// Of v27 and v27w, strips of all heights that they can have: eight in two rounds of the simulator's
+// Of v27 and v27w, strips of all heights that they can have: eight in two waves of the simulator's
 // four blocks (v27w's, with tiles of all four parts and of one, in four), so that the first half are
 // not their blocks' last. High strips come first: only where all are alike does each height stand in
 // both halves, which leave in different ways.
 class HeightsTest : public RungTest {};
-TEST_P(HeightsTest, EightStrips) {
+TEST_P(HeightsTest, EightRowPanels) {
   const bool wide = GetParam().id == "v27w";
   for (int height = wide ? 152 : 104; height <= 192; height += wide ? 8 : 4)
-    expect_right(shape(8 * height - 3, wide ? 280 : 24, 150), WIDE);
+    expect_right(shape(8 * height - 3, wide ? 280 : 24, 150), ALIGNED);
 }
 
 // Columns of tiles of which some have a strip more than others, or a stack of two: three or four of
@@ -154,16 +154,18 @@ TEST_P(HeightsTest, EightStrips) {
 // twelve at 1840 (v27w without clusters and with them).
 TEST_P(HeightsTest, LongerColumns) {
   const bool wide = GetParam().id == "v27w";
-  for (const int m : {wide ? 1120 : 472, wide ? 1840 : 760}) expect_right(shape(m, 600, 72), WIDE);
+  for (const int m : {wide ? 1120 : 472, wide ? 1840 : 760})
+    expect_right(shape(m, 600, 72), ALIGNED);
 }
 
-// Of v24r, all laps of its ring, runs that go on in the next strip of B, tiles cut in half, and
-// slices that are zeros only: six strips of two and a half tiles for the simulator's four blocks.
-class ResidentTest : public RungTest {};
-TEST_P(ResidentTest, RunsAcrossStrips) {
-  for (const int k : {200, 384, 450}) expect_right(shape(300, 648, k), WIDE);
-  expect_right(shape(1300, 88, 72), WIDE);  // runs that lie within one strip
-  expect_right(shape(90, 1304, 72), WIDE);  // a strip a tile
+// Of v24r, all passes through its pipeline, runs that go on in the next column panel of B, tiles
+// cut in half, and k-tiles that are zeros only: six strips of two and a half tiles for the
+// simulator's four blocks.
+class BStationaryTest : public RungTest {};
+TEST_P(BStationaryTest, RangesAcrossColumnPanels) {
+  for (const int k : {200, 384, 450}) expect_right(shape(300, 648, k), ALIGNED);
+  expect_right(shape(1300, 88, 72), ALIGNED);  // runs that lie within one strip
+  expect_right(shape(90, 1304, 72), ALIGNED);  // a strip a tile
 }
 
 std::string test_name(const testing::TestParamInfo<Rung>& info) {
@@ -192,12 +194,12 @@ std::vector<Rung> those(Backend backend, bool wanted(const Rung&)) {
   return found;
 }
 bool transposing(const Rung& r) { return r.needs.transposed; }
-bool with_ring(const Rung& r) { return r.needs.exact_arch && r.dtype != DType::bf16; }
+bool with_pipeline(const Rung& r) { return r.needs.exact_arch && r.dtype != DType::bf16; }
 bool with_raster(const Rung& r) { return r.needs.sm >= 80 && r.dtype != DType::bf16; }
 bool of_all_heights(const Rung& r) {
   return (r.id == "v27" || r.id == "v27w") && r.dtype != DType::bf16;
 }
-bool resident(const Rung& r) { return r.id == "v24r" && r.dtype != DType::bf16; }
+bool b_stationary(const Rung& r) { return r.id == "v24r" && r.dtype != DType::bf16; }
 INSTANTIATE_TEST_SUITE_P(Sim, RungTest, testing::ValuesIn(all(Backend::sim)), test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, RungTest, testing::ValuesIn(all(Backend::gpu)), test_name);
 INSTANTIATE_TEST_SUITE_P(SimExtra, RungTest, testing::ValuesIn(sim_extra_rungs()), test_name);
@@ -208,9 +210,9 @@ INSTANTIATE_TEST_SUITE_P(Sim, TransposedTest, testing::ValuesIn(those(Backend::s
                          test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, TransposedTest, testing::ValuesIn(those(Backend::gpu, transposing)),
                          test_name);
-INSTANTIATE_TEST_SUITE_P(Sim, RingTest, testing::ValuesIn(those(Backend::sim, with_ring)),
+INSTANTIATE_TEST_SUITE_P(Sim, PipelineTest, testing::ValuesIn(those(Backend::sim, with_pipeline)),
                          test_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, RingTest, testing::ValuesIn(those(Backend::gpu, with_ring)),
+INSTANTIATE_TEST_SUITE_P(Gpu, PipelineTest, testing::ValuesIn(those(Backend::gpu, with_pipeline)),
                          test_name);
 INSTANTIATE_TEST_SUITE_P(Sim, RasterTest, testing::ValuesIn(those(Backend::sim, with_raster)),
                          test_name);
@@ -220,13 +222,13 @@ INSTANTIATE_TEST_SUITE_P(Sim, HeightsTest, testing::ValuesIn(those(Backend::sim,
                          test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, HeightsTest, testing::ValuesIn(those(Backend::gpu, of_all_heights)),
                          test_name);
-INSTANTIATE_TEST_SUITE_P(Sim, ResidentTest, testing::ValuesIn(those(Backend::sim, resident)),
+INSTANTIATE_TEST_SUITE_P(Sim, BStationaryTest, testing::ValuesIn(those(Backend::sim, b_stationary)),
                          test_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, ResidentTest, testing::ValuesIn(those(Backend::gpu, resident)),
+INSTANTIATE_TEST_SUITE_P(Gpu, BStationaryTest, testing::ValuesIn(those(Backend::gpu, b_stationary)),
                          test_name);
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ResidentTest);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(BStationaryTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(HeightsTest);
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RingTest);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PipelineTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RasterTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TransposedTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RungTest);

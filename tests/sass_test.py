@@ -20,7 +20,7 @@ from pathlib import Path
 
 RUNGS = ("v24_pingpong", "v24r_resident", "v25_split_k", "v26_stream_k", "v27_uneven", "v27w_wide")
 UNIFORM = ("v24_pingpong", "v26_stream_k", "v27_uneven", "v27w_wide")
-NEAR = 30  # instructions from one wgmma of a slice to the next, at most
+NEAR = 30  # instructions from one wgmma of a k-tile to the next, at most
 INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?(\w+)")
 
 objects: list[Path] = []
@@ -62,7 +62,7 @@ def late_divisions(kernel: list[str]) -> list[int]:
 
 
 def moves(kernel: list[str]) -> int:
-    """Values moved to uniform registers between two wgmma of a slice."""
+    """Values moved to uniform registers between two wgmma of a k-tile."""
     wgmma = [i for i, opcode in enumerate(kernel) if opcode == "HGMMA"]
     return sum(kernel[i:j].count("R2UR") for i, j in itertools.pairwise(wgmma) if j - i - 1 <= NEAR)
 

@@ -338,14 +338,14 @@ class Embed(Fixture):
         self.page.write_text("<!-- embed:energy -->\n<!-- /embed -->\n")
         self.script("embed.py")
         self.assertIn("not measured", self.page.read_text())
-        loads = {"from": "L2", "bytes_a_slice": 40960, "tbs": 8.9}
-        without = {"from": "", "bytes_a_slice": 0, "tbs": 0}
-        rest = {"sm_clock_mhz": 1440, "power_w": 684.3, "nj_a_slice": 3137.1}
+        loads = {"from": "L2", "bytes_a_k_tile": 40960, "tbs": 8.9}
+        without = {"from": "", "bytes_a_k_tile": 0, "tbs": 0}
+        rest = {"sm_clock_mhz": 1440, "power_w": 684.3, "nj_a_k_tile": 3137.1}
         wgmma = {"wgmma_n": 192, "blocks_of_64": 2, "tflops": 686}
         none = {"wgmma_n": 0, "blocks_of_64": 0, "tflops": 0}
-        results = [wgmma | loads | rest, wgmma | without | rest | {"nj_a_slice": 2563.66}]
+        results = [wgmma | loads | rest, wgmma | without | rest | {"nj_a_k_tile": 2563.66}]
         results.append(none | loads | rest)
-        fewer = {"bytes_a_slice": 10240, "nj_a_slice": 2563.66 + 20 * 10.240}
+        fewer = {"bytes_a_k_tile": 10240, "nj_a_k_tile": 2563.66 + 20 * 10.240}
         results.append(wgmma | loads | rest | fewer)
         file = self.root / "plots" / "results" / "h200" / "energy_limits.json"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -816,13 +816,15 @@ class Limits(Fixture):
         self.assertEqual(max(s.end for s in hidden), 40 + 3 * (10 + 50))
         exposed = limits.pipelined(2, latency=100, commit=10, work=50)
         self.assertEqual(max(s.end for s in exposed), 100 + 10 + 100 + 10 + 50)
-        ring = [
-            s for s in limits.ring(1, 2, 8, latency=100, issue=20, work=30) if s.kind == "multiply"
+        pipeline = [
+            s
+            for s in limits.pipeline(1, 2, 8, latency=100, issue=20, work=30)
+            if s.kind == "multiply"
         ]
-        self.assertEqual(ring[2].start, 130 + 100)  # its buffer was free when slice 0 was done
-        full = [s for s in limits.ring(1, 6, 8, 100, 20, 30) if s.kind == "multiply"]
+        self.assertEqual(pipeline[2].start, 130 + 100)  # its buffer was free when k-tile 0 was done
+        full = [s for s in limits.pipeline(1, 6, 8, 100, 20, 30) if s.kind == "multiply"]
         self.assertEqual(full[-1].end, 100 + 8 * 30)  # deep enough: the tensor cores never wait
-        two = [s for s in limits.ring(2, 3, 4, 100, 20, 30) if s.kind == "multiply"]
+        two = [s for s in limits.pipeline(2, 3, 4, 100, 20, 30) if s.kind == "multiply"]
         self.assertEqual({s.row for s in two}, set(range(6)))  # the stages of two CTAs
         self.assertEqual(two[-1].end, 100 + 8 * 30)  # as deep, shared by two
 

@@ -1,6 +1,6 @@
 // What a Hopper GPU's energy goes into at its power limit, for the chapter on v27w: wgmma of several
 // widths out of shared memory, without loads and beside loads from L2 or from memory, each for a
-// second. Prints JSON: build/energy_limits > plots/results/<gpu>/energy_limits.json. What a slice
+// second. Prints JSON: build/energy_limits > plots/results/<gpu>/energy_limits.json. What a k-tile
 // takes more of energy where more bytes are loaded is theirs.
 #include <algorithm>
 #include <cstdio>
@@ -24,10 +24,10 @@ namespace gemm {
 namespace {
 
 constexpr int THREADS = 3 * 128, STAGES = 4, BM = 128, BK = 64, MMA_M = 64, MMA_K = 16;
-constexpr int MOST_BYTES = 40960;           // of a slice: 128 x 64 and 192 x 64 of f16
+constexpr int MOST_BYTES = 40960;           // of a k-tile: 128 x 64 and 192 x 64 of f16
 constexpr int TILES = (BM + 256) * BK * 2;  // resident operands: A, then B
 constexpr size_t SMEM = TILES + STAGES * (MOST_BYTES + 2 * 8);
-constexpr int SLICES = 8192;  // a block and launch
+constexpr int K_TILES = 8192;  // a block and launch
 
 __global__ void random_halves(half* out, int64_t count) {
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;
@@ -35,8 +35,8 @@ __global__ void random_halves(half* out, int64_t count) {
     out[i] = __float2half(random_value(1, i));
 }
 
-// Two warpgroups take slices in turn, each BLOCKS x N wgmma for 64 of K, as v24's do, out of tiles
-// that stay. For each slice `bytes` come from `from`, which has `span`, through a ring: nobody
+// Two warpgroups take k-tiles in turn, each BLOCKS x N wgmma for 64 of K, as v24's do, out of tiles
+// that stay. For each k-tile `bytes` come from `from`, which has `span`, through a pipeline: nobody
 // reads them. N = 0: loads only.
 template <int N, int BLOCKS>
 __global__ void __launch_bounds__(THREADS, 1)
@@ -47,24 +47,24 @@ __global__ void __launch_bounds__(THREADS, 1)
   using TileB = OperandTile<half, WIDTH, Major::K>;
   extern __shared__ __align__(1024) uint8_t shared[];
   const int tid = threadIdx.x, wg = tid / 128;
-  uint8_t *sA = shared, *sB = sA + TileA::BYTES, *ring = shared + TILES;
-  auto* full = reinterpret_cast<uint64_t*>(ring + STAGES * MOST_BYTES);
+  uint8_t *sA = shared, *sB = sA + TileA::BYTES, *stages = shared + TILES;
+  auto* full = reinterpret_cast<uint64_t*>(stages + STAGES * MOST_BYTES);
   uint64_t* empty = full + STAGES;
   for (int i = tid; i < TILES / 2; i += THREADS)
     reinterpret_cast<half*>(shared)[i] = __float2half(random_value(2, i));
-  if (tid == 0) init_ring<STAGES>(full, empty, 1);
+  if (tid == 0) init_pipeline<STAGES>(full, empty, 1);
   fence_proxy_async();  // wgmma reads by the async proxy
   __syncthreads();
 
-  Slot<STAGES> slot;
+  PipelineState<STAGES> state;
   if (wg == 2) {
     setmaxnreg_dec<24>();
     if (tid % 128 != 0 || bytes == 0) return;
     // Neighbours read neighbouring pieces, and all of `from` in turn.
     const int64_t pieces = span / bytes;
     int64_t piece = blockIdx.x % pieces;
-    load_slices(full, empty, slot, 0, SLICES, bytes, [&](int s, int) {
-      bulk_load(ring + s * MOST_BYTES, from + piece * (bytes / 2), bytes, &full[s]);
+    load_k_tiles(full, empty, state, 0, K_TILES, bytes, [&](int s, int) {
+      bulk_load(stages + s * MOST_BYTES, from + piece * (bytes / 2), bytes, &full[s]);
       piece += gridDim.x;
       if (piece >= pieces) piece -= pieces;
     });
@@ -73,9 +73,9 @@ __global__ void __launch_bounds__(THREADS, 1)
   setmaxnreg_inc<240>();
   float acc[BLOCKS][WIDTH / 2];
   clear_registers(acc);
-  slot.skip(wg);
-  for (int slice = wg; slice < SLICES; slice += 2, slot.skip(2)) {
-    if (bytes > 0) mbarrier_wait(&full[slot.stage], slot.phase);
+  state.skip(wg);
+  for (int k_tile = wg; k_tile < K_TILES; k_tile += 2, state.skip(2)) {
+    if (bytes > 0) mbarrier_wait(&full[state.stage], state.phase);
     if constexpr (N > 0) {
       wgmma_fence();
 #pragma unroll
@@ -86,12 +86,12 @@ __global__ void __launch_bounds__(THREADS, 1)
               acc[i], TileA::descriptor(sA, i * MMA_M) + k * TileA::K_STEP,
               TileB::descriptor(sB) + k * TileB::K_STEP, true);
       wgmma_commit();
-      wgmma_wait<1>();  // the slice before
+      wgmma_wait<1>();  // the k-tile before
     }
-    if (bytes > 0 && tid % 128 == 0) mbarrier_arrive(&empty[slot.stage]);
+    if (bytes > 0 && tid % 128 == 0) mbarrier_arrive(&empty[state.stage]);
   }
   wgmma_wait<0>();
-  hold_registers(acc);
+  fence_operand(acc);
   float sum = 0;
   for (const auto& row : acc)
     for (const float x : row) sum += x;
@@ -130,17 +130,18 @@ class EnergyBench {
     ConditionsSampler sampler(device_.nvml());
     const double seconds = run_for(1);
     const Conditions c = sampler.stop();
-    const double slices = double(sms) * SLICES;
+    const double k_tiles = double(sms) * K_TILES;
     std::printf(
-        "%s\n    {\"wgmma_n\": %d, \"blocks_of_64\": %d, \"from\": \"%s\", \"bytes_a_slice\": %d, "
+        "%s\n    {\"wgmma_n\": %d, \"blocks_of_64\": %d, \"from\": \"%s\", \"bytes_a_k_tile\": %d, "
         "\"tflops\": %.1f, \"tbs\": %.3f, \"sm_clock_mhz\": %.0f, \"power_w\": %.1f, "
-        "\"nj_a_slice\": %.2f}",
+        "\"nj_a_k_tile\": %.2f}",
         first_ ? "" : ",", N, N > 0 ? BLOCKS : 0,
         bytes == 0    ? ""
         : span == FAR ? "memory"
                       : "L2",
-        bytes, 2e-12 * slices * BLOCKS * MMA_M * N * BK / seconds, 1e-12 * slices * bytes / seconds,
-        c.sm_clock_mhz, c.power_w, c.power_w * seconds / slices * 1e9);
+        bytes, 2e-12 * k_tiles * BLOCKS * MMA_M * N * BK / seconds,
+        1e-12 * k_tiles * bytes / seconds, c.sm_clock_mhz, c.power_w,
+        c.power_w * seconds / k_tiles * 1e9);
     std::fflush(stdout);
     first_ = false;
   }

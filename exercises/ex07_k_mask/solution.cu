@@ -1,4 +1,4 @@
-// ex07: block and thread tiles over panels that advance by BK with each slice.
+// ex07: block and thread tiles over panels that advance by BK with each k-tile.
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "exercise.h"

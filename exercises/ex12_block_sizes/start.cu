@@ -15,7 +15,7 @@ static_assert(TM % 4 == 0 && TN % 4 == 0, "fragments are loaded by 128 bits");
 static_assert(BM * BK / 4 % THREADS == 0 && BK * BN / 4 % THREADS == 0,
               "every thread copies the same number of 16-byte groups");
 
-template <bool WIDE>
+template <bool ALIGNED>
 __global__ void __launch_bounds__(THREADS) gemm_ex12(GemmArgs<float> p) {
   const int tiles_n = cdiv(p.N, BN);
   const int bm = blockIdx.x / tiles_n, bn = blockIdx.x % tiles_n;
@@ -28,8 +28,9 @@ __global__ void __launch_bounds__(THREADS) gemm_ex12(GemmArgs<float> p) {
 
   float acc[TM][TN] = {};
   for (int k0 = 0; k0 < p.K; k0 += BK) {
-    copy_tile_transposed<WIDE, THREADS, BM, BK>(sA, gA + k0, p.lda, p.M - bm * BM, p.K - k0, tid);
-    copy_tile_by_groups<WIDE, THREADS>(sB, gB + k0 * p.ldb, p.ldb, p.K - k0, p.N - bn * BN, tid);
+    copy_tile_transposed<ALIGNED, THREADS, BM, BK>(sA, gA + k0, p.lda, p.M - bm * BM, p.K - k0,
+                                                   tid);
+    copy_tile_by_groups<ALIGNED, THREADS>(sB, gB + k0 * p.ldb, p.ldb, p.K - k0, p.N - bn * BN, tid);
     __syncthreads();
     for (int k = 0; k < BK; ++k) {
       float rA[TM], rB[TN];
@@ -43,13 +44,13 @@ __global__ void __launch_bounds__(THREADS) gemm_ex12(GemmArgs<float> p) {
 
   for (int i = 0; i < TM; ++i)
     for (int j = 0; j < TN; j += 4)
-      store_group<WIDE>(p, bm * BM + tile_row<4, BM / TM>(tm, i),
-                        bn * BN + tile_row<4, BN / TN>(tn, j), &acc[i][j]);
+      store_group<ALIGNED>(p, bm * BM + tile_row<4, BM / TM>(tm, i),
+                           bn * BN + tile_row<4, BN / TN>(tn, j), &acc[i][j]);
 }
 
 void launch(const GemmArgs<float>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
-  const auto kernel = is_wide(p) ? gemm_ex12<true> : gemm_ex12<false>;
+  const auto kernel = all_aligned(p) ? gemm_ex12<true> : gemm_ex12<false>;
   gemm::launch(kernel, grid, dim3(BN / TN, BM / TM), {}, stream, p);
 }
 

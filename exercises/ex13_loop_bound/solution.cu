@@ -1,4 +1,4 @@
-// ex13: two buffers, as in v8: while one slice is multiplied, the next one is copied.
+// ex13: two buffers, as in v8: while one k-tile is multiplied, the next one is copied.
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "exercise.h"
@@ -32,11 +32,11 @@ __global__ void __launch_bounds__(THREADS) gemm_ex13(GemmArgs<float> p) {
           acc[i][j] += sA[stage][tm * TM + i][k] * sB[stage][k][tn * TN + j];
   };
 
-  const int slices = cdiv(p.K, BK);
+  const int k_tiles = cdiv(p.K, BK);
   copy(0, 0);
   __syncthreads();
   int stage = 0;
-  for (int s = 1; s < slices; ++s, stage ^= 1) {
+  for (int s = 1; s < k_tiles; ++s, stage ^= 1) {
     copy(stage ^ 1, s * BK);
     multiply(stage);
     __syncthreads();

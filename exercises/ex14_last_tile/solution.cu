@@ -1,4 +1,4 @@
-// ex14: two buffers, as in v8: while one slice is multiplied, the next one is copied.
+// ex14: two buffers, as in v8: while one k-tile is multiplied, the next one is copied.
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "exercise.h"
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(THREADS) gemm_ex14(GemmArgs<float> p) {
     multiply(stage);
     __syncthreads();
   }
-  multiply(stage);  // the slice that the last step has copied
+  multiply(stage);  // the k-tile that the last step has copied
 
   for (int i = 0; i < TM; ++i)
     for (int j = 0; j < TN; ++j) store(p, bm * BM + tm * TM + i, bn * BN + tn * TN + j, acc[i][j]);

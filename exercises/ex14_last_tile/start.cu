@@ -1,4 +1,4 @@
-// ex14: two buffers, as in v8: while one slice is multiplied, the next one is copied.
+// ex14: two buffers, as in v8: while one k-tile is multiplied, the next one is copied.
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "exercise.h"

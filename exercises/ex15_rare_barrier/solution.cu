@@ -1,4 +1,4 @@
-// ex15: two buffers, as in v8: while one slice is multiplied, the next one is copied.
+// ex15: two buffers, as in v8: while one k-tile is multiplied, the next one is copied.
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "exercise.h"
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(THREADS) gemm_ex15(GemmArgs<float> p) {
   for (int k0 = 0, stage = 0; k0 < p.K; k0 += BK, stage ^= 1) {
     if (k0 + BK < p.K) copy(stage ^ 1, k0 + BK);
     multiply(stage);
-    __syncthreads();  // the next slice is there, and this one has been read
+    __syncthreads();  // the next k-tile is there, and this one has been read
   }
 
   for (int i = 0; i < TM; ++i)

@@ -1,4 +1,4 @@
-// ex17: three buffers filled by cp.async, two slices ahead of the multiplication.
+// ex17: three buffers filled by cp.async, two k-tiles ahead of the multiplication.
 #include "device/epilogue.cuh"
 #include "device/ptx/cp_async.cuh"
 #include "device/tile_copy.cuh"
@@ -7,12 +7,12 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 64, BN = 64, BK = 8, STAGES = 3;  // block tile, and how many slices are held
+constexpr int BM = 64, BN = 64, BK = 8, STAGES = 3;  // block tile, and how many k-tiles are held
 constexpr int TM = 4, TN = 4;                        // thread tile
 constexpr int THREADS = (BM / TM) * (BN / TN);       // 16 x 16
 static_assert((BM * BK + BK * BN) / 4 == THREADS, "every thread copies one group of 16 bytes");
 
-template <bool WIDE>
+template <bool ALIGNED>
 __global__ void __launch_bounds__(THREADS) gemm_ex17(GemmArgs<float> p) {
   const int tiles_n = cdiv(p.N, BN);
   const int bm = blockIdx.x / tiles_n, bn = blockIdx.x % tiles_n;
@@ -22,8 +22,8 @@ __global__ void __launch_bounds__(THREADS) gemm_ex17(GemmArgs<float> p) {
   alignas(16) __shared__ float sA[STAGES][BM][BK], sB[STAGES][BK][BN];
 
   // Half of the threads copy A, the others B. Rows that are not whole groups go through registers.
-  const auto copy = [&](int slice) {
-    const int stage = slice % STAGES, k0 = slice * BK, c = tid % (THREADS / 2);
+  const auto copy = [&](int k_tile) {
+    const int stage = k_tile % STAGES, k0 = k_tile * BK, c = tid % (THREADS / 2);
     const bool is_a = tid < THREADS / 2;
     const int row = is_a ? bm * BM + c / (BK / 4) : k0 + c / (BN / 4);
     const int col = is_a ? k0 + c % (BK / 4) * 4 : bn * BN + c % (BN / 4) * 4;
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(THREADS) gemm_ex17(GemmArgs<float> p) {
     const float* g = is_a ? p.A : p.B;
     const int64_t ld = is_a ? p.lda : p.ldb;
     const int rows = is_a ? p.M : p.K, cols = is_a ? p.K : p.N;
-    if constexpr (WIDE) {
+    if constexpr (ALIGNED) {
       const bool inside = row < rows && col < cols;
       cp_async_16(s, inside ? g + row * ld + col : g, inside ? 16 : 0);
     } else {
@@ -41,16 +41,16 @@ __global__ void __launch_bounds__(THREADS) gemm_ex17(GemmArgs<float> p) {
   };
 
   float acc[TM][TN] = {};
-  const int slices = cdiv(p.K, BK);
+  const int k_tiles = cdiv(p.K, BK);
   for (int s = 0; s < STAGES - 1; ++s) {
-    if (s < slices) copy(s);
+    if (s < k_tiles) copy(s);
     cp_async_commit();
   }
-  for (int s = 0; s < slices; ++s) {
-    cp_async_wait<STAGES - 2>();  // all groups but the youngest: slice s is there
-    __syncthreads();              // for everyone, and slice s - 1 has been read
-    if (s + STAGES - 1 < slices) copy(s + STAGES - 1);
-    cp_async_commit();  // an empty group as well, so that waiting counts slices to the end
+  for (int s = 0; s < k_tiles; ++s) {
+    cp_async_wait<STAGES - 2>();  // all groups but the youngest: k-tile s is there
+    __syncthreads();              // for everyone, and k-tile s - 1 has been read
+    if (s + STAGES - 1 < k_tiles) copy(s + STAGES - 1);
+    cp_async_commit();  // an empty group as well, so that waiting counts k-tiles to the end
     for (int k = 0; k < BK; ++k)
       for (int i = 0; i < TM; ++i)
         for (int j = 0; j < TN; ++j)
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(THREADS) gemm_ex17(GemmArgs<float> p) {
 
 void launch(const GemmArgs<float>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
-  const auto kernel = is_wide(p) ? gemm_ex17<true> : gemm_ex17<false>;
+  const auto kernel = all_aligned(p) ? gemm_ex17<true> : gemm_ex17<false>;
   gemm::launch(kernel, grid, dim3(BN / TN, BM / TM), {}, stream, p);
 }
 

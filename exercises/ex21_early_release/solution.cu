@@ -1,4 +1,4 @@
-// ex21: a producer thread fills a ring of buffers by TMA, a warpgroup multiplies them by wgmma.
+// ex21: a producer thread fills a pipeline of buffers by TMA, a warpgroup multiplies them by wgmma.
 #include "device/dynamic_shared.cuh"
 #include "device/epilogue.cuh"
 #include "device/ptx/mbarrier.cuh"
@@ -11,10 +11,10 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 64, BN = 64, BK = 64, STAGES = 2;      // block tile, slices in the ring
+constexpr int BM = 64, BN = 64, BK = 64, STAGES = 2;      // block tile, k-tiles in the pipeline
 constexpr int CONSUMERS = 128, THREADS = CONSUMERS + 32;  // a warpgroup, and the producer's warp
 
-struct Ring {
+struct Pipeline {
   struct {
     half A[BM][BK], B[BK][BN];
   } stage[STAGES];
@@ -26,22 +26,22 @@ __global__ void __launch_bounds__(THREADS)
               const __grid_constant__ TensorMap map_b) {
   const int tiles_n = cdiv(p.N, BN);
   const int bm = blockIdx.x / tiles_n, bn = blockIdx.x % tiles_n, tid = threadIdx.x;
-  auto& ring = *static_cast<Ring*>(dynamic_shared());
+  auto& pipeline = *static_cast<Pipeline*>(dynamic_shared());
   if (tid == 0) {
     for (int s = 0; s < STAGES; ++s) {
-      mbarrier_init(&ring.full[s], 1);
-      mbarrier_init(&ring.empty[s], 1);
+      mbarrier_init(&pipeline.full[s], 1);
+      mbarrier_init(&pipeline.empty[s], 1);
     }
     fence_mbarrier_init();
   }
   __syncthreads();
 
-  const int slices = cdiv(p.K, BK);
+  const int k_tiles = cdiv(p.K, BK);
   if (tid >= CONSUMERS) {  // the producer
-    for (int i = 0; i < slices && tid == CONSUMERS; ++i) {
-      auto& stage = ring.stage[i % STAGES];
-      uint64_t* full = &ring.full[i % STAGES];
-      mbarrier_wait(&ring.empty[i % STAGES], i / STAGES % 2 ^ 1);
+    for (int i = 0; i < k_tiles && tid == CONSUMERS; ++i) {
+      auto& stage = pipeline.stage[i % STAGES];
+      uint64_t* full = &pipeline.full[i % STAGES];
+      mbarrier_wait(&pipeline.empty[i % STAGES], i / STAGES % 2 ^ 1);
       mbarrier_arrive_expect_tx(full, sizeof stage);
       tma_load(stage.A, map_a, bm * BM, i * BK, full);
       tma_load(stage.B, map_b, i * BK, bn * BN, full);
@@ -49,9 +49,9 @@ __global__ void __launch_bounds__(THREADS)
     return;
   }
   float acc[BN / 2] = {};
-  for (int i = 0; i < slices; ++i) {
-    auto& stage = ring.stage[i % STAGES];
-    mbarrier_wait(&ring.full[i % STAGES], i / STAGES % 2);
+  for (int i = 0; i < k_tiles; ++i) {
+    auto& stage = pipeline.stage[i % STAGES];
+    mbarrier_wait(&pipeline.full[i % STAGES], i / STAGES % 2);
     const uint64_t a = wgmma_descriptor<Major::K, Swizzle::b128>(stage.A, 0);
     const uint64_t b = wgmma_descriptor<Major::MN, Swizzle::b128>(stage.B, 0);
     wgmma_fence();
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(THREADS)
           b + k * (k_step_bytes<Major::MN, Swizzle::b128>(0) >> 4), true);
     wgmma_commit();
     wgmma_wait<0>(acc);
-    if (tid == 0) mbarrier_arrive(&ring.empty[i % STAGES]);  // now it has been read
+    if (tid == 0) mbarrier_arrive(&pipeline.empty[i % STAGES]);  // now it has been read
   }
 
   const int row = bm * BM + tid / 32 * 16 + tid % 32 / 4, col = bn * BN + tid % 4 * 2;
@@ -80,7 +80,7 @@ __global__ void gemm_ex21_any(GemmArgs<half> p) {
 void launch(const GemmArgs<half>& p, Stream stream) {
   const int64_t tiles = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
   if (tma_can_address(p.A, p.lda) && tma_can_address(p.B, p.ldb))
-    gemm::launch(gemm_ex21, tiles, dim3(THREADS), {.smem = sizeof(Ring)}, stream, p,
+    gemm::launch(gemm_ex21, tiles, dim3(THREADS), {.smem = sizeof(Pipeline)}, stream, p,
                  tensor_map(p.A, p.M, p.K, p.lda, BM, BK, Swizzle::b128),
                  tensor_map(p.B, p.K, p.N, p.ldb, BK, BN, Swizzle::b128));
   else

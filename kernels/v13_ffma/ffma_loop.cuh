@@ -9,24 +9,25 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// A block tile of BM x BN x BK, TM x TN elements a thread, STAGES slices of K in shared memory.
-// GROUPS of warps share out the K steps of a slice; BLOCKS run on an SM at once.
-// COPY and COMMIT say, in sixteenths of a slice, before which K step the next slice is asked for
+// A block tile of BM x BN x BK, TM x TN elements a thread, STAGES k-tiles in shared memory.
+// K_GROUPS of warps share out the K steps of a k-tile; BLOCKS run on an SM at once.
+// COPY and COMMIT say, in sixteenths of a k-tile, before which K step the next k-tile is asked for
 // and stored. ptxas mixes both into the multiply-adds. Where they stand decides whether it keeps
 // their order, and whether one of the six scoreboards serves a global load and a shared one alike,
 // so that the next fragment waits for both: 44 to 53 TFLOPS for the same instructions.
-template <int BM_, int BN_, int BK_, int TM_, int TN_, int STAGES_, int GROUPS_ = 1,
+template <int BM_, int BN_, int BK_, int TM_, int TN_, int STAGES_, int K_GROUPS_ = 1,
           int BLOCKS_ = 1, int COPY_ = 2, int COMMIT_ = 10, int LM_ = (TM_ < TN_) ? 8 : 4>
 struct Tiling {
   static constexpr int BM = BM_, BN = BN_, BK = BK_, TM = TM_, TN = TN_, STAGES = STAGES_;
-  static constexpr int GROUPS = GROUPS_, GROUP = (BM / TM) * (BN / TN), THREADS = GROUP * GROUPS;
+  static constexpr int K_GROUPS = K_GROUPS_, K_GROUP = (BM / TM) * (BN / TN),
+                       THREADS = K_GROUP * K_GROUPS;
   static constexpr int BLOCKS = BLOCKS_, COPY = COPY_, COMMIT = COMMIT_;
   static constexpr int LM = LM_, LN = 32 / LM;  // lanes of a warp along m, and along n
   static constexpr int SUMS = TM * TN / 4;      // vectors of sums a thread
-  static constexpr int SA = BM + 4, STAGE = BK * (SA + BN), KS = BK / GROUPS;  // floats; K steps
-  static constexpr size_t RING = sizeof(float) * STAGES * STAGE, ALL_SUMS = 16 * SUMS * THREADS;
+  static constexpr int SA = BM + 4, STAGE = BK * (SA + BN), KS = BK / K_GROUPS;  // floats; K steps
+  static constexpr size_t PIPELINE = sizeof(float) * STAGES * STAGE, ALL_SUMS = 16 * SUMS * THREADS;
   static constexpr size_t SMEM =
-      RING > ALL_SUMS ? RING : ALL_SUMS;  // bytes: the slices, later the sums
+      PIPELINE > ALL_SUMS ? PIPELINE : ALL_SUMS;  // bytes: the k-tiles, later the sums
 };
 
 // This thread's first row and column in the block tile. Bit 0 of the lane belongs to n and bit 1 to
@@ -34,7 +35,7 @@ struct Tiling {
 template <class Tile>
 GEMM_DEVICE int2 thread_origin(int tid) {
   constexpr int WM = Tile::LM * Tile::TM, WN = Tile::LN * Tile::TN;
-  const int warp = tid % Tile::GROUP / 32, lane = tid % 32;
+  const int warp = tid % Tile::K_GROUP / 32, lane = tid % 32;
   const int m = Tile::LM == 8 ? (lane >> 1 & 1) | lane >> 3 << 1 : lane >> 1 & 3;
   const int n = Tile::LM == 8 ? (lane & 1) | (lane >> 2 & 1) << 1 : (lane & 1) | lane >> 3 << 1;
   return {warp / (Tile::BN / WN) * WM + m * 4, warp % (Tile::BN / WN) * WN + n * 4};
@@ -55,9 +56,9 @@ GEMM_DEVICE constexpr int sum_offset(int m, int n) {
 }
 
 // The products of k_begin <= k < k_end for block tile (bm, bn), shared out among the groups of
-// warps, as sums at `to`, in shared memory or in global: see put_sums. Threads t, t + GROUP, ... have
-// parts of the same elements. k_begin is a multiple of BK. Rows of A and B are whole aligned 16-byte
-// groups.
+// warps, as sums at `to`, in shared memory or in global: see put_sums. Threads t, t + K_GROUP, ...
+// have parts of the same elements. k_begin is a multiple of BK. Rows of A and B are whole aligned
+// 16-byte groups.
 template <class Tile, int COPY, int COMMIT>
 GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin, int k_end,
                           Vec<float>* to) {
@@ -107,7 +108,7 @@ GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin,
     commit(s + i * Tile::STAGE);
   }
   const int2 origin = thread_origin<Tile>(tid);
-  const int steps = tid / Tile::GROUP * KS;  // of the groups before this one
+  const int steps = tid / Tile::K_GROUP * KS;  // of the groups before this one
   const int offset_a = origin.x + steps * SA, offset_b = A_STAGE + origin.y + steps * Tile::BN;
   float* write = s + LAST;
   const float* read = s;
@@ -153,7 +154,7 @@ GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin,
 }
 
 // What stream_k.cuh wants of a rung.
-template <class Tile_, bool WIDE, int COPY, int COMMIT>
+template <class Tile_, bool ALIGNED, int COPY, int COMMIT>
 struct FfmaLoop {
   using Tile = Tile_;
   // Eight rows of tiles share what they read through L2.
@@ -169,26 +170,26 @@ struct FfmaLoop {
   template <int CLUSTER>
   static GEMM_DEVICE void store(const GemmArgs<float>& p, int bm, int bn, int rank,
                                 const Vec<float>* sums) {
-    if constexpr (!WIDE && CLUSTER * Tile::GROUPS == 1) return store_rows(p, bm, bn, sums);
+    if constexpr (!ALIGNED && CLUSTER * Tile::K_GROUPS == 1) return store_rows(p, bm, bn, sums);
     sync_cluster<CLUSTER>();
-    const int group = threadIdx.x / Tile::GROUP, t = threadIdx.x % Tile::GROUP;
+    const int group = threadIdx.x / Tile::K_GROUP, t = threadIdx.x % Tile::K_GROUP;
     const int2 at = thread_origin<Tile>(t);
 #pragma unroll 2
-    for (int q = rank * Tile::GROUPS + group; q < Tile::SUMS / 2; q += CLUSTER * Tile::GROUPS) {
+    for (int q = rank * Tile::K_GROUPS + group; q < Tile::SUMS / 2; q += CLUSTER * Tile::K_GROUPS) {
       SumBlock block;  // rows i and i + 1, columns j to j + 3 of the thread's elements
 #pragma unroll
       for (int r = 0; r < CLUSTER; ++r) {
         const Vec<float>* const from = CLUSTER > 1 ? map_shared(sums, r) : sums;
 #pragma unroll
-        for (int g = 0; g < Tile::GROUPS; ++g)
-          block.add(from + 2 * q * Tile::THREADS + g * Tile::GROUP + t, Tile::THREADS);
+        for (int g = 0; g < Tile::K_GROUPS; ++g)
+          block.add(from + 2 * q * Tile::THREADS + g * Tile::K_GROUP + t, Tile::THREADS);
       }
       const int i = q * 4 / Tile::TN * 2, j = q * 4 % Tile::TN;
       const int n = bn * Tile::BN + at.y + tile_row<4, Tile::LN>(0, j);
 #pragma unroll
       for (int r = 0; r < 2; ++r)
-        store_group<WIDE>(p, bm * Tile::BM + at.x + tile_row<4, Tile::LM>(0, i + r), n,
-                          block.row[r]);
+        store_group<ALIGNED>(p, bm * Tile::BM + at.x + tile_row<4, Tile::LM>(0, i + r), n,
+                             block.row[r]);
     }
     if constexpr (CLUSTER > 1) sync_cluster<CLUSTER>();  // nobody reads a block that ended
   }
@@ -197,15 +198,15 @@ struct FfmaLoop {
   static GEMM_DEVICE void store_rows(const GemmArgs<float>& p, int bm, int bn,
                                      const Vec<float>* sums) {
     static_assert(Tile::THREADS % Tile::BN == 0);
-    constexpr int ROWS = Tile::THREADS / Tile::BN, RUN = 4 * Tile::LM;
+    constexpr int ROWS = Tile::THREADS / Tile::BN, STEP = 4 * Tile::LM;
     const int m = bm * Tile::BM + threadIdx.x / Tile::BN, n = threadIdx.x % Tile::BN;
     const float* const s = reinterpret_cast<const float*>(sums) + 1 +
                            sum_offset<Tile>(threadIdx.x / Tile::BN, 0) + sum_offset<Tile>(0, n);
     __syncthreads();
 #pragma unroll 1
-    for (int i = 0; i < Tile::BM; i += RUN)
+    for (int i = 0; i < Tile::BM; i += STEP)
 #pragma unroll
-      for (int r = 0; r < RUN; r += ROWS)
+      for (int r = 0; r < STEP; r += ROWS)
         gemm::store(p, m + i + r, bn * Tile::BN + n,
                     s[sum_offset<Tile>(i, 0) + sum_offset<Tile>(r, 0)]);
   }

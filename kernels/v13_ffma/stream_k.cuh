@@ -2,7 +2,7 @@
 // al., "Stream-K: Work-centric parallel decomposition for GEMM", 2023.)
 //
 // A rung's Loop gives it
-//   Loop::Tile   BM, BN, BK (floats), SUMS (vectors a thread), THREADS, GROUPS (1), BLOCKS an SM,
+//   Loop::Tile   BM, BN, BK (floats), SUMS (vectors a thread), THREADS, K_GROUPS (1), BLOCKS an SM,
 //                SMEM (bytes)
 //   Loop::place  which block tile of C is the n-th
 //   Loop::sum    the products of block tile (bm, bn) for k_begin <= k < k_end: every thread's sums
@@ -50,24 +50,24 @@ struct SumBlock {
 };
 
 // The tiles from `first` on, which fill no wave, are fewer than there are SMs. Each has a block
-// that computes and stores it, but for its first `low` slices of K: these, one tile after the
+// that computes and stores it, but for its first `helped` k-tiles: these, one tile after the
 // other, are cut into equal runs for `helpers` other blocks, on the SMs without a tile.
 struct StreamK {
-  int first, tiles, slices, low, helpers;
-  // Where helper h's run begins: number of the tile * low + slice.
-  __host__ __device__ int64_t begin(int h) const { return h * (int64_t{tiles} * low) / helpers; }
-  // Every SM gets as many slices, and the tiles' own blocks EXTRA more: a helper begins more tiles,
-  // and must have ended when they add up. Where the two do not run at once (below sm_90; and, as
-  // measured, not understood, where no kernel before them has filled the SMs), all SMs help first,
-  // and a tile's own block has one slice.
+  int first, tiles, k_tiles, helped, helpers;
+  // Where helper h's run begins: number of the tile * helped + k-tile.
+  __host__ __device__ int64_t begin(int h) const { return h * (int64_t{tiles} * helped) / helpers; }
+  // Every SM gets as many k-tiles, and the tiles' own blocks EXTRA more: a helper begins more
+  // tiles, and must have ended when they add up. Where the two do not run at once (below sm_90;
+  // and, as measured, not understood, where no kernel before them has filled the SMs), all SMs help
+  // first, and a tile's own block has one k-tile.
   static constexpr int EXTRA = 2;
-  static StreamK of(int64_t tiles, int slices, int sms) {
+  static StreamK of(int64_t tiles, int k_tiles, int sms) {
     const int rest = int(tiles % sms);
     const bool at_once = has_clusters() && tiles > sms;
-    const int own = at_once ? int((int64_t{rest} * slices + sms / 2) / sms) + EXTRA : 1;
-    if (rest == 0 || own >= slices) return {int(tiles), 0, slices, 0, 0};
-    const int64_t work = int64_t{rest} * (slices - own), idle = at_once ? sms - rest : sms;
-    return {int(tiles - rest), rest, slices, slices - own, int(work < idle ? work : idle)};
+    const int own = at_once ? int((int64_t{rest} * k_tiles + sms / 2) / sms) + EXTRA : 1;
+    if (rest == 0 || own >= k_tiles) return {int(tiles), 0, k_tiles, 0, 0};
+    const int64_t work = int64_t{rest} * (k_tiles - own), idle = at_once ? sms - rest : sms;
+    return {int(tiles - rest), rest, k_tiles, k_tiles - own, int(work < idle ? work : idle)};
   }
 };
 
@@ -78,7 +78,7 @@ GEMM_DEVICE Vec<float> add(Vec<float> a, const Vec<float>& b) {
 }
 
 // A helper, whose sums of the n-th tile are part h + n (with h or n it always grows), or if OWN the
-// n-th tile's own block: its other slices, then the helpers' parts, always in the same order.
+// n-th tile's own block: its other k-tiles, then the helpers' parts, always in the same order.
 template <class Loop, bool OWN>
 __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
     stream_k(GemmArgs<float> p, StreamK work, Vec<float>* parts) {
@@ -86,26 +86,26 @@ __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
   constexpr int PART = Tile::SUMS * Tile::THREADS;  // vectors
   grid_launch_dependents();
   Vec<float>* const sums = static_cast<Vec<float>*>(dynamic_shared());
-  const int slices = OWN ? work.slices : work.low;  // a tile
-  const int64_t end = OWN ? (blockIdx.x + 1) * int64_t{slices} : work.begin(blockIdx.x + 1);
+  const int k_tiles = OWN ? work.k_tiles : work.helped;  // a tile
+  const int64_t end = OWN ? (blockIdx.x + 1) * int64_t{k_tiles} : work.begin(blockIdx.x + 1);
   TileIndex where{};
 #pragma unroll 1
-  for (int64_t at = OWN ? end - slices + work.low : work.begin(blockIdx.x); at < end;) {
-    const int nth = int(at / slices), slice = int(at % slices);
+  for (int64_t at = OWN ? end - k_tiles + work.helped : work.begin(blockIdx.x); at < end;) {
+    const int nth = int(at / k_tiles), k_tile = int(at % k_tiles);
     const int64_t rest = end - at;
-    const int to = rest < slices - slice ? slice + int(rest) : slices;
+    const int to = rest < k_tiles - k_tile ? k_tile + int(rest) : k_tiles;
     where = Loop::place(p, work.first + nth);
-    Loop::sum(p, where.m, where.n, slice * Tile::BK, to < work.slices ? to * Tile::BK : p.K,
+    Loop::sum(p, where.m, where.n, k_tile * Tile::BK, to < work.k_tiles ? to * Tile::BK : p.K,
               OWN ? sums : parts + (int64_t{blockIdx.x} + nth) * PART);
-    at += to - slice;
+    at += to - k_tile;
   }
   grid_dependency_wait();  // for the parts, or to end after the kernel before
   if constexpr (OWN) {
-    const int64_t begin = int64_t{blockIdx.x} * work.low;
-    int h = int(begin * work.helpers / (int64_t{work.tiles} * work.low));
+    const int64_t begin = int64_t{blockIdx.x} * work.helped;
+    int h = int(begin * work.helpers / (int64_t{work.tiles} * work.helped));
     while (work.begin(h + 1) <= begin) ++h;
 #pragma unroll 1
-    for (; h < work.helpers && work.begin(h) < begin + work.low; ++h) {
+    for (; h < work.helpers && work.begin(h) < begin + work.helped; ++h) {
       const Vec<float>* const part = parts + (int64_t{h} + blockIdx.x) * PART;
 #pragma unroll 16
       for (int v = threadIdx.x; v < PART; v += Tile::THREADS) sums[v] = add(sums[v], part[v]);
@@ -119,14 +119,14 @@ __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
 template <class Loop>
 void launch_stream_k(const GemmArgs<float>& p, const StreamK& work, Stream stream, bool first) {
   using Tile = typename Loop::Tile;
-  static_assert(Tile::GROUPS == 1, "a part is one group's sums");
+  static_assert(Tile::K_GROUPS == 1, "a part is one group's sums");
   const Workspace parts(size_t(work.helpers + work.tiles) * Tile::BM * Tile::BN * sizeof(float),
                         stream);
   launch(stream_k<Loop, false>, work.helpers, dim3(Tile::THREADS),
-         {.smem = Tile::SMEM, .early = !first && has_clusters()}, stream, p, work,
+         {.smem = Tile::SMEM, .pdl = !first && has_clusters()}, stream, p, work,
          parts.as<Vec<float>>());
   launch(stream_k<Loop, true>, work.tiles, dim3(Tile::THREADS),
-         {.smem = Tile::SMEM, .early = has_clusters()}, stream, p, work, parts.as<Vec<float>>());
+         {.smem = Tile::SMEM, .pdl = has_clusters()}, stream, p, work, parts.as<Vec<float>>());
 }
 
 GEMM_BUILD_NAMESPACE_END

@@ -15,12 +15,12 @@ GEMM_DEVICE void store(const GemmArgs<T>& p, int m, int n, float acc) {
   *c = T(p.beta == 0 ? p.alpha * acc : p.alpha * acc + p.beta * float(*c));
 }
 
-// 16 bytes of row m from column n on: one 128-bit store if WIDE (is_wide), else element by element.
-// Taught in v5.
-template <bool WIDE, class T>
+// 16 bytes of row m from column n on: one 128-bit store if ALIGNED (all_aligned), else element by
+// element. Taught in v5.
+template <bool ALIGNED, class T>
 GEMM_DEVICE void store_group(const GemmArgs<T>& p, int m, int n, const float* acc) {
   constexpr int VEC = Vec<T>::SIZE;
-  if constexpr (WIDE) {
+  if constexpr (ALIGNED) {
     if (m >= p.M || n >= p.N) return;
     T* c = p.C + m * p.ldc + n;
     Vec<T> out = {};
@@ -36,10 +36,10 @@ GEMM_DEVICE void store_group(const GemmArgs<T>& p, int m, int n, const float* ac
 }
 
 // Elements (m, n) and (m, n + 1), the neighbours that an mma's accumulator holds; n is even. One
-// store of both if WIDE (is_wide), else element by element. Taught in v16.
-template <bool WIDE, class T>
+// store of both if ALIGNED (all_aligned), else element by element. Taught in v16.
+template <bool ALIGNED, class T>
 GEMM_DEVICE void store_pair(const GemmArgs<T>& p, int m, int n, float left, float right) {
-  if constexpr (WIDE) {
+  if constexpr (ALIGNED) {
     using Pair = std::conditional_t<sizeof(T) == 2, uint32_t, uint2>;
     if (m >= p.M || n >= p.N) return;
     auto* c = reinterpret_cast<Pair*>(p.C + m * p.ldc + n);

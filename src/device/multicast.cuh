@@ -13,12 +13,12 @@ GEMM_BUILD_NAMESPACE_BEGIN
 // Whether TMA takes A or B as it is though its rows are no whole lines of 128 bytes: 64 elements of
 // a row then lie in two lines, and L2 is asked twice for each.
 template <class T>
-bool splits_lines(const GemmArgs<T>& p) {
-  const auto splits = [](const T* base, int64_t ld) {
+bool straddles_lines(const GemmArgs<T>& p) {
+  const auto straddles = [](const T* base, int64_t ld) {
     return tma_can_address(base, ld) &&
            (reinterpret_cast<uintptr_t>(base) % 128 != 0 || ld * sizeof(T) % 128 != 0);
   };
-  return splits(p.A, p.lda) || splits(p.B, p.ldb);
+  return straddles(p.A, p.lda) || straddles(p.B, p.ldb);
 }
 
 // Part `part` of PARTS of the tile at (mn, k), to all blocks of the cluster, which do the same with
@@ -45,20 +45,20 @@ GEMM_DEVICE void load_part(uint8_t* tile, const TensorMap& map, int mn, int k, u
 }
 
 // produce, where the blocks of a cluster have the same columns: each loads part `rank` of B's
-// slices, for all, and its rows of A. In the other order a kernel of 256 columns spills registers.
-// From the last slice to the first, if `back`.
+// k-tiles, for all, and its rows of A. In the other order a kernel of 256 columns spills registers.
+// From the last k-tile to the first, if `back`.
 template <class TileA, class TileB, int CLUSTER, int STAGES>
 GEMM_DEVICE void produce_shared(uint8_t* sA, uint8_t* sB, uint64_t* full, uint64_t* empty,
-                                Slot<STAGES>& slot, const TensorMap& map_a, const TensorMap& map_b,
-                                int m, int n, int slices, int rank,
+                                PipelineState<STAGES>& state, const TensorMap& map_a,
+                                const TensorMap& map_b, int m, int n, int k_tiles, int rank,
                                 int bytes = TileA::BYTES + TileB::BYTES,
                                 bool back = false GEMM_CALLER_ARG) {
-  const auto load = [&](int s, int slice) {
-    const int k = (back ? slices - 1 - slice : slice) * TileA::DEPTH;
+  const auto load = [&](int s, int k_tile) {
+    const int k = (back ? k_tiles - 1 - k_tile : k_tile) * TileA::DEPTH;
     load_part<TileB, CLUSTER>(sB + s * TileB::BYTES, map_b, n, k, &full[s], rank GEMM_CALLER_PASS);
     TileA::load(sA + s * TileA::BYTES, map_a, m, k, &full[s] GEMM_CALLER_PASS);
   };
-  load_slices(full, empty, slot, 0, slices, bytes, load GEMM_CALLER_PASS);
+  load_k_tiles(full, empty, state, 0, k_tiles, bytes, load GEMM_CALLER_PASS);
 }
 
 // By a warpgroup: tells the barrier at the same place in every block of the cluster.
@@ -72,18 +72,19 @@ GEMM_DEVICE void arrive_at_all(uint64_t* barrier GEMM_CALLER_ARG) {
   }
 }
 
-// The tile for whole rounds: one of WHOLE_TILES; or, numbered behind those, one of stacks of two, for
-// clusters, where rows are no whole lines. Costs as measured on an H200 at 1000 to 5000. Taught in
-// v24.
+// The tile for whole waves: one of DATA_PARALLEL_TILES; or, numbered behind those, one of stacks of
+// two, for clusters, where rows are no whole lines. Costs as measured on an H200 at 1000 to 5000.
+// Taught in v24.
 template <class T>
-TileChoice choose_whole_tile(const GemmArgs<T>& p, int sms) {
-  constexpr TileShape STACKS[] = {{256, 192, 1.4}, {256, 128, 1.7}, {128, 128, 2.2}};
-  if (p.M <= 128 || !splits_lines(p)) return choose_tile(p.M, p.N, p.K, WHOLE_TILES, sms);
-  TileChoice stacks = choose_tile(p.M, p.N, p.K, STACKS, sms / 2);
-  stacks.choice.variant += std::size(WHOLE_TILES);
-  stacks.choice.why += " of clusters";
-  stacks.work /= 2;  // one SM's
-  return stacks;
+TileChoice choose_data_parallel_tile(const GemmArgs<T>& p, int sms) {
+  constexpr TileShape CLUSTER_TILES[] = {{256, 192, 1.4}, {256, 128, 1.7}, {128, 128, 2.2}};
+  if (p.M <= 128 || !straddles_lines(p))
+    return choose_tile(p.M, p.N, p.K, DATA_PARALLEL_TILES, sms);
+  TileChoice clusters = choose_tile(p.M, p.N, p.K, CLUSTER_TILES, sms / 2);
+  clusters.choice.variant += std::size(DATA_PARALLEL_TILES);
+  clusters.choice.why += " of clusters";
+  clusters.makespan /= 2;  // one SM's
+  return clusters;
 }
 
 GEMM_BUILD_NAMESPACE_END

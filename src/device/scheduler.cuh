@@ -18,7 +18,7 @@ __host__ __device__ constexpr TileIndex grouped_tile(int tile, int tiles_m, int 
 }
 // Groups all alike, of at most group_m rows: where 33 rows make 16, 16 and 1, the last reads all of
 // B for itself.
-__host__ __device__ constexpr int even_group(int tiles_m, int group_m) {
+__host__ __device__ constexpr int raster_group_size(int tiles_m, int group_m) {
   return cdiv(tiles_m, cdiv(tiles_m, group_m));
 }
 template <int GROUP_M>

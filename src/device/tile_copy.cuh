@@ -27,12 +27,12 @@ GEMM_DEVICE void copy_tile(T (&s)[ROWS][COLS], const T* g, int64_t ld, int rows,
   }
 }
 
-// 16 bytes of `row` from `col` on, zero outside: one 128-bit load if WIDE (is_wide: a group is
-// wholly inside or wholly outside), else element by element. Taught in v5.
-template <bool WIDE, class T>
+// 16 bytes of `row` from `col` on, zero outside: one 128-bit load if ALIGNED (all_aligned: a group
+// is wholly inside or wholly outside), else element by element. Taught in v5.
+template <bool ALIGNED, class T>
 GEMM_DEVICE Vec<T> load_group(const T* g, int64_t ld, int row, int col, int rows, int cols) {
   Vec<T> v = {};
-  if constexpr (WIDE) {
+  if constexpr (ALIGNED) {
     if (row < rows && col < cols) v = load_vec(g + row * ld + col);
   } else {
 #pragma unroll
@@ -42,7 +42,7 @@ GEMM_DEVICE Vec<T> load_group(const T* g, int64_t ld, int row, int col, int rows
 }
 
 // A tile by 16-byte groups. Taught in v5.
-template <bool WIDE, int THREADS, int ROWS, int COLS, class T>
+template <bool ALIGNED, int THREADS, int ROWS, int COLS, class T>
 GEMM_DEVICE void copy_tile_by_groups(T (&s)[ROWS][COLS], const T* g, int64_t ld, int rows, int cols,
                                      int tid) {
   constexpr int VEC = Vec<T>::SIZE;
@@ -51,13 +51,13 @@ GEMM_DEVICE void copy_tile_by_groups(T (&s)[ROWS][COLS], const T* g, int64_t ld,
   for (int i = 0; i < ROWS * COLS / VEC / THREADS; ++i) {
     const int c = i * THREADS + tid;
     const int row = c / (COLS / VEC), col = c % (COLS / VEC) * VEC;
-    store_vec(&s[row][col], load_group<WIDE>(g, ld, row, col, rows, cols));
+    store_vec(&s[row][col], load_group<ALIGNED>(g, ld, row, col, rows, cols));
   }
 }
 
 // A ROWS x COLS tile read by 16-byte groups along its rows and stored transposed, [COLS][ROWS +
 // padding]. Taught in v6.
-template <bool WIDE, int THREADS, int ROWS, int COLS, int STRIDE, class T>
+template <bool ALIGNED, int THREADS, int ROWS, int COLS, int STRIDE, class T>
 GEMM_DEVICE void copy_tile_transposed(T (&s)[COLS][STRIDE], const T* g, int64_t ld, int rows,
                                       int cols, int tid) {
   constexpr int VEC = Vec<T>::SIZE;
@@ -66,7 +66,7 @@ GEMM_DEVICE void copy_tile_transposed(T (&s)[COLS][STRIDE], const T* g, int64_t 
   for (int i = 0; i < ROWS * COLS / VEC / THREADS; ++i) {
     const int c = i * THREADS + tid;
     const int row = c / (COLS / VEC), col = c % (COLS / VEC) * VEC;
-    const Vec<T> v = load_group<WIDE>(g, ld, row, col, rows, cols);
+    const Vec<T> v = load_group<ALIGNED>(g, ld, row, col, rows, cols);
 #pragma unroll
     for (int e = 0; e < VEC; ++e) s[col + e][row] = v[e];
   }

@@ -54,8 +54,8 @@ GEMM_DEVICE void store_panel_rows(const GemmArgs<T>& p, int m, int n, const uint
 // and so waits for no other. PENDING of the warp's stores before may still be reading their panels,
 // not this one. Boxes of map_c are 16 x 64. Taught in v24.
 template <int PENDING, class T>
-GEMM_DEVICE void store_panel(const GemmArgs<T>& p, bool wide, const TensorMap& map_c, int m, int n,
-                             uint8_t* sC, const float* acc) {
+GEMM_DEVICE void store_panel(const GemmArgs<T>& p, bool aligned_c, const TensorMap& map_c, int m,
+                             int n, uint8_t* sC, const float* acc) {
   const int row = threadIdx.x % 128 / 32 * 16;
   const bool leader = threadIdx.x % 32 == 0;
   if (leader) tma_store_wait_read<PENDING>();
@@ -63,30 +63,30 @@ GEMM_DEVICE void store_panel(const GemmArgs<T>& p, bool wide, const TensorMap& m
   stage_panel<T>(sC, acc);
   fence_proxy_async();
   __syncwarp();  // all lanes have written
-  if (!wide) store_panel_rows(p, m, n, sC, row, row + 16);
-  if (wide && leader) {
+  if (!aligned_c) store_panel_rows(p, m, n, sC, row, row + 16);
+  if (aligned_c && leader) {
     if (m + row < p.M && n < p.N) tma_store(map_c, m + row, n, sC + row * 128);
     tma_store_commit();
   }
 }
 
 // The accumulators of 64 columns of C^T, as rows of 64 columns of C from (m, n) to before row p.M,
-// by a warpgroup through SLOTS panels of 64 rows at `sC`, so many AT_ONCE, in turn: the `nth` call
-// for these rows. A warp has 16 of the columns, so that all four wait for each other before they
-// store. C's rows are wide; boxes of map_c are 8 x 64. Taught in v27.
-template <int SLOTS, int AT_ONCE = 1, class T, int COUNT>
+// by a warpgroup through EPILOGUE_STAGES panels of 64 rows at `sC`, so many AT_ONCE, in turn: the
+// `nth` call for these rows. A warp has 16 of the columns, so that all four wait for each other
+// before they store. C's rows are 16-byte aligned; boxes of map_c are 8 x 64. Taught in v27.
+template <int EPILOGUE_STAGES, int AT_ONCE = 1, class T, int COUNT>
 GEMM_DEVICE void store_panels_transposed(const GemmArgs<T>& p, const TensorMap& map_c, int m, int n,
                                          uint8_t* sC, int nth, const float (&acc)[COUNT]) {
-  static_assert(SLOTS % AT_ONCE == 0, "no panel is in two turns");
+  static_assert(EPILOGUE_STAGES % AT_ONCE == 0, "no panel is in two turns");
   constexpr int ROWS = AT_ONCE * 64;
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const auto sync = [] { named_barrier_sync(1 + threadIdx.x / 128, 128); };
-  int turn = nth * cdiv(p.M - m, ROWS);
+  int nth_store = nth * cdiv(p.M - m, ROWS);
 #pragma unroll
-  for (int r = 0; r < COUNT * 2; r += ROWS, ++turn) {
+  for (int r = 0; r < COUNT * 2; r += ROWS, ++nth_store) {
     if (r > 0 && m + r >= p.M) break;
-    uint8_t* const panels = sC + turn % (SLOTS / AT_ONCE) * (AT_ONCE * 8192);
-    if (lane == 0) tma_store_wait_read<SLOTS / AT_ONCE - 1>();
+    uint8_t* const panels = sC + nth_store % (EPILOGUE_STAGES / AT_ONCE) * (AT_ONCE * 8192);
+    if (lane == 0) tma_store_wait_read<EPILOGUE_STAGES / AT_ONCE - 1>();
     sync();  // what the warpgroup left there has been read
 #pragma unroll
     for (int i = 0; i < ROWS && r + i < COUNT * 2; i += 16) {  // rows: four 8 x 8 matrices

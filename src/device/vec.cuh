@@ -41,10 +41,10 @@ GEMM_DEVICE void store_vec(T* p, const Vec<T>& v) {
 }
 
 // Whether all three matrices are made of aligned 16-byte groups: base, row stride and row length.
-// Rungs launch their WIDE kernel then, and the narrow one otherwise. The choice is made on the
+// Rungs launch their ALIGNED kernel then, and the narrow one otherwise. The choice is made on the
 // host, once: with both paths in one kernel the narrow one costs registers (80 bytes of spills).
 template <class T>
-bool is_wide(const GemmArgs<T>& p) {
+bool all_aligned(const GemmArgs<T>& p) {
   const auto aligned = [](const void* base, int64_t ld, int cols) {
     constexpr int VEC = Vec<T>::SIZE;
     return reinterpret_cast<uintptr_t>(base) % 16 == 0 && ld % VEC == 0 && cols % VEC == 0;

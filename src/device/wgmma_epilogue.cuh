@@ -11,7 +11,7 @@ GEMM_BUILD_NAMESPACE_BEGIN
 // Whether the rows of C are whole aligned groups of 16 bytes: pairs can be stored at once, and TMA
 // can store tiles.
 template <class T>
-bool has_wide_rows(const GemmArgs<T>& p) {
+bool has_aligned_c(const GemmArgs<T>& p) {
   return reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % Vec<T>::SIZE == 0 &&
          p.N % Vec<T>::SIZE == 0;
 }
@@ -37,22 +37,22 @@ GEMM_DEVICE uint32_t pack_pair(float lower, float upper) {
 
 // The 64 x 2 COUNT / 2 tile at (m, n), in pairs. Taught in v18.
 template <class T, int COUNT>
-GEMM_DEVICE void store_accumulators(const GemmArgs<T>& p, bool wide, int m, int n,
+GEMM_DEVICE void store_accumulators(const GemmArgs<T>& p, bool aligned_c, int m, int n,
                                     const float (&acc)[COUNT]) {
   const int row = m + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
   const int col = n + threadIdx.x % 4 * 2;
 #pragma unroll
   for (int i = 0; i < COUNT; i += 2)
-    if (wide)
+    if (aligned_c)
       store_pair<true>(p, row + i / 2 % 2 * 8, col + i / 4 * 8, acc[i], acc[i + 1]);
     else
       store_pair<false>(p, row + i / 2 % 2 * 8, col + i / 4 * 8, acc[i], acc[i + 1]);
 }
 
-// The same where C's rows are wide, 64 bytes of a row by four lanes. Taught in v24.
+// The same where C's rows are 16-byte aligned, 64 bytes of a row by four lanes. Taught in v24.
 template <class T, int COUNT>
-GEMM_DEVICE void store_accumulators_wide(const GemmArgs<T>& p, int m, int n,
-                                         const float (&acc)[COUNT]) {
+GEMM_DEVICE void store_accumulators_aligned(const GemmArgs<T>& p, int m, int n,
+                                            const float (&acc)[COUNT]) {
   const int lane = threadIdx.x % 32, row = m + threadIdx.x % 128 / 32 * 16 + lane / 4;
   const int col = n + lane % 4 * 8;
   const bool upper = lane & 2, odd = lane & 1;
@@ -82,7 +82,7 @@ GEMM_DEVICE void store_accumulators_wide(const GemmArgs<T>& p, int m, int n,
 
 // acc = alpha * acc + beta * C, of the 64 x 2 COUNT / 2 tile at (m, n).
 template <class T, int COUNT>
-GEMM_DEVICE void blend_accumulators(const GemmArgs<T>& p, int m, int n, float (&acc)[COUNT]) {
+GEMM_DEVICE void axpby_accumulators(const GemmArgs<T>& p, int m, int n, float (&acc)[COUNT]) {
   const int row = m + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
   const int col = n + threadIdx.x % 4 * 2;
 #pragma unroll
@@ -96,7 +96,7 @@ GEMM_DEVICE void blend_accumulators(const GemmArgs<T>& p, int m, int n, float (&
 // The same of C^T's accumulators, of the 2 COUNT / 2 x 64 tile of C. A pointer that follows the
 // rows: computed anew for each, they took two registers more than there are.
 template <class T, int COUNT>
-GEMM_DEVICE void blend_transposed(const GemmArgs<T>& p, int m, int n, float (&acc)[COUNT]) {
+GEMM_DEVICE void axpby_transposed(const GemmArgs<T>& p, int m, int n, float (&acc)[COUNT]) {
   const int row = m + threadIdx.x % 4 * 2;
   const int col = n + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
   const T* c = p.C + row * p.ldc + col;
@@ -112,7 +112,7 @@ GEMM_DEVICE void blend_transposed(const GemmArgs<T>& p, int m, int n, float (&ac
 }
 
 // The accumulators of 64 columns of C^T, as rows of C from (m, n) on: straight from the registers,
-// 32 bytes of a row by four lanes. C's rows are wide. Taught in v27.
+// 32 bytes of a row by four lanes. C's rows are 16-byte aligned. Taught in v27.
 template <class T, int COUNT>
 GEMM_DEVICE void store_transposed(const GemmArgs<T>& p, int m, int n, const float (&acc)[COUNT]) {
   const int lane = threadIdx.x % 32, odd = lane % 2;
@@ -133,7 +133,7 @@ GEMM_DEVICE void store_transposed(const GemmArgs<T>& p, int m, int n, const floa
 // bytes, none.
 template <class T>
 TensorMap c_map(const GemmArgs<T>& p, int rows = 64) {
-  return has_wide_rows(p) ? tensor_map(p.C, p.M, p.N, p.ldc, rows, 64, Swizzle::b128) : TensorMap{};
+  return has_aligned_c(p) ? tensor_map(p.C, p.M, p.N, p.ldc, rows, 64, Swizzle::b128) : TensorMap{};
 }
 
 GEMM_BUILD_NAMESPACE_END

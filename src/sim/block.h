@@ -25,7 +25,7 @@ struct Block {
   int64_t index = 0;         // in the grid
   Tracer* tracer = nullptr;  // null where nothing is traced
   // Of an early launch: the threads that have called grid_dependency_wait.
-  bool early = false;
+  bool pdl = false;
   std::vector<bool> waited;
 
   int64_t tma_asked = 0, tma_delivered = 0;  // see LaunchStats; of loads that it has asked for

@@ -29,7 +29,7 @@ bool aligned(const void* p, size_t bytes) { return reinterpret_cast<uintptr_t>(p
 // What loads and stores have in common.
 void check(const BulkCopy& copy, const void* shared, size_t alignment) {
   const Block& block = *this_thread.block;
-  if (block.early && !block.waited[copy.caller.thread])
+  if (block.pdl && !block.waited[copy.caller.thread])
     copy.caller.fail("before this thread's grid_dependency_wait: the kernel before may still run");
   if (copy.map.rows == 0 || copy.map.cols == 0)
     copy.caller.fail("the tensor map is of a matrix without elements");

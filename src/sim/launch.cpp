@@ -74,7 +74,7 @@ void work(Job& job, Cluster& cluster) {
                            config.smem, config.cluster, job.schedule};
   std::vector<std::unique_ptr<Tracer>> tracers(config.cluster);
   const auto begin = [&](Block& block) {
-    block.early = config.early;
+    block.pdl = config.pdl;
     block.waited.assign(threads, false);
     if (job.session == nullptr) return;
     std::unique_ptr<Tracer>& tracer = tracers[block.rank];
@@ -84,7 +84,7 @@ void work(Job& job, Cluster& cluster) {
     block.tracer = tracer.get();
   };
   const auto end = [&](Block& block) {
-    if (block.early && std::ranges::count(block.waited, true) == 0)
+    if (block.pdl && std::ranges::count(block.waited, true) == 0)
       fail("ends without grid_dependency_wait: the next kernel could overtake the one before");
     if (block.tracer != nullptr) block.tracer->end_block();
     stats.barriers = std::max(stats.barriers, block.scheduler.barriers());

@@ -15,14 +15,14 @@ struct Block;
 class Tracer;
 
 // What a launch runs: `grid` blocks (along x), each of `block` threads and with `smem` bytes of
-// dynamic shared memory; `cluster` consecutive blocks form a cluster. `early`: on a GPU it may begin
+// dynamic shared memory; `cluster` consecutive blocks form a cluster. `pdl`: on a GPU it may begin
 // before the launch before has ended, so each block has to call grid_dependency_wait.
 struct LaunchConfig {
   int64_t grid = 1;
   dim3 block;
   size_t smem = 0;
   int cluster = 1;
-  bool early = false;
+  bool pdl = false;
 };
 
 // The CUDA thread that this OS thread runs now. It is the only thread_local variable of the

@@ -1,5 +1,5 @@
 // Planted bugs: GEMMs that are wrong in exactly one way each, for the checks to catch. They are small (16 x 16 blocks, one thread an
-// element, a K slice of 16) and run in the simulator; `MUTANT` names the bug.
+// element, a k-tile of 16) and run in the simulator; `MUTANT` names the bug.
 #include "device/ptx/cp_async.cuh"
 #include "mutants.h"
 #include "rung.h"
@@ -19,7 +19,7 @@ enum Bug {
   IGNORED_LDC,
   MISSING_FIRST_BARRIER,
   MISSING_SECOND_BARRIER,
-  LAST_SLICE_DROPPED,
+  LAST_K_TILE_DROPPED,
   EDGE_NOT_ZEROED,
   WRITES_PAST_THE_EDGE,
   RETURN_BEFORE_BARRIER,
@@ -34,7 +34,7 @@ __global__ void gemm_mutant(GemmArgs<float> p) {
   if (BUG == RETURN_BEFORE_BARRIER && (m >= p.M || n >= p.N)) return;
   alignas(16) __shared__ float sA[TILE][TILE], sB[TILE][TILE];
   float acc = 0;
-  const int end = BUG == LAST_SLICE_DROPPED ? p.K / TILE * TILE : p.K;
+  const int end = BUG == LAST_K_TILE_DROPPED ? p.K / TILE * TILE : p.K;
   for (int k0 = 0; k0 < end; k0 += TILE) {
     const bool in_a = m < p.M && (BUG == EDGE_NOT_ZEROED || k0 + tn < p.K);
     const bool in_b = k0 + tm < p.K && n < p.N;
@@ -58,7 +58,8 @@ __global__ void gemm_mutant(GemmArgs<float> p) {
     *c = p.alpha * acc + p.beta * *c;
 }
 
-// A tile of A through cp.async, with or without the wait. K is cut into slices of 4 floats (16 bytes).
+// A tile of A through cp.async, with or without the wait. K is cut into k-tiles of 4 floats (16
+// bytes).
 template <bool WAITS>
 __global__ void gemm_async(GemmArgs<float> p) {
   const int tiles_n = cdiv(p.N, 32);
@@ -114,7 +115,7 @@ std::vector<Rung> mutants() {
           rung("ignored_ldc", launch_mutant<IGNORED_LDC>),
           rung("missing_first_barrier", launch_mutant<MISSING_FIRST_BARRIER>),
           rung("missing_second_barrier", launch_mutant<MISSING_SECOND_BARRIER>),
-          rung("last_slice_dropped", launch_mutant<LAST_SLICE_DROPPED>),
+          rung("last_k_tile_dropped", launch_mutant<LAST_K_TILE_DROPPED>),
           rung("edge_not_zeroed", launch_mutant<EDGE_NOT_ZEROED>),
           rung("writes_past_the_edge", launch_mutant<WRITES_PAST_THE_EDGE>),
           rung("return_before_barrier", launch_mutant<RETURN_BEFORE_BARRIER>),

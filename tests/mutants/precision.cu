@@ -98,7 +98,7 @@ struct HalfSumsByStep : Right {  // in float within an instruction's k, then rou
   }
   GEMM_DEVICE float sum() const { return float(half(acc + step)); }
 };
-struct HalfPartials : Right {  // K in slices of 32, each one's sum handed on as a half
+struct HalfPartials : Right {  // K in k-tiles of 32, each one's sum handed on as a half
   float part = 0;
   GEMM_DEVICE void add(float a, float b, int k) {
     part = fmaf(a, b, part);

@@ -62,7 +62,7 @@ __global__ void gemm_tiles(GemmArgs<float> p) {
   if (BUG == WRITES_TO_A) const_cast<float*>(p.A)[m * p.lda + m % p.K] = 0;  // [writes_to_a]
 }
 
-// Two buffers of a K slice of 16 for a row of A, and one barrier a slice.
+// Two buffers of a k-tile of 16 for a row of A, and one barrier a k-tile.
 template <bool BARRIER>
 __global__ void gemm_two_buffers(GemmArgs<float> p) {
   const int tiles_n = cdiv(p.N, 64);
@@ -85,7 +85,7 @@ __global__ void gemm_two_buffers(GemmArgs<float> p) {
   if (n < p.N) p.C[m * p.ldc + n] = p.alpha * acc + (p.beta == 0 ? 0 : p.beta * p.C[m * p.ldc + n]);
 }
 
-// Slices of 4 floats of a row of A through cp.async.
+// K-tiles of 4 floats of a row of A through cp.async.
 enum Async { RIGHT, NO_WAIT, NO_BARRIER };
 template <int BUG>
 __global__ void gemm_async(GemmArgs<float> p) {

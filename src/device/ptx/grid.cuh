@@ -1,5 +1,5 @@
 // Order between kernels, and between the blocks of one: programmatic dependent launch (PTX ISA,
-// "griddepcontrol"; LaunchOptions::early), and flags in global memory.
+// "griddepcontrol"; LaunchOptions::pdl), and flags in global memory.
 #pragma once
 
 #include "device/platform.h"

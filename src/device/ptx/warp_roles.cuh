@@ -62,7 +62,7 @@ GEMM_DEVICE bool elect_one() {
 // The warpgroup that this thread is in, the same for all lanes of a warp. The compiler does not
 // know that of threadIdx.x / 128: all that follows from it, descriptors of wgmma above all, it
 // would keep in every lane and move to uniform registers each time, 105 instructions in a loop over
-// a slice instead of 72.
+// a k-tile instead of 72.
 GEMM_DEVICE int warpgroup() { return __shfl_sync(~0u, threadIdx.x / 128, 0); }
 
 GEMM_BUILD_NAMESPACE_END

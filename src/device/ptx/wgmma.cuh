@@ -35,7 +35,7 @@ GEMM_DEVICE void wgmma_commit(GEMM_ONLY_CALLER_ARG) {
 // Keeps the compiler, which does not know that wgmma writes late, from moving a use of these
 // registers across this point.
 template <int COUNT>
-GEMM_DEVICE void hold_registers(float (&d)[COUNT]) {
+GEMM_DEVICE void fence_operand(float (&d)[COUNT]) {
 #if GEMM_ON_GPU
 #pragma unroll
   for (int i = 0; i < COUNT; ++i) asm volatile("" : "+f"(d[i])::"memory");
@@ -45,13 +45,13 @@ GEMM_DEVICE void hold_registers(float (&d)[COUNT]) {
 }
 
 template <int ROWS, int COUNT>
-GEMM_DEVICE void hold_registers(float (&d)[ROWS][COUNT]) {
+GEMM_DEVICE void fence_operand(float (&d)[ROWS][COUNT]) {
 #pragma unroll
-  for (int i = 0; i < ROWS; ++i) hold_registers(d[i]);
+  for (int i = 0; i < ROWS; ++i) fence_operand(d[i]);
 }
 
 // The same for values that are needed later: computed here, and not where they are first used.
-GEMM_DEVICE void hold_registers(int& a, int& b) {
+GEMM_DEVICE void fence_operand(int& a, int& b) {
 #if GEMM_ON_GPU
   asm volatile("" : "+r"(a), "+r"(b));
 #else
@@ -67,11 +67,11 @@ GEMM_DEVICE void clear_registers(float (&d)[ROWS][COUNT]) {
 #pragma unroll
     for (int j = 0; j < COUNT; ++j) d[i][j] = 0;
   }
-  hold_registers(d);
+  fence_operand(d);
 }
 
 // wgmma.wait_group: returns when at most PENDING groups are in flight. Accumulators that are used
-// after it want hold_registers; the second form includes it.
+// after it want fence_operand; the second form includes it.
 template <int PENDING>
 GEMM_DEVICE void wgmma_wait(GEMM_ONLY_CALLER_ARG) {
 #if GEMM_ON_GPU
@@ -87,7 +87,7 @@ GEMM_DEVICE void wgmma_wait(float (&d)[COUNT] GEMM_CALLER_ARG) {
 #else
   wgmma_wait<PENDING>(where);
 #endif
-  hold_registers(d);
+  fence_operand(d);
 }
 
 // Where an operand's tile lies, as a matrix descriptor says it (device/wgmma_descriptor.cuh): its
