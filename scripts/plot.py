@@ -373,10 +373,10 @@ def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
         pictures.figures(root, rungs),
         layouts.figures(root, rungs, sms),
         limits.figures(root, rungs, reference),
-        phases.figures(root, rungs, reference),
         accuracy.figures(root, reference),
     ):
         wanted |= {path: svg(figure) if figure else None for path, figure in others.items()}
+    wanted |= phases.figures(root, rungs, reference)
     wanted[root / "plots" / "compare_runs.svg"] = draw_compared(root, reference)
     return wanted
 
