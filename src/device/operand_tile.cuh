@@ -15,7 +15,7 @@ GEMM_BUILD_NAMESPACE_BEGIN
 //   MN-major (A transposed, B as stored)     MN / 64 panels, each 64 rows (k) of 64 m or n;
 //                                            where MN is 16 or 32, one panel of so many
 //
-// Panels, map and load are taught in v17t; the descriptor, in v17w.
+// Taught in v17t.
 template <class T, int MN, Major MAJOR>
 struct OperandTile {
   static_assert(sizeof(T) == 2, "tiles of f16 or bf16");
@@ -58,7 +58,7 @@ struct OperandTile {
     }
   }
 
-  // Its descriptor for wgmma, from row `row` of A on (a multiple of 64).
+  // Its descriptor for wgmma, from row `row` of A on (a multiple of 64). Taught in v17w.
   static GEMM_DEVICE uint64_t descriptor(const uint8_t* tile, int row = 0 GEMM_CALLER_ARG) {
     return wgmma_descriptor<MAJOR, MODE>(tile + row / 64 * ROWS_64, PANEL_BYTES GEMM_CALLER_PASS);
   }
