@@ -28,7 +28,6 @@ constexpr int BM = 128, BN = 128, BK = 64, STAGES = 3;  // block tile, k-tiles i
 constexpr int MMA_M = 64, MMA_K = 16;                   // one wgmma, BN wide
 constexpr int GROUP_M = 16;                             // rows of tiles that are worked on together
 constexpr int CONSUMERS = 128, THREADS = CONSUMERS + 32;  // a warpgroup, and the producer's warp
-constexpr size_t SMEM = STAGES * ((BM + BN) * BK * 2 + 2 * 8);
 
 // [region idea]
 // One side's position in the pipeline: its stage, and the phase's parity. Consumers wait on full[]
@@ -57,6 +56,15 @@ GEMM_DEVICE void init_pipeline(uint64_t* full, uint64_t* empty, int consumers) {
 }
 // [/region idea]
 
+template <class TileA, class TileB>
+struct Shared {  // every panel starts at a multiple of 1024 bytes
+  struct {
+    uint8_t A[TileA::BYTES];  // (BM, BK) or, transposed, (BM / 64, BK, 64)
+    uint8_t B[TileB::BYTES];  // (BN / 64, BK, 64) or, transposed, (BN, BK)
+  } stages[STAGES];
+  uint64_t full[STAGES], empty[STAGES];
+};
+
 template <class T, Major A_MAJOR, Major B_MAJOR>
 __global__ void __launch_bounds__(THREADS, 2)
     gemm_v19(GemmArgs<T> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
@@ -67,12 +75,8 @@ __global__ void __launch_bounds__(THREADS, 2)
   const auto [bm, bn] = grouped_tile<GROUP_M>(blockIdx.x, cdiv(p.M, BM), cdiv(p.N, BN));
   const int tid = threadIdx.x, k_tiles = cdiv(p.K, BK);
 
-  // The pipeline.
-  auto* sA = static_cast<uint8_t*>(dynamic_shared());
-  uint8_t* sB = sA + STAGES * TileA::BYTES;
-  auto* full = reinterpret_cast<uint64_t*>(sB + STAGES * TileB::BYTES);
-  uint64_t* empty = full + STAGES;
-  if (tid == 0) init_pipeline<STAGES>(full, empty, 1);
+  auto& s = *static_cast<Shared<TileA, TileB>*>(dynamic_shared());
+  if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, 1);
   __syncthreads();
 
   PipelineState<STAGES> state;
@@ -81,11 +85,12 @@ __global__ void __launch_bounds__(THREADS, 2)
     // The producer.
     if (!elect_one()) return;
     for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
-      const int s = state.stage;
-      mbarrier_wait(&empty[s], state.phase ^ 1);
-      mbarrier_arrive_expect_tx(&full[s], TileA::BYTES + TileB::BYTES);
-      TileA::load(sA + s * TileA::BYTES, map_a, bm * BM, k_tile * BK, &full[s]);
-      TileB::load(sB + s * TileB::BYTES, map_b, bn * BN, k_tile * BK, &full[s]);
+      const int stage = state.stage;
+      uint64_t* const full = &s.full[stage];
+      mbarrier_wait(&s.empty[stage], state.phase ^ 1);
+      mbarrier_arrive_expect_tx(full, TileA::BYTES + TileB::BYTES);
+      TileA::load(s.stages[stage].A, map_a, bm * BM, k_tile * BK, full);
+      TileB::load(s.stages[stage].B, map_b, bn * BN, k_tile * BK, full);
     }
     return;
   }
@@ -94,19 +99,19 @@ __global__ void __launch_bounds__(THREADS, 2)
   // at most those are in flight.
   float acc[BM / MMA_M][BN / 2] = {};
   for (int k_tile = 0, last = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
-    const int s = state.stage;
-    mbarrier_wait(&full[s], state.phase);
+    const int stage = state.stage;
+    mbarrier_wait(&s.full[stage], state.phase);
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < BK / MMA_K; ++k)
 #pragma unroll
       for (int i = 0; i < BM / MMA_M; ++i)
         wgmma<T, BN, A_MAJOR, B_MAJOR>(
-            acc[i], TileA::descriptor(sA + s * TileA::BYTES, i * MMA_M) + k * TileA::K_STEP,
-            TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, true);
+            acc[i], TileA::descriptor(s.stages[stage].A, i * MMA_M) + k * TileA::K_STEP,
+            TileB::descriptor(s.stages[stage].B) + k * TileB::K_STEP, true);
     wgmma_commit();
     wgmma_wait<1>();
-    if (tid == 0 && k_tile > 0) mbarrier_arrive(&empty[last]);
+    if (tid == 0 && k_tile > 0) mbarrier_arrive(&s.empty[last]);
   }
   wgmma_wait<0>();
   // [/region roles]
@@ -124,9 +129,11 @@ void launch(const GemmArgs<T>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
   const TmaOperands<T> in(p, stream);
   with_majors(p, [&](auto a, auto b) {
-    gemm::launch(gemm_v19<T, a(), b()>, grid, dim3(THREADS), {.smem = SMEM}, stream, p,
-                 has_aligned_c(p), OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
-                 OperandTile<T, BN, b()>::map(in.B.data, p.N, p.K, in.B.ld));
+    using TileA = OperandTile<T, BM, a()>;
+    using TileB = OperandTile<T, BN, b()>;
+    gemm::launch(gemm_v19<T, a(), b()>, grid, dim3(THREADS), {.smem = sizeof(Shared<TileA, TileB>)},
+                 stream, p, has_aligned_c(p), TileA::map(in.A.data, p.M, p.K, in.A.ld),
+                 TileB::map(in.B.data, p.N, p.K, in.B.ld));
   });
 }
 

@@ -2,8 +2,8 @@
 
 Also three questions that the shell scripts ask:
   ladder.py find v8            v08_double_buffer
-  ladder.py needs v17-v18      v17_raster 80 up
-                               v18_wgmma 90 only: the name, the least sm, whether that one alone
+  ladder.py needs v17,v18      v17_raster 80 up
+                               v18_pipeline 90 only: the name, the least sm, whether that one alone
   ladder.py gpu results.json   h200
 """
 
@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LADDER, BF16 = "ladder.json", "bf16.json"
 SWEEPS = {"f32": "sgemm_sweep.json", "f16": "hgemm_sweep.json"}
 REFERENCE_SHAPE = (4096, 4096, 4096)
+# Names that committed runs have for rungs whose files were renamed since: an id is permanent.
+RENAMED = {"v18_wgmma": "v18_pipeline"}
 DTYPES = ("f32", "f16", "tf32", "bf16")
 
 Shape = tuple[int, int, int]
@@ -284,7 +286,7 @@ def load_results(path: Path, op: str = "nn", variants: bool = False) -> Results:
                 )
             except KeyError as missing:
                 raise BadInput(f"{path}: {entry['name']} has no {missing}") from None
-        name = parts[1] + (f": {variant}" if variant else "")
+        name = RENAMED.get(parts[1], parts[1]) + (f": {variant}" if variant else "")
         points.setdefault((name, parts[2]), {})[shape] = point
     return Results(path, context, points)
 

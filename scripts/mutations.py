@@ -413,32 +413,55 @@ HOPPER = (
         "if (tid % 128 == 0) mbarrier_arrive(&empty[state.stage]);",
         "if (tid == 0) mbarrier_arrive(&empty[state.stage]), mbarrier_arrive(&empty[state.stage]);",
     ),
-    # v18
-    of_rung("v18_wgmma", "always the first phase", "k_tile / STAGES % 2", "0"),
+    # v17t
+    of_rung("v17t_tma", "rows and columns exchanged in the map", "{cols, rows}", "{rows, cols}"),
+    of_rung("v17t_tma", "the second panel is the first", "map, mn + i * PANEL, k", "map, mn, k"),
+    of_rung("v17t_tma", "announces A alone", "sizeof s.A + sizeof s.B", "sizeof s.A"),
+    of_rung("v17t_tma", "always the first phase", "s.full, k_tile % 2", "s.full, 0"),
     of_rung(
-        "v18_wgmma",
+        "v17t_tma",
+        "loads over a tile that is read",
+        "    __syncthreads();  // all warps have read the tile: TMA may write over it\n",
+        "",
+    ),
+    of_rung(
+        "v17t_tma",
+        "quarters of a transposed A exchanged",
+        "k + lane / 16 * 8 + lane % 8, m + lane / 8 % 2 * 8",
+        "k + lane / 8 % 2 * 8 + lane % 8, m + lane / 16 * 8",
+    ),
+    # v17w
+    of_rung("v17w_wgmma", "eight rows are four", "8 * ROW_BYTES >> 4", "4 * ROW_BYTES >> 4"),
+    of_rung("v17w_wgmma", "the next panel is this one", "16 : PANEL_BYTES)", "16 : 0)"),
+    of_rung("v17w_wgmma", "reads without a swizzle", "swizzle = 1;", "swizzle = 0;"),
+    of_rung("v17w_wgmma", "16 of k are 8 rows", "MMA_K * ROW_BYTES", "8 * ROW_BYTES"),
+    of_rung("v17w_wgmma", "both halves of A are the first", "s.A + i * PANEL_BYTES", "s.A"),
+    of_rung("v17w_wgmma", "always the first phase", "s.full, k_tile % 2", "s.full, 0"),
+    of_rung("v17w_wgmma", "loads over a tile that is read", "wgmma_wait<0>", "wgmma_wait<1>"),
+    # v18
+    of_rung("v18_pipeline", "always the first phase", "phase = k_tile / STAGES;", "phase = 0;"),
+    of_rung(
+        "v18_pipeline",
         "loads over a k-tile that is read",
         "wgmma_wait<0>();\n    if",
         "wgmma_wait<1>();\n    if",
     ),
     of_rung(
-        "v18_wgmma",
+        "v18_pipeline",
         "loads past the end of K",
         "k_tile < STAGES && k_tile < k_tiles",
         "k_tile < STAGES",
     ),
-    of_rung("v18_wgmma", "no wgmma.fence", "    wgmma_fence();\n", ""),
+    of_rung("v18_pipeline", "no wgmma.fence", "    wgmma_fence();\n", ""),
     # v19
     of_rung("v19_warp_specialized", "phases never change", "      phase ^= 1;\n", ""),
     of_rung(
         "v19_warp_specialized",
         "frees the stage that is read",
-        "mbarrier_arrive(&empty[last])",
-        "mbarrier_arrive(&empty[s])",
+        "mbarrier_arrive(&s.empty[last])",
+        "mbarrier_arrive(&s.empty[stage])",
     ),
-    of_rung(
-        "v19_warp_specialized", "waits for two consumers", "full, empty, 1)", "full, empty, 2)"
-    ),
+    of_rung("v19_warp_specialized", "waits for two consumers", "s.empty, 1)", "s.empty, 2)"),
     of_rung(
         "v19_warp_specialized",
         "the producer waits for the other phase",

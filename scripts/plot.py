@@ -14,6 +14,7 @@ measurement for breaks its line and is marked with an x. What bounds the rungs (
   plots/roofline.svg       what memory and arithmetic allow, and what was reached
   plots/waterfall_*.svg    what each step adds
   plots/timeline_*.svg     pipelines, computed from sizes and latencies
+  plots/phases_*.svg       what mbarriers count (phases.py)
   plots/wave_quantisation.svg  TFLOPS in small steps of M
 
   plots/shapes_*.svg       wins and losses over many shapes: random, grid1000, layers (shape_map.py)
@@ -59,6 +60,7 @@ import layouts
 import limits
 import mechanisms
 import overlay
+import phases
 import pictures
 import runs
 import shape_map
@@ -144,13 +146,14 @@ def generations(series: list[Series], figure: str) -> list[tuple[str, list[Serie
             ("tensor cores (each against cuBLAS at the precision it claims)", [s for s in own if ladder.label(*s)]),
         ]  # fmt: skip
     else:
-        mma = {10, 15, 16, 17}
+        mma, hopper = {10, 15, 16, 17}, (17, "w")  # the first rung with wgmma
         named = [
             ("CUDA cores", [s for s in own if number_of(s[0]) < 15 and number_of(s[0]) not in mma]),
-            ("tensor cores through mma.sync", [s for s in own if number_of(s[0]) in mma]),
-            ("TMA and wgmma", [s for s in own if 18 <= number_of(s[0]) < 24]),
+            ("tensor cores through mma.sync", [s for s in own if number_of(s[0]) in mma and s[0].order < hopper]),
+            ("wgmma, a CTA a tile", [s for s in own if hopper <= s[0].order < (21, "")]),
+            ("wgmma, persistent CTAs", [s for s in own if 21 <= number_of(s[0]) < 24]),
             ("tiles and schedules for every shape", [s for s in own if number_of(s[0]) >= 24]),
-        ]
+        ]  # fmt: skip
     return [(name, of) for name, of in named if of]
 
 
@@ -387,6 +390,7 @@ def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
     ):
         wanted |= {path: svg(figure) if figure else None for path, figure in others.items()}
     wanted |= mechanisms.figures(root, rungs)
+    wanted |= phases.figures(root, rungs, reference)
     wanted[root / "plots" / "compare_runs.svg"] = draw_compared(root, reference)
     return wanted
 

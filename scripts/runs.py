@@ -30,7 +30,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any, Iterable, Optional
 
-from ladder import BadInput
+from ladder import RENAMED, BadInput
 
 TABLES_WITH_A_FALSE_ALARM = 0.05
 # Run to run, as a standard deviation of ln(speed): of one entry, and of a rung's mean over shapes.
@@ -176,7 +176,8 @@ def load(path: Path, label: str = "") -> Run:
     try:
         context = dict(data["context"])
         for line in data["benchmarks"]:
-            lines.setdefault(str(line.get("run_name") or line["name"]), []).append(line)
+            rung, slash, rest = str(line.get("run_name") or line["name"]).partition("/")
+            lines.setdefault(RENAMED.get(rung, rung) + slash + rest, []).append(line)
         entries = {name: entry_of(name, of_name) for name, of_name in lines.items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadInput(f"{path}: not Google Benchmark's JSON ({error!r})") from None

@@ -1,4 +1,4 @@
-// What TMA can describe (CUDA driver API, cuTensorMapEncodeTiled), for device/tma.h.
+// What TMA can describe (CUDA driver API, cuTensorMapEncodeTiled), for device/tensor_map.h.
 #pragma once
 
 #include <cstdint>

@@ -12,6 +12,7 @@
 #include "device/ptx/warp_roles.cuh"
 #include "device/ptx/wgmma.cuh"
 #include "device/tma.h"
+#include "device/wgmma_descriptor.cuh"
 #include "hopper.h"
 #include "rung.h"
 

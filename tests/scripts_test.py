@@ -25,6 +25,8 @@ import ladder  # noqa: E402
 import ladder_diff  # noqa: E402
 import mutate  # noqa: E402
 import mutations  # noqa: E402
+import phases  # noqa: E402
+import runs  # noqa: E402
 import simulate  # noqa: E402
 
 KERNEL = """\
@@ -218,6 +220,16 @@ class Ladder(Fixture):
                 ladder.device_includes(path, source.format(beside)),
                 ["src/device/ptx/mma.cuh", found],
             )
+
+    def test_runs_from_before_a_rename_are_read(self) -> None:
+        names = {rung.name: rung.id for rung in ladder.load_rungs(ROOT)}
+        for before, now in ladder.RENAMED.items():
+            self.assertNotIn(before, names)
+            self.assertEqual(runs.rung_id(before), names[now], "an id is permanent")
+            self.measure([entry(before, "f16", 4096, 500, 600)])
+            path = self.root / "plots/results/h200/ladder.json"
+            self.assertEqual(list(ladder.load_results(path).points), [(now, "f16")])
+            self.assertEqual(list(runs.load(path).entries), [f"{now}/f16/nn/4096x4096x4096"])
 
     def test_folder_of_a_gpu(self) -> None:
         self.assertEqual(ladder.gpu_slug("NVIDIA H200"), "h200")
@@ -847,6 +859,32 @@ class Limits(Fixture):
         two = [s for s in limits.pipeline(2, 3, 4, 100, 20, 30) if s.kind == "multiply"]
         self.assertEqual({s.row for s in two}, set(range(6)))  # the stages of two CTAs
         self.assertEqual(two[-1].end, 100 + 8 * 30)  # as deep, shared by two
+
+    def test_phases_of_barriers(self) -> None:
+        import limits
+
+        for stages in (1, 3):
+            spans = limits.pipeline(1, stages, 5 * stages, latency=100, issue=20, work=30)
+            loads = [s for s in spans if s.kind == "load"]
+            barriers = phases.phases(loads, stages, end=10_000)
+            for load in loads:  # k-tile i ends phase i / stages of its stage's barrier
+                box = barriers[load.k_tile % stages][load.k_tile // stages]
+                self.assertEqual(box.end, load.end)
+                self.assertEqual(box.color, phases.PARITIES[load.k_tile // stages % 2])
+            for boxes in barriers:
+                self.assertEqual(boxes[0].start, 0)
+                self.assertEqual([b.end for b in boxes[:-1]], [b.start for b in boxes[1:]])
+        multiplied = [s for s in spans if s.kind == "multiply"]
+        told = phases.waits(multiplied, stages)
+        self.assertEqual(told[0].words[0], "wait(full[0], 0)")
+        self.assertEqual([t.start for t in told[1:]], [t.end for t in told[:-1]])
+
+    def test_figures_of_phases_hold_both_themes(self) -> None:
+        for name in ("phases_v17t", "phases_v18"):
+            drawn = (ROOT / "plots" / f"{name}.svg").read_text()
+            self.assertIn("prefers-color-scheme:dark", drawn)
+            used = set(re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", drawn.partition("<defs>")[2]))
+            self.assertLessEqual(used, {*phases.DARK, "#fefefe", "#000000"}, name)
 
     def test_waterfall_follows_the_chain(self) -> None:
         self.measure()

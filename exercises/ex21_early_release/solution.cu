@@ -5,6 +5,7 @@
 #include "device/ptx/tma.cuh"
 #include "device/ptx/wgmma.cuh"
 #include "device/tma.h"
+#include "device/wgmma_descriptor.cuh"
 #include "exercise.h"
 
 namespace {

@@ -1,13 +1,10 @@
-// Operand tiles in shared memory, as TMA writes them and wgmma reads them. Taught in v18.
+// An operand's tiles in shared memory, as TMA leaves them and wgmma reads them.
 #pragma once
 
-#include <type_traits>
-
 #include "device/ptx/tma.cuh"
-#include "device/ptx/wgmma.cuh"
-#include "device/repack.cuh"
 #include "device/tma.h"
-#include "rung.h"
+#include "device/tma_operands.cuh"
+#include "device/wgmma_descriptor.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
@@ -17,6 +14,8 @@ GEMM_BUILD_NAMESPACE_BEGIN
 //   K-major (A as stored, B transposed)      one panel, MN rows of 64 k
 //   MN-major (A transposed, B as stored)     MN / 64 panels, each 64 rows (k) of 64 m or n;
 //                                            where MN is 16 or 32, one panel of so many
+//
+// Taught in v17t.
 template <class T, int MN, Major MAJOR>
 struct OperandTile {
   static_assert(sizeof(T) == 2, "tiles of f16 or bf16");
@@ -60,31 +59,10 @@ struct OperandTile {
     }
   }
 
-  // The wgmma descriptor of the tile, from row `row` of A on (a multiple of 64).
+  // Its descriptor for wgmma, from row `row` of A on (a multiple of 64). Taught in v17w.
   static GEMM_DEVICE uint64_t descriptor(const uint8_t* tile, int row = 0 GEMM_CALLER_ARG) {
     return wgmma_descriptor<MAJOR, MODE>(tile + row / 64 * ROWS_64, PANEL_BYTES GEMM_CALLER_PASS);
   }
 };
-
-// A and B as TMA can address them: as given, or copies where rows are not 16-byte aligned. Must
-// live until the kernels that read them have been launched.
-template <class T>
-struct TmaOperands : RepackedPair<T> {
-  TmaOperands(const GemmArgs<T>& p, Stream stream)
-      : RepackedPair<T>({p.A, p.op_a == Op::N ? p.M : p.K, p.op_a == Op::N ? p.K : p.M, p.lda},
-                        {p.B, p.op_b == Op::N ? p.K : p.N, p.op_b == Op::N ? p.N : p.K, p.ldb},
-                        stream) {}
-};
-
-// Calls f(a, b) with both operands' majors as constants, whose values are a() and b().
-template <class T, class F>
-void with_majors(const GemmArgs<T>& p, F&& f) {
-  constexpr std::integral_constant<Major, Major::K> K;
-  constexpr std::integral_constant<Major, Major::MN> MN;
-  if (p.op_a == Op::N)
-    p.op_b == Op::N ? f(K, MN) : f(K, K);
-  else
-    p.op_b == Op::N ? f(MN, MN) : f(MN, K);
-}
 
 GEMM_BUILD_NAMESPACE_END

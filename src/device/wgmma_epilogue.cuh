@@ -35,7 +35,7 @@ GEMM_DEVICE uint32_t pack_pair(float lower, float upper) {
   return word;
 }
 
-// Stores the accumulators of the tile of 64 x 2 COUNT at (m, n), in pairs. Taught in v18.
+// The 64 x 2 COUNT / 2 tile at (m, n), in pairs. Taught in v17w.
 template <class T, int COUNT>
 GEMM_DEVICE void store_accumulators(const GemmArgs<T>& p, bool aligned_c, int m, int n,
                                     const float (&acc)[COUNT]) {

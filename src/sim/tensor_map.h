@@ -1,4 +1,4 @@
-// What TMA knows of a matrix in the simulator; made by device/tma.h.
+// What TMA knows of a matrix in the simulator; made by device/tensor_map.h.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,7 @@ int k_of(WgmmaType type) { return type == WgmmaType::tf32 ? 8 : 16; }
 
 }  // namespace
 
-// CuTe's canonical layouts, mma_traits_sm90_gmma.hpp; see wgmma_descriptor in device/ptx/wgmma.cuh.
+// CuTe's canonical layouts, mma_traits_sm90_gmma.hpp; see device/wgmma_descriptor.cuh.
 WgmmaOperand::WgmmaOperand(const Caller& caller, const char* shared, size_t shared_bytes,
                            uint64_t descriptor, bool mn_major, int first_row, int rows)
     : mn_major(mn_major) {

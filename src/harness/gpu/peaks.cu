@@ -8,6 +8,7 @@
 #include "device/ptx/mma.cuh"
 #include "device/ptx/tma.cuh"
 #include "device/ptx/wgmma.cuh"
+#include "device/wgmma_descriptor.cuh"
 #include "harness/gpu/cuda_check.h"
 #include "harness/gpu/gpu_device.h"
 #include "harness/gpu/stream_timer.h"

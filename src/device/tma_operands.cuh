@@ -1,0 +1,33 @@
+// A and B where TMA can address them, and their majors as constants.
+#pragma once
+
+#include <type_traits>
+
+#include "device/major.h"
+#include "device/repack.cuh"
+#include "rung.h"
+
+GEMM_BUILD_NAMESPACE_BEGIN
+
+// A and B as given or, where their rows do not lie at multiples of 16 bytes, copies. To live until
+// the kernels that read them have been launched.
+template <class T>
+struct TmaOperands : RepackedPair<T> {
+  TmaOperands(const GemmArgs<T>& p, Stream stream)
+      : RepackedPair<T>({p.A, p.op_a == Op::N ? p.M : p.K, p.op_a == Op::N ? p.K : p.M, p.lda},
+                        {p.B, p.op_b == Op::N ? p.K : p.N, p.op_b == Op::N ? p.N : p.K, p.ldb},
+                        stream) {}
+};
+
+// Calls f with both operands' majors as constants: f(a, b), a() and b() being the values.
+template <class T, class F>
+void with_majors(const GemmArgs<T>& p, F&& f) {
+  constexpr std::integral_constant<Major, Major::K> K;
+  constexpr std::integral_constant<Major, Major::MN> MN;
+  if (p.op_a == Op::N)
+    p.op_b == Op::N ? f(K, MN) : f(K, K);
+  else
+    p.op_b == Op::N ? f(MN, MN) : f(MN, K);
+}
+
+GEMM_BUILD_NAMESPACE_END
