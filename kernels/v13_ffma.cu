@@ -84,7 +84,7 @@ void launch_parts(GemmArgs<float> p, Stream stream) {
 }
 
 template <class Tile, bool STREAM = false, int CLUSTER = 1>
-void launch(const GemmArgs<float>& call, Stream stream) {
+void launch(const GemmArgs<float>& call, const Plan&, Stream stream) {
   const RepackedPair<float> in({call.A, call.M, call.K, call.lda},
                                {call.B, call.K, call.N, call.ldb}, stream, /*whole_groups=*/true);
   GemmArgs<float> p = call;
@@ -140,22 +140,28 @@ double estimate(const GemmArgs<float>& p, int sms, double tflops, bool stream = 
   return waves * tile_us / CLUSTER + (CLUSTER > 1 ? 7 * waves : 5) + edges;
 }
 
-Choice choose(const GemmArgs<float>& p, int sms) {
+Plan plan(const GemmArgs<float>& p, const Arch& arch, int variant) {
+  const int sms = arch.sms;
   const double us[] = {estimate<Large>(p, sms, 54.5),    estimate<Large>(p, sms, 53.8, true),
                        estimate<Middle>(p, sms, 47),     estimate<Small>(p, sms, 48.5),
                        estimate<Wide>(p, sms, 50),       estimate<Pair64, 2>(p, sms, 41),
                        estimate<Pair96, 2>(p, sms, 43.5)};
+  if (variant != ANY_VARIANT)
+    return {.variant = variant, .makespan = variant < int(std::size(us)) ? us[variant] : NEVER};
   int best = 3;  // fits everywhere
-  for (int i = 0; i < 7; ++i)
+  for (int i = 0; i < int(std::size(us)); ++i)
     if (us[i] < us[best] && (VARIANTS[i].fits == nullptr || VARIANTS[i].fits(p))) best = i;
-  const auto rounded = [](double x) { return std::to_string(int64_t(x + 0.5)); };
-  return {best, "estimated " + rounded(us[best]) + " us on " + std::to_string(sms) +
-                    " SMs; 128x256: " + rounded(us[0]) + " us, with stream-K " + rounded(us[1])};
+  return {.variant = best, .makespan = us[best]};
+}
+
+std::string explain(const GemmArgs<float>&, const Plan& plan) {
+  return "estimated " + std::to_string(int64_t(plan.makespan + 0.5)) + " us on " +
+         std::to_string(plan.sms) + " SMs";
 }
 
 const Registration rung({.prev = "v12",
                          .idea = "tuned FFMA: stream-K, and a tile for every shape",
                          .needs = {.sm = 80}},
-                        {f32(VARIANTS, choose)});
+                        {f32(VARIANTS, {plan, explain})});
 
 }  // namespace

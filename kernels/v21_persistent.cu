@@ -40,7 +40,7 @@ constexpr size_t SMEM = STAGES * ((BM + BN) * BK * 2 + 2 * 8);
 // [region idea]
 // CTAs of a persistent kernel: one an SM. The simulator takes 4, so that small problems give each
 // of them several tiles.
-inline int persistent_blocks() { return GEMM_ON_GPU ? sm_count() : 4; }
+inline int persistent_blocks() { return current_arch().ctas; }
 
 // Calls work(m, n) for every `step`-th tile from `first` on.
 template <int GROUP_M, class Work>

@@ -28,6 +28,7 @@
 #include "device/ptx/warp_roles.cuh"
 #include "device/ptx/wgmma.cuh"
 #include "device/tma_epilogue.cuh"
+#include "plan/tiles.h"
 #include "rung.h"
 
 namespace {
@@ -131,9 +132,9 @@ __global__ void __launch_bounds__(THREADS, 1)
 }
 
 template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER>
-void launch(const GemmArgs<T>& p, Stream stream) {
+void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
   const int64_t cluster_tiles = int64_t{cdiv(p.M, BM * CLUSTER)} * cdiv(p.N, BN);
-  const int64_t grid = std::min<int64_t>(cluster_tiles, persistent_blocks() / CLUSTER) * CLUSTER;
+  const int64_t grid = std::min<int64_t>(cluster_tiles, plan.ctas / CLUSTER) * CLUSTER;
   constexpr size_t SMEM =
       STAGES * ((BM + BN) * BK * 2 + 2 * 8) + 2 * EPILOGUE_STAGES * 8192 + 2 * 8;
   const TmaOperands<T> in(p, stream);
@@ -154,14 +155,41 @@ const Variant<T> VARIANTS[] = {{"128x192 s5", launch<T, 128, 192, 5, 1, 1>},
                                {"128x128 s6 c2", launch<T, 128, 128, 6, 2, 2>},
                                {"64x128 s8 c2", launch<T, 64, 128, 8, 2, 2>}};
 
+// The tile for whole waves: one of costs.whole; or, numbered behind those, one of costs.cluster,
+// tiles of two CTAs one above the other, where rows straddle 128-byte lines.
 template <class T>
-Choice choose(const GemmArgs<T>& p, int sms) {
-  return choose_data_parallel_tile(p, sms).choice;
+TileChoice choose_data_parallel_tile(const GemmArgs<T>& p, const Arch& arch, int variant) {
+  const Costs& costs = *arch.costs;
+  constexpr int WHOLE = std::size(Costs{}.whole);
+  const bool clusters = variant == ANY_VARIANT ? p.M > 128 && straddles_lines(p) : variant >= WHOLE;
+  if (!clusters)
+    return choose_tile(p.M, p.N, p.K, costs.whole, WHOLE, arch.sms, costs.fixup_k, variant);
+  TileChoice choice =
+      choose_tile(p.M, p.N, p.K, costs.cluster, std::size(costs.cluster), arch.sms / 2,
+                  costs.fixup_k, variant == ANY_VARIANT ? ANY_VARIANT : variant - WHOLE);
+  choice.index += WHOLE;
+  choice.makespan /= 2;  // one SM's
+  choice.tiling.cluster = 2;
+  return choice;
+}
+
+template <class T>
+Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
+  const TileChoice tile = choose_data_parallel_tile(p, arch, variant);
+  Plan plan{.variant = tile.index, .makespan = tile.makespan};
+  plan.keep(tile.tiling);
+  return plan;
+}
+
+template <class T>
+std::string explain(const GemmArgs<T>&, const Plan& plan) {
+  return gemm::explain(plan.kept<Tiling>());
 }
 
 const Registration rung({.prev = "v23",
                          .idea = "pingpong: two warpgroups take turns; tiles that fill the waves",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-                        {f16(VARIANTS<half>, choose), bfloat16(VARIANTS<bf16>, choose)});
+                        {f16(VARIANTS<half>, {plan, explain}),
+                         bfloat16(VARIANTS<bf16>, {plan, explain})});
 
 }  // namespace

@@ -14,7 +14,6 @@
 //                                                 and a column panel's of B
 //   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles   empty[stage], a k-tile on;
 //                                                                        order[other], after a tile
-#include "device/b_stationary.cuh"
 #include "device/dynamic_shared.cuh"
 #include "device/persistent.cuh"
 #include "device/ptx/grid.cuh"
@@ -127,10 +126,9 @@ __global__ void __launch_bounds__(THREADS, 1)
 }
 
 template <class T, int STAGES, int WRAPS, int LEAST>
-void launch(const GemmArgs<T>& p, Stream stream) {
-  if (!allows_b_stationary(p) || p.K > WRAPS * STAGES * BK) return launch_rung("v24", p, stream);
+void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
   const int64_t parts = int64_t{cdiv(p.M, LEAST)} * cdiv(p.N, BN);
-  const int64_t grid = std::min<int64_t>(parts, persistent_blocks());
+  const int64_t grid = std::min<int64_t>(parts, plan.ctas);
   constexpr size_t SMEM =
       STAGES * (BM * BK * 2 + WRAPS * BN * BK * 2 + 2 * 8) + 2 * EPILOGUE_STAGES * 8192 + 2 * 8;
   const TmaOperands<T> in(p, stream);
@@ -142,21 +140,36 @@ void launch(const GemmArgs<T>& p, Stream stream) {
   });
 }
 
+template <class T, int MOST_K>
+bool holds(const GemmArgs<T>& p) {
+  return p.K <= MOST_K;
+}
 template <class T>
-const Variant<T> VARIANTS[] = {{"k256 s4", launch<T, 4, 1, 128>},
-                               {"k384 s6", launch<T, 6, 1, 64>},
-                               {"k512 s4", launch<T, 4, 2, 64>}};
+const Variant<T> VARIANTS[] = {{"k256 s4", launch<T, 4, 1, 128>, holds<T, 256>},
+                               {"k384 s6", launch<T, 6, 1, 64>, holds<T, 384>},
+                               {"k512 s4", launch<T, 4, 2, 64>, holds<T, 512>}};
 
 template <class T>
-Choice choose(const GemmArgs<T>& p, int) {
-  if (!allows_b_stationary(p)) return {2, "v24's tiles"};
-  return {std::max(cdiv(p.K, 128) - 2, 0),
-          "128 columns of B with all of K = " + std::to_string(p.K)};
+Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
+  const Costs& costs = *arch.costs;
+  const int col_panels = cdiv(p.N, BN);
+  const int64_t tiles = int64_t{cdiv(p.M, BM)} * col_panels;
+  const double waves = double((tiles + arch.sms - 1) / arch.sms) + costs.b_stationary_load;
+  const double cost =
+      costs.b_stationary[cdiv(p.K, BK)] * (col_panels > arch.sms ? costs.b_stationary_next : 1);
+  return {.variant = variant == ANY_VARIANT ? std::max(cdiv(p.K, 128) - 2, 0) : variant,
+          .makespan = cost * waves * BM * BN};
+}
+
+template <class T>
+std::string explain(const GemmArgs<T>& p, const Plan&) {
+  return std::to_string(BN) + " columns of B stay with all of K = " + std::to_string(p.K);
 }
 
 const Registration rung({.prev = "v24",
                          .idea = "B-stationary: where K is short, a column panel of B stays",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-                        {f16(VARIANTS<half>, choose), bfloat16(VARIANTS<bf16>, choose)});
+                        {f16(VARIANTS<half>, {plan, explain, allows_b_stationary}),
+                         bfloat16(VARIANTS<bf16>, {plan, explain, allows_b_stationary})});
 
 }  // namespace

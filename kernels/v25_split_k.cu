@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(THREADS, 1)
 }
 
 template <class T, bool SWAPPED, int BX, int BY, int STAGES>
-void launch(const GemmArgs<T>& p, Stream stream) {
+void launch(const GemmArgs<T>& p, const Plan&, Stream stream) {
   const int X = SWAPPED ? p.N : p.M, Y = SWAPPED ? p.M : p.N;
   const int64_t grid = int64_t{cdiv(X, BX)} * cdiv(Y, BY) * SPLIT;
   const TmaOperands<T> in(p, stream);
@@ -144,17 +144,29 @@ const Variant<T> VARIANTS[] = {{"64 rows x 16 s16", launch<T, false, 64, 16, 16>
                                {"128 columns x 64 s8", launch<T, true, 128, 64, 8>}};
 
 template <class T>
-Choice choose(const GemmArgs<T>& p, int sms) {
+Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
   const int flat = p.M <= p.N, x = std::max(p.M, p.N), y = std::min(p.M, p.N);
-  const auto fit = [&](int by) { return int64_t{cdiv(x, 64)} * cdiv(y, by) * SPLIT <= sms; };
+  const auto fit = [&](int by) { return int64_t{cdiv(x, 64)} * cdiv(y, by) * SPLIT <= arch.sms; };
   const int width = y <= 16 || fit(16) ? 0 : fit(64) ? 1 : 2;
+  // What is flat, or so small that it is less than a wave, no other kernel shares out as well. For
+  // the rest these tiles read too much.
+  const bool best = y <= 64 || fit(16);
+  return {.variant = variant == ANY_VARIANT ? 3 * flat + width : variant,
+          .makespan = best ? 1 : NEVER};
+}
+
+template <class T>
+std::string explain(const GemmArgs<T>& p, const Plan& plan) {
   const char* const tile[] = {"64 x 16", "64 x 64", "128 x 64"};
-  return {3 * flat + width, std::string(flat ? "C^T" : "C") + " in tiles of " + tile[width]};
+  return std::string(plan.variant >= 3 ? "C^T" : "C") + " in tiles of " + tile[plan.variant % 3] +
+         ", K in " + std::to_string(SPLIT) + " parts; C has " + std::to_string(std::min(p.M, p.N)) +
+         (p.M <= p.N ? " rows" : " columns");
 }
 
 const Registration rung({.prev = "v24",
                          .idea = "split K: two blocks a tile, C^T where C is flat",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-                        {f16(VARIANTS<half>, choose), bfloat16(VARIANTS<bf16>, choose)});
+                        {f16(VARIANTS<half>, {plan, explain}),
+                         bfloat16(VARIANTS<bf16>, {plan, explain})});
 
 }  // namespace

@@ -25,6 +25,7 @@
 #include "device/ptx/warp_roles.cuh"
 #include "device/ptx/wgmma.cuh"
 #include "device/tma_epilogue.cuh"
+#include "plan/tiles.h"
 #include "rung.h"
 #include "v26_stream_k/work_units.cuh"
 
@@ -130,9 +131,9 @@ __global__ void __launch_bounds__(THREADS, 1)
 }
 
 template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
-void launch(const GemmArgs<T>& p, Stream stream) {
+void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
   const int64_t tiles = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
-  const int64_t grid = std::min<int64_t>(tiles, persistent_blocks());
+  const int64_t grid = std::min<int64_t>(tiles, plan.ctas);
   constexpr size_t SMEM = STAGES * ((BM + BN) * BK * 2 + 2 * 8) + 2 * EPILOGUE_STAGES * 8192 +
                           2 * 8 + sizeof(WorkUnits);
   const TmaOperands<T> in(p, stream);
@@ -150,13 +151,28 @@ const Variant<T> VARIANTS[] = {{"128x192 s4", launch<T, 128, 192, 4, 2>},
                                {"128x128 s6", launch<T, 128, 128, 6, 2>}};
 
 template <class T>
-Choice choose(const GemmArgs<T>& p, int sms) {
-  return choose_tile(p.M, p.N, p.K, STREAM_K_TILES, sms).choice;
+Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
+  const Costs& costs = *arch.costs;
+  const TileChoice tile = choose_tile(p.M, p.N, p.K, costs.stream_k, std::size(costs.stream_k),
+                                      arch.sms, costs.fixup_k, variant);
+  Plan plan{.variant = tile.index, .makespan = tile.makespan};
+  // Where K is short, the fixups weigh more than the wave that they save.
+  if (p.K < 1024) plan.makespan = NEVER;
+  // Its CTAs' requests for a row's two lines seldom meet in L2.
+  if (straddles_lines(p)) plan.makespan *= costs.straddled_stream_k;
+  plan.keep(tile.tiling);
+  return plan;
+}
+
+template <class T>
+std::string explain(const GemmArgs<T>&, const Plan& plan) {
+  return gemm::explain(plan.kept<Tiling>());
 }
 
 const Registration rung({.prev = "v24",
                          .idea = "stream-K: no CTA idles in the last wave",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-                        {f16(VARIANTS<half>, choose), bfloat16(VARIANTS<bf16>, choose)});
+                        {f16(VARIANTS<half>, {plan, explain}),
+                         bfloat16(VARIANTS<bf16>, {plan, explain})});
 
 }  // namespace

@@ -124,12 +124,9 @@ __global__ void __launch_bounds__(THREADS, 1)
 }
 
 template <class T, int BY, int STAGES, int EPILOGUE_STAGES>
-void launch(const GemmArgs<T>& p, Stream stream) {
-  if (!allows_row_panels(p)) return launch_rung("v24", p, stream);
-  const int blocks = persistent_blocks();
-  const RowPanelChoice cut =
-      choose_row_panels(p.M, p.N, {BX, ROW_PANELS_128.shortest, BY, ROW_PANELS_128.group}, blocks);
-  const int64_t grid = std::min<int64_t>(cut.cluster_tiles(), blocks);
+void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
+  const RowPanelChoice cut = plan.kept<RowPanelChoice>();
+  const int64_t grid = std::min<int64_t>(cut.cluster_tiles(), plan.ctas);
   constexpr size_t SMEM =
       STAGES * ((BX + BY) * BK * 2 + 2 * 8) + 2 * EPILOGUE_STAGES * 8192 + 2 * 8;
   const TmaOperands<T> in(p, stream);
@@ -151,15 +148,30 @@ const Variant<T> VARIANTS[] = {{"128x128 s6", launch<T, 128, 6, 2>},
                                {"192x128 s5", launch<T, ROW_PANELS_128.tallest, 5, 1>}};
 
 template <class T>
-Choice choose(const GemmArgs<T>& p, int sms) {
-  const RowPanelChoice cut = choose_row_panels(p.M, p.N, ROW_PANELS_128, sms);
-  return {cut.tallest() > 160 ? 2 : cut.tallest() > 128,
-          allows_row_panels(p) ? cut.why(sms) : "v24's tiles"};
+Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
+  constexpr int TALLEST[] = {128, 160, ROW_PANELS_128.tallest};  // rows of a variant's tiles
+  RowPanelChoice cut = choose_row_panels(p.M, p.N, ROW_PANELS_128, arch.sms);
+  const int shortest = cut.tallest() > 160 ? 2 : cut.tallest() > 128;
+  Plan plan{.variant = variant == ANY_VARIANT ? shortest : variant,
+            .makespan = cut.makespan(arch.sms) + arch.costs->transposed_epilogue};
+  // A CTA's only tile is stored as it is. Later ones are transposed, which K hides unless it is short.
+  if (straddles_lines(p) || (p.K < 1024 && cut.waves(arch.sms) > 1)) plan.makespan = NEVER;
+  cut = choose_row_panels(
+      p.M, p.N, {BX, ROW_PANELS_128.shortest, TALLEST[plan.variant], ROW_PANELS_128.group},
+      arch.ctas);
+  plan.keep(cut);
+  return plan;
+}
+
+template <class T>
+std::string explain(const GemmArgs<T>&, const Plan& plan) {
+  return plan.kept<RowPanelChoice>().why(plan.ctas);
 }
 
 const Registration rung({.prev = "v24",
                          .idea = "uneven tiles: neighbouring heights that fill all waves",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-                        {f16(VARIANTS<half>, choose), bfloat16(VARIANTS<bf16>, choose)});
+                        {f16(VARIANTS<half>, {plan, explain, allows_row_panels}),
+                         bfloat16(VARIANTS<bf16>, {plan, explain, allows_row_panels})});
 
 }  // namespace

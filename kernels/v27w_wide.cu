@@ -120,11 +120,9 @@ __global__ void __launch_bounds__(THREADS, 1)
 }
 
 template <class T, int CLUSTER>
-void launch(const GemmArgs<T>& p, Stream stream) {
-  if (!allows_row_panels(p)) return launch_rung("v24", p, stream);
-  const int blocks = persistent_blocks();
-  const RowPanelChoice cut = choose_row_panels(p.M, p.N, row_panels_256(CLUSTER), blocks);
-  const int64_t grid = std::min<int64_t>(cut.cluster_tiles(), blocks / CLUSTER) * CLUSTER;
+void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
+  const RowPanelChoice cut = plan.kept<RowPanelChoice>();
+  const int64_t grid = std::min<int64_t>(cut.cluster_tiles(), plan.ctas / CLUSTER) * CLUSTER;
   constexpr size_t SMEM = STAGES * ((BX + BY) * BK * 2 + 2 * 8) + 2 * PANELS * 8192;
   const TmaOperands<T> in(p, stream);
   const auto map_y = [&](int rows) {
@@ -143,15 +141,30 @@ template <class T>
 const Variant<T> VARIANTS[] = {{"192x256 s3", launch<T, 1>}, {"192x256 s3 c2", launch<T, 2>}};
 
 template <class T>
-Choice choose(const GemmArgs<T>& p, int sms) {
-  const bool cluster = p.M > ROW_PANELS_256.tallest && straddles_lines(p);
-  const RowPanelChoice cut = choose_row_panels(p.M, p.N, row_panels_256(1 + cluster), sms);
-  return {cluster, allows_row_panels(p) ? cut.why(sms) : "v24's tiles"};
+Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
+  const bool straddled = straddles_lines(p);
+  const int cluster = variant == ANY_VARIANT ? p.M > ROW_PANELS_256.tallest && straddled : variant;
+  RowPanelChoice cut = choose_row_panels(p.M, p.N, row_panels_256(1 + cluster), arch.sms);
+  // Other rows v27 reads as fast. K and waves as there.
+  Plan plan{.variant = cluster, .makespan = NEVER};
+  if (straddled && (p.K >= 1024 || cut.waves(arch.sms) <= 1))
+    plan.makespan =
+        cut.makespan(arch.sms) * arch.costs->straddled_clusters + arch.costs->transposed_epilogue;
+  if (arch.ctas != arch.sms)
+    cut = choose_row_panels(p.M, p.N, row_panels_256(1 + cluster), arch.ctas);
+  plan.keep(cut);
+  return plan;
+}
+
+template <class T>
+std::string explain(const GemmArgs<T>&, const Plan& plan) {
+  return plan.kept<RowPanelChoice>().why(plan.ctas);
 }
 
 const Registration rung({.prev = "v27",
                          .idea = "wide tiles: two consumers share one, for fewer bytes",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-                        {f16(VARIANTS<half>, choose), bfloat16(VARIANTS<bf16>, choose)});
+                        {f16(VARIANTS<half>, {plan, explain, allows_row_panels}),
+                         bfloat16(VARIANTS<bf16>, {plan, explain, allows_row_panels})});
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
+#include <mutex>
 #include <new>
 #include <tuple>
 
@@ -21,9 +23,41 @@ auto ladder_order(const Rung& r) {
   return std::make_tuple(number, r.id.substr(1 + digits), r.dtype);
 }
 
+// Of each dispatcher the rungs that it chooses among: those that estimate, of its backend and type.
+void find_candidates() {
+  for (Rung& d : all()) {
+    if (!d.dispatches) continue;
+    d.candidates.clear();
+    d.variants.clear();
+    for (const Rung& r : all())
+      if (r.backend == d.backend && r.dtype == d.dtype && r.estimates) d.candidates.push_back(&r);
+    std::sort(d.candidates.begin(), d.candidates.end(),
+              [](const Rung* a, const Rung* b) { return ladder_order(*a) < ladder_order(*b); });
+    for (const Rung* r : d.candidates)
+      d.variants.push_back({r->id, r->launch, [r](const GemmCall& c) {
+                              return r->plan(*r, c, simulated_arch(), ANY_VARIANT).has_value();
+                            }});
+  }
+}
+
+// Registered since dispatchers last looked: all rungs are by the time that main runs.
+std::atomic<bool> changed = false;
+
+std::deque<Rung>& complete() {
+  static std::mutex mutex;
+  if (changed.load(std::memory_order_acquire)) {
+    const std::lock_guard lock(mutex);
+    if (changed.load(std::memory_order_relaxed)) {
+      find_candidates();
+      changed.store(false, std::memory_order_release);
+    }
+  }
+  return all();
+}
+
 }  // namespace
 
-void detail::add(Rung rung) {
+Rung& detail::add(Rung rung) {
   // "…/kernels/v05_float4.cu" -> file, name "v05_float4", id "v5".
   const size_t slash = rung.file.find_last_of('/');
   const std::string base = slash == std::string::npos ? rung.file : rung.file.substr(slash + 1);
@@ -33,6 +67,13 @@ void detail::add(Rung rung) {
   const std::string number = rung.name.substr(1, rung.name.find('_') - 1);
   rung.id = "v" + number.substr(std::min(number.find_first_not_of('0'), number.size() - 1));
   all().push_back(std::move(rung));
+  Rung& added = all().back();
+  if (!added.run)
+    added.run = [&added](const GemmCall& call, const Plan& plan) {
+      plan.variant == ANY_VARIANT ? added.launch(call) : added.variants[plan.variant].launch(call);
+    };
+  changed = true;
+  return added;
 }
 
 void throw_refused(const LaunchStatus& status, int64_t grid, int threads, size_t smem) {
@@ -48,13 +89,19 @@ Rung with_variant(const Rung& rung, int variant) {
   one.launch = rung.variants[variant].launch;
   one.fits = rung.variants[variant].fits;
   one.variants = {rung.variants[variant]};
-  one.choose = nullptr;
+  one.plan = nullptr;
+  return one;
+}
+
+Rung with_plan(const Rung& rung, const Plan& plan) {
+  Rung one = rung;
+  one.launch = [plan](const GemmCall& call) { gemm::launch(call, plan); };
   return one;
 }
 
 std::vector<const Rung*> rungs(Backend backend) {
   std::vector<const Rung*> found;
-  for (const Rung& r : all())
+  for (const Rung& r : complete())
     if (r.backend == backend) found.push_back(&r);
   std::sort(found.begin(), found.end(),
             [](const Rung* a, const Rung* b) { return ladder_order(*a) < ladder_order(*b); });
@@ -62,7 +109,7 @@ std::vector<const Rung*> rungs(Backend backend) {
 }
 
 const Rung* find_rung(Backend backend, const std::string& id_or_name, DType dtype) {
-  for (const Rung& r : all())
+  for (const Rung& r : complete())
     if (r.backend == backend && r.dtype == dtype && (r.id == id_or_name || r.name == id_or_name))
       return &r;
   return nullptr;

@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "gemm_types.h"
+#include "plan/plan.h"
 
 namespace gemm {
 
@@ -25,12 +27,6 @@ struct RungVariant {
   std::string name;  // "128x128x16 8x8 s4"
   std::function<void(const GemmCall&)> launch;
   std::function<bool(const GemmCall&)> fits;  // whether it takes this call
-};
-
-// Which of a rung's variants to launch, and why: "1024 tiles of 128 x 128: 7.8 waves on 132 SMs".
-struct Choice {
-  int variant = 0;  // its index
-  std::string why;
 };
 
 // How a kernel's launch went: 0, or the error of the CUDA call that refused it.
@@ -63,19 +59,31 @@ struct Rung {
                              // Not FFMA, then: an f32 rung is not held against that limit
   DType dtype;
   Backend backend;
-  // Asynchronous on the GPU, synchronous in the simulator. Several threads may call it at once,
-  // each with its own stream; the simulator runs one launch after the other. Throws LaunchRefused,
-  // std::bad_alloc (no memory for a workspace), std::runtime_error (a library).
+  // Plans the call for the current GPU and launches it. Asynchronous on the GPU, synchronous in the
+  // simulator. Several threads may call it at once, each with its own stream; the simulator runs one
+  // launch after the other. Throws as gemm::launch.
   std::function<void(const GemmCall&)> launch;
-  // Of a rung that has several: `launch` launches the one that `choose` names on this machine.
+  // Of a rung that has several: `plan` chooses one.
   std::vector<RungVariant> variants = {};
-  std::function<Choice(const GemmCall&, int sm_count)> choose = {};
+  // Empty: there is nothing to plan. No plan: the rung's kernel does not take this call, and the
+  // rung before it computes it. Of the rung itself it looks at nothing but `candidates`.
+  std::function<std::optional<Plan>(const Rung& self, const GemmCall&, const Arch&, int variant)>
+      plan = {};
+  // What the plan says in words; of rungs that plan.
+  std::function<std::string(const GemmCall&, const Plan&)> explain = {};
+  // Launches as planned. Throws as gemm::launch.
+  std::function<void(const GemmCall&, const Plan&)> run = {};
+  bool estimates = false;   // its plans have a makespan: a dispatcher may choose it
+  bool dispatches = false;  // it plans over its candidates
+  std::vector<const Rung*> candidates = {};  // of a dispatcher's variants: the rungs that estimate
   // Whether `launch` takes this call; empty: every one.
   std::function<bool(const GemmCall&)> fits = {};
 };
 
 // The rung with that variant as its only way to compute: its `launch` and `fits`.
 Rung with_variant(const Rung& rung, int variant);
+// The rung that launches as planned, whatever the call: one that the plan holds for.
+Rung with_plan(const Rung& rung, const Plan& plan);
 
 // All rungs of a backend, one entry a (rung, dtype), in ladder order: by number, then by variant
 // letter.
@@ -84,7 +92,7 @@ std::vector<const Rung*> rungs(Backend backend);
 const Rung* find_rung(Backend backend, const std::string& id_or_name, DType dtype);
 
 namespace detail {
-void add(Rung rung);
+Rung& add(Rung rung);  // to stay where it is
 }
 
 }  // namespace gemm

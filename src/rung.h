@@ -107,23 +107,34 @@ void launch(void (*kernel)(Params...), int64_t grid, dim3 block, LaunchOptions o
 
 template <class T>
 using LaunchFn = void (*)(const GemmArgs<T>&, Stream);
+template <class T>
+using PlannedLaunchFn = void (*)(const GemmArgs<T>&, const Plan&, Stream);
 
 // One of several template configurations of a rung, instantiated once in its file.
 template <class T>
 struct Variant {
   const char* name;  // "128x128x16 8x8 s4": how --variant and --explain call it
-  LaunchFn<T> launch;
+  PlannedLaunchFn<T> launch;
   bool (*fits)(const GemmArgs<T>&) = nullptr;  // whether it takes this problem; null: every one
 };
-// A rung's own choice among those that fit the problem: one always does.
+// How a rung with variants plans. Of the problem's pointers only the alignment matters.
 template <class T>
-using ChooseFn = Choice (*)(const GemmArgs<T>&, int sm_count);
+struct Planner {
+  // The plan by the best variant, or the one asked for, of a problem that the rung takes.
+  Plan (*plan)(const GemmArgs<T>&, const Arch&, int variant);
+  std::string (*explain)(const GemmArgs<T>&, const Plan&);
+  bool (*takes)(const GemmArgs<T>&) = nullptr;  // else the rung before it does; null: everything
+  bool estimates = true;                        // its plans have a makespan
+};
 
 struct Entry {
   DType dtype;
-  std::function<void(const GemmCall&)> launch;
+  std::function<void(const GemmCall&)> launch = {};
   std::vector<RungVariant> variants = {};
-  std::function<Choice(const GemmCall&, int)> choose = {};
+  decltype(Rung::plan) plan = {};
+  decltype(Rung::explain) explain = {};
+  decltype(Rung::run) run = {};
+  bool estimates = false, dispatches = false;
 };
 
 template <class T>
@@ -145,64 +156,69 @@ GemmArgs<T> typed(const GemmCall& c) {
 
 template <class T>
 Entry entry(DType dtype, LaunchFn<T> fn) {
-  return {dtype, [fn](const GemmCall& c) {
-            const Stream stream = static_cast<Stream>(c.stream);
-            const DeviceScope on_its_gpu(device_of(stream));
-            fn(typed<T>(c), stream);
-          }};
+  const auto launch = [fn](const GemmCall& c) {
+    const Stream stream = static_cast<Stream>(c.stream);
+    const DeviceScope on_its_gpu(device_of(stream));
+    fn(typed<T>(c), stream);
+  };
+  return {.dtype = dtype, .launch = launch};
 }
 // `variants` must live as long as the program.
 template <class T, size_t N>
-Entry entry(DType dtype, const Variant<T> (&variants)[N], ChooseFn<T> choose) {
-  Entry e{dtype, [&variants, choose](const GemmCall& c) {
-            const GemmArgs<T> p = typed<T>(c);
-            const Stream stream = static_cast<Stream>(c.stream);
-            const DeviceScope on_its_gpu(device_of(stream));
-            variants[choose(p, sm_count()).variant].launch(p, stream);
-          }};
+Entry entry(DType dtype, const Variant<T> (&variants)[N], Planner<T> planner) {
+  const auto* const all = variants;
+  Entry e{.dtype = dtype};
+  e.estimates = planner.estimates;
+  e.plan = [planner](const Rung&, const GemmCall& c, const Arch& arch,
+                     int variant) -> std::optional<Plan> {
+    const GemmArgs<T> p = typed<T>(c);
+    if (planner.takes != nullptr && !planner.takes(p)) return {};
+    return planner.plan(p, arch, variant);
+  };
+  e.explain = [planner](const GemmCall& c, const Plan& plan) {
+    return planner.explain(typed<T>(c), plan);
+  };
+  e.run = [all](const GemmCall& c, const Plan& plan) {
+    const Stream stream = static_cast<Stream>(c.stream);
+    const DeviceScope on_its_gpu(device_of(stream));
+    all[plan.variant].launch(typed<T>(c), plan, stream);
+  };
   for (const Variant<T>& v : variants)
-    e.variants.push_back(
-        {v.name, entry(dtype, v.launch).launch,
-         [fits = v.fits](const GemmCall& c) { return fits == nullptr || fits(typed<T>(c)); }});
-  e.choose = [choose](const GemmCall& c, int sms) { return choose(typed<T>(c), sms); };
+    e.variants.push_back({v.name, {}, [fits = v.fits](const GemmCall& c) {
+                            return fits == nullptr || fits(typed<T>(c));
+                          }});
   return e;
 }
 
-// Entries: f32(launch<float>), or of a rung with variants f32(VARIANTS, choose), with
+// Entries: f32(launch<float>), or of a rung with variants f32(VARIANTS, {plan, explain}), with
 //   const Variant<float> VARIANTS[] = {{"128x128 s4", launch<128, 128, 4>}, ...};
-//   Choice choose(const GemmArgs<float>& p, int sm_count);
+//   void launch<...>(const GemmArgs<float>& p, const Plan& plan, Stream stream);
+//   Plan plan(const GemmArgs<float>& p, const Arch& arch, int variant);
+//   std::string explain(const GemmArgs<float>& p, const Plan& plan);
 inline Entry f32(LaunchFn<float> fn) { return entry(DType::f32, fn); }
 template <size_t N>
-Entry f32(const Variant<float> (&variants)[N], ChooseFn<float> choose) {
-  return entry(DType::f32, variants, choose);
+Entry f32(const Variant<float> (&variants)[N], Planner<float> planner) {
+  return entry(DType::f32, variants, planner);
 }
 inline Entry f16(LaunchFn<half> fn) { return entry(DType::f16, fn); }
 template <size_t N>
-Entry f16(const Variant<half> (&variants)[N], ChooseFn<half> choose) {
-  return entry(DType::f16, variants, choose);
+Entry f16(const Variant<half> (&variants)[N], Planner<half> planner) {
+  return entry(DType::f16, variants, planner);
 }
 inline Entry tf32(LaunchFn<float> fn) { return entry(DType::tf32, fn); }
 template <size_t N>
-Entry tf32(const Variant<float> (&variants)[N], ChooseFn<float> choose) {
-  return entry(DType::tf32, variants, choose);
+Entry tf32(const Variant<float> (&variants)[N], Planner<float> planner) {
+  return entry(DType::tf32, variants, planner);
 }
 inline Entry bfloat16(LaunchFn<bf16> fn) { return entry(DType::bf16, fn); }  // bf16 is the type
 template <size_t N>
-Entry bfloat16(const Variant<bf16> (&variants)[N], ChooseFn<bf16> choose) {
-  return entry(DType::bf16, variants, choose);
+Entry bfloat16(const Variant<bf16> (&variants)[N], Planner<bf16> planner) {
+  return entry(DType::bf16, variants, planner);
 }
-
-// Launches another rung, with the variant that it chooses for itself. T says which of its entries:
-// float f32, half f16, bf16 bf16. Throws std::logic_error if the program has no such rung.
-template <class T>
-void launch_rung(const char* id, const GemmArgs<T>& p, Stream stream) {
-  constexpr DType DTYPE = std::is_same_v<T, float>  ? DType::f32
-                          : std::is_same_v<T, half> ? DType::f16
-                                                    : DType::bf16;
-  const Rung* const rung = find_rung(BACKEND, id, DTYPE);
-  if (rung == nullptr) throw std::logic_error(std::string("there is no rung ") + id);
-  rung->launch(
-      {p.M, p.N, p.K, p.A, p.lda, p.B, p.ldb, p.C, p.ldc, p.alpha, p.beta, p.op_a, p.op_b, stream});
+// Of a dispatcher: a rung without a kernel of its own.
+inline Entry dispatcher(DType dtype, Plan (*plan)(const Rung& self, const GemmCall&, const Arch&,
+                                                  int candidate)) {
+  return {.dtype = dtype, .plan = plan, .dispatches = true};
 }
 
 struct About {
@@ -220,19 +236,33 @@ struct About {
 struct Registration {
   Registration(About about, std::vector<Entry> entries,
                std::source_location where = std::source_location::current()) {
-    for (Entry& e : entries)
-      gemm::detail::add({.id = {},
-                         .name = {},
-                         .file = where.file_name(),
-                         .prev = about.prev,
-                         .idea = about.idea,
-                         .needs = about.needs,
-                         .product_error = about.product_error,
-                         .dtype = e.dtype,
-                         .backend = BACKEND,
-                         .launch = std::move(e.launch),
-                         .variants = std::move(e.variants),
-                         .choose = std::move(e.choose)});
+    for (Entry& e : entries) {
+      Rung& rung = gemm::detail::add({.id = {},
+                                      .name = {},
+                                      .file = where.file_name(),
+                                      .prev = about.prev,
+                                      .idea = about.idea,
+                                      .needs = about.needs,
+                                      .product_error = about.product_error,
+                                      .dtype = e.dtype,
+                                      .backend = BACKEND,
+                                      .launch = std::move(e.launch),
+                                      .variants = std::move(e.variants),
+                                      .plan = std::move(e.plan),
+                                      .explain = std::move(e.explain),
+                                      .run = std::move(e.run),
+                                      .estimates = e.estimates,
+                                      .dispatches = e.dispatches});
+      if (!rung.plan) continue;
+      const auto launch = [&rung](int variant) {
+        return [&rung, variant](const GemmCall& c) {
+          const DeviceScope on_its_gpu(device_of(static_cast<Stream>(c.stream)));
+          gemm::launch(c, plan(rung, c, current_arch(), variant));
+        };
+      };
+      rung.launch = launch(ANY_VARIANT);
+      for (size_t i = 0; i < rung.variants.size(); ++i) rung.variants[i].launch = launch(int(i));
+    }
   }
 };
 

@@ -36,7 +36,10 @@ Rung rung() {
   r.variants = {{"a", none, any}, {"b", none, any}, {"even", none, [](const GemmCall& c) {
                                                        return c.M % 2 == 0;
                                                      }}};
-  r.choose = [](const GemmCall&, int sms) { return Choice{0, std::to_string(sms) + " SMs"}; };
+  r.plan = [](const Rung&, const GemmCall&, const Arch&, int variant) {
+    return Plan{.variant = std::max(variant, 0)};
+  };
+  r.explain = [](const GemmCall&, const Plan& p) { return std::to_string(p.sms) + " SMs"; };
   return r;
 }
 
@@ -66,22 +69,23 @@ TEST(Tuning, TheShapeItselfOverridesItsBucket) {
 
 TEST(Tuning, TheFastestThatExistsAndFitsRuns) {
   TuningCache cache;
+  const Rung r = rung();
   cache.put(tuned(4096, {{"gone", 60}, {"even", 55}, {"b", 50}, {"a", 40}}));
-  const Choice there = choose_variant(rung(), cube(4096), &cache, GPU, 132);
+  const ExplainedPlan there = choose_plan(r, cube(4096), &cache, GPU, simulated_arch());
   EXPECT_EQ(there.variant, 2);
   EXPECT_EQ(there.why, "measured on this GPU at 4096x4096x4096: 55.00 TFLOPS, b 50.00, a 40.00");
-  const Choice near = choose_variant(rung(), {.M = 4095, .N = 4096, .K = 4096}, &cache, GPU, 132);
+  const ExplainedPlan near = choose_plan(r, {.M = 4095, .N = 4096, .K = 4096}, &cache, GPU, simulated_arch());
   EXPECT_EQ(near.variant, 1);
   EXPECT_THAT(near.why, HasSubstr("which stands for 4096x4096x4096: 50.00 TFLOPS, a 40.00"));
-  const Choice none = choose_variant(rung(), cube(64), &cache, GPU, 132);
+  const ExplainedPlan none = choose_plan(r, cube(64), &cache, GPU, simulated_arch());
   EXPECT_EQ(none.variant, 0);
   EXPECT_EQ(none.why, "132 SMs");
 }
 
 TEST(Tuning, ARungThatChoosesWhatDoesNotFitIsWrong) {
   Rung r = rung();
-  r.choose = [](const GemmCall&, int) { return Choice{2, ""}; };
-  EXPECT_THROW(choose_variant(r, cube(3), nullptr, GPU, 1), std::logic_error);
+  r.plan = [](const Rung&, const GemmCall&, const Arch&, int) { return Plan{.variant = 2}; };
+  EXPECT_THROW(choose_plan(r, cube(3), nullptr, GPU, simulated_arch()), std::logic_error);
 }
 
 TEST(Tuning, FilesAreMerged) {

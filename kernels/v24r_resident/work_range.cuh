@@ -9,6 +9,7 @@
 #include "device/ptx/mbarrier.cuh"
 #include "device/ptx/tma.cuh"
 #include "device/ptx/wgmma.cuh"
+#include "device/wgmma_epilogue.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
@@ -90,6 +91,15 @@ GEMM_DEVICE void with_blocks(int blocks, Work&& work) {
   if constexpr (LEAST < MOST)
     if (blocks == LEAST) return work(std::integral_constant<int, LEAST>());
   work(std::integral_constant<int, MOST>());
+}
+
+// Whether 128 columns of B with all of K fit in shared memory, beside a pipeline for A and tiles of
+// C.
+constexpr int B_STATIONARY_K = 512;
+template <class T>
+bool allows_b_stationary(const GemmArgs<T>& p) {
+  return p.K > 0 && p.K <= B_STATIONARY_K && has_aligned_c(p) &&
+         int64_t{cdiv(p.M, 64)} * cdiv(p.N, 128) < INT32_MAX;
 }
 
 GEMM_BUILD_NAMESPACE_END

@@ -15,7 +15,6 @@ namespace gemm {
 
 // Outcomes travel as CBOR: unlike JSON it knows infinities. Each type's fields, once, in both
 // directions. CheckResult is not among them: what it says stands in Outcome::wrong.
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Choice, variant, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Spread, median, p10, p90)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Conditions, sm_clock_mhz, sm_clock_min_mhz, power_w,
                                    temperature_c, memory_percent, throttle)
@@ -69,7 +68,7 @@ json packed(const Outcome& o) {
           {"failed", o.failed},
           {"out_of_memory", o.out_of_memory},
           {"not_timed", o.not_timed},
-          {"choice", packed(o.choice)},
+          {"variant", o.variant},
           {"timing", o.timing ? packed(*o.timing) : json()},
           {"baseline", o.baseline},
           {"stats", packed(o.stats)},
@@ -82,7 +81,7 @@ void unpack(const json& j, Outcome& o) {
   j.at("failed").get_to(o.failed);
   j.at("out_of_memory").get_to(o.out_of_memory);
   j.at("not_timed").get_to(o.not_timed);
-  unpack(j.at("choice"), o.choice);
+  j.at("variant").get_to(o.variant);
   if (!j.at("timing").is_null()) o.timing = timing_of(j.at("timing"));
   j.at("baseline").get_to(o.baseline);
   unpack(j.at("stats"), o.stats);

@@ -21,8 +21,8 @@ ExitStatus explain(const Options& o) {
     } else if (job.rung->variants.empty()) {
       fmt::print("has no variants\n");
     } else {
-      const Choice c = choose(job, cache, *device);
-      fmt::print("{}\n    {}\n", job.rung->variants[c.variant].name, c.why);
+      const ExplainedPlan c = choose(job, cache, *device);
+      fmt::print("{}\n    {}\n", c.name, c.why);
     }
   }
   return EXIT_VERIFIED;

@@ -150,9 +150,10 @@ std::vector<Job> plan(const Options& o, Backend backend) {
   return o.sample > 0 ? sampled(jobs, o.sample, o.sample_seed) : jobs;
 }
 
-Choice choose(const Job& job, const TuningCache& cache, const Device& device) {
-  if (job.variant >= 0) return {job.variant, "asked for by --variant"};
-  return choose_variant(*job.rung, job.problem, &cache, device.name(), device.sm_count());
+ExplainedPlan choose(const Job& job, const TuningCache& cache, const Device& device) {
+  if (job.variant >= 0)
+    return plan_variant(*job.rung, job.problem, device.arch(), job.variant, "asked for by --variant");
+  return choose_plan(*job.rung, job.problem, &cache, device.name(), device.arch());
 }
 
 std::string tuning_file(const Options& o) {

@@ -22,8 +22,8 @@ struct Job {
 // All jobs of the command line, at least one. Throws UsageError.
 std::vector<Job> plan(const Options& options, Backend backend);
 
-// Of a job on a rung with variants: which one runs.
-Choice choose(const Job& job, const TuningCache& cache, const Device& device);
+// How a job on a rung with variants runs.
+ExplainedPlan choose(const Job& job, const TuningCache& cache, const Device& device);
 
 // The file of --tune's results, as asked for or by default; empty: neither.
 std::string tuning_file(const Options& options);

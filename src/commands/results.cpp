@@ -61,8 +61,7 @@ std::string label_of(const Outcome& o) {
     if (o.timing->alone) label += ", alone " + o.timing->alone_baseline->name;
   }
   if (!o.not_timed.empty()) label = "not timed: " + o.not_timed;
-  if (o.choice)
-    label += (label.empty() ? "variant " : "; variant ") + o.rung->variants[o.choice->variant].name;
+  if (!o.variant.empty()) label += (label.empty() ? "variant " : "; variant ") + o.variant;
   return label;
 }
 

@@ -41,9 +41,11 @@ void Runner::attempt(const Job& job, Outcome& o) {
   o.skipped = unmet_need(*job.rung, job.problem, device_);
   if (!o.skipped.empty()) return;
   Rung rung = *job.rung;
+  std::optional<ExplainedPlan> planned;
   if (!rung.variants.empty()) {
-    o.choice = choose(job, cache_, device_);
-    rung = with_variant(rung, o.choice->variant);
+    planned = choose(job, cache_, device_);
+    o.variant = planned->name;
+    rung = with_variant(rung, planned->variant);
     o.skipped = unmet_need(rung, job.problem, device_);
     if (!o.skipped.empty()) return;
   }
@@ -57,7 +59,7 @@ void Runner::attempt(const Job& job, Outcome& o) {
   if (device_.backend() == Backend::sim)
     o.stats = sim::main_launch();
   else if (!options_.verify_only && flops(job.problem) > 0)
-    time(job, rung, o);
+    time(job, planned ? with_plan(rung, planned->plan) : rung, o);  // planned once, launched often
 }
 
 void Runner::time(const Job& job, const Rung& rung, Outcome& o) {

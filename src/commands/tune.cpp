@@ -52,9 +52,8 @@ TunedProblem measure(const Options& o, Device& device, const Job& job, bool& wro
 }
 
 void print(const Job& job, const TunedProblem& tuned, const Device& device) {
-  const Choice own =
-      choose_variant(*job.rung, job.problem, nullptr, device.name(), device.sm_count());
-  const std::string& untuned = job.rung->variants[own.variant].name;
+  const std::string untuned =
+      choose_plan(*job.rung, job.problem, nullptr, device.name(), device.arch()).name;
   fmt::print("\n{}\n", job.name());
   for (const TimedVariant& v : tuned.variants)
     fmt::print("  {:>8.2f} TFLOPS {:>6.1f}%  {}{}\n", v.tflops,

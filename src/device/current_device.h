@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/platform.h"
+#include "plan/arch.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
@@ -58,41 +59,37 @@ class DeviceScope {
   const bool changed_;
 };
 
-// What a rung chooses by. In the simulator that of an H200, so that a rung chooses there as it
-// would on one.
-struct DeviceLimits {
-  int sm_count = 132;                 // multiprocessors
-  bool clusters = true;               // thread block clusters, Hopper and later
-  size_t shared_memory = 227 * 1024;  // of a block, when it asks for more than 48 KiB; bytes
-};
-
-// Of the current GPU. All GPUs are asked once a process; nothing of that starts one.
-inline const DeviceLimits& device_limits() {
+// Of the current GPU, what planning knows of it; in the simulator of an H200, so that a rung is
+// planned there as it would be on one. All GPUs are asked once a process; nothing of that starts one.
+inline const Arch& current_arch() {
 #if GEMM_ON_GPU
-  static const std::vector<DeviceLimits> all = [] {
+  static const std::vector<Arch> all = [] {
     int count = 0;
     cudaGetDeviceCount(&count);
-    std::vector<DeviceLimits> limits;
+    std::vector<Arch> found;
     for (int device = 0; device < count; ++device) {
-      int sms = 0, major = 0, bytes = 0;
-      cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
-      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-      cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-      limits.push_back({sms, major >= 9, size_t(bytes)});
+      cudaDeviceProp properties{};
+      cudaGetDeviceProperties(&properties, device);
+      const int sms = properties.multiProcessorCount;
+      found.push_back({.name = properties.name,
+                       .sms = sms,
+                       .ctas = sms,
+                       .clusters = properties.major >= 9,
+                       .shared_memory = properties.sharedMemPerBlockOptin,
+                       .costs = &costs_of(properties.name)});
     }
-    return limits;
+    return found;
   }();
-  static constexpr DeviceLimits none{0, false, 0};
+  static const Arch none;
   const size_t device = size_t(current_device());
   return device < all.size() ? all[device] : none;
 #else
-  static constexpr DeviceLimits h200;
-  return h200;
+  return simulated_arch();
 #endif
 }
 
-inline int sm_count() { return device_limits().sm_count; }
-inline bool has_clusters() { return device_limits().clusters; }
-inline size_t shared_memory_limit() { return device_limits().shared_memory; }
+inline int sm_count() { return current_arch().sms; }
+inline bool has_clusters() { return current_arch().clusters; }
+inline size_t shared_memory_limit() { return current_arch().shared_memory; }
 
 GEMM_BUILD_NAMESPACE_END

@@ -10,18 +10,6 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// Whether 128-byte rows of A's or B's tiles straddle two cache lines. That is so where base or row
-// pitch is no multiple of 128 bytes but TMA can still address it; L2 is then asked twice for each
-// row.
-template <class T>
-bool straddles_lines(const GemmArgs<T>& p) {
-  const auto straddles = [](const T* base, int64_t ld) {
-    return tma_can_address(base, ld) &&
-           (reinterpret_cast<uintptr_t>(base) % 128 != 0 || ld * sizeof(T) % 128 != 0);
-  };
-  return straddles(p.A, p.lda) || straddles(p.B, p.ldb);
-}
-
 // Loads part `part` of PARTS of the tile at (mn, k) into all CTAs of the cluster, by one thread.
 // The other CTAs load the other parts. The bytes arrive at each CTA's own `full`.
 template <class Tile, int PARTS>
@@ -71,21 +59,6 @@ GEMM_DEVICE void arrive_at_all(uint64_t* barrier GEMM_CALLER_ARG) {
   } else {
     if (rank < CLUSTER) mbarrier_arrive_remote(barrier, rank GEMM_CALLER_PASS);
   }
-}
-
-// The data-parallel tile with the least makespan: one of DATA_PARALLEL_TILES, or, numbered behind
-// those, a cluster tile of two, where rows straddle cache lines. Taught in v24.
-// The clusters' costs were measured on an H200 at 1000 to 5000.
-template <class T>
-TileChoice choose_data_parallel_tile(const GemmArgs<T>& p, int sms) {
-  constexpr TileShape CLUSTER_TILES[] = {{256, 192, 1.4}, {256, 128, 1.7}, {128, 128, 2.2}};
-  if (p.M <= 128 || !straddles_lines(p))
-    return choose_tile(p.M, p.N, p.K, DATA_PARALLEL_TILES, sms);
-  TileChoice clusters = choose_tile(p.M, p.N, p.K, CLUSTER_TILES, sms / 2);
-  clusters.choice.variant += std::size(DATA_PARALLEL_TILES);
-  clusters.choice.why += " of clusters";
-  clusters.makespan /= 2;  // of one SM
-  return clusters;
 }
 
 GEMM_BUILD_NAMESPACE_END

@@ -76,6 +76,7 @@ struct RowPanelChoice {
   RowPanelShape shape;
   RowPanels row_panels;
 
+  RowPanelChoice() = default;
   // rows_8: M / 8, rounded up. `longer` columns are in part 1, with shape.cluster panels more.
   RowPanelChoice(RowPanelShape shape, int columns, int longer, int count, int rows_8)
       : shape(shape) {

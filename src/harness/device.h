@@ -59,7 +59,7 @@ class Device {
   virtual int sm()
       const = 0;  // compute capability, 90 = 9.0; the simulator runs everything: INT_MAX
   virtual CodeArch code() const = 0;
-  virtual int sm_count() const = 0;  // multiprocessors; of the simulator, those of an H200
+  virtual const Arch& arch() const = 0;  // what rungs are planned for; of the simulator an H200
   // Memory, 256-byte aligned. Throws std::bad_alloc when there is not enough.
   virtual void* allocate(size_t bytes) = 0;
   virtual void release(void* p) = 0;

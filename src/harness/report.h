@@ -24,7 +24,7 @@ struct Outcome {
   bool device_lost = false;      // nothing can run after this failure, in this process
   std::string not_run;           // why it was not begun: the run's time limit
   std::string not_timed;         // why a right one has no timing that was asked for: its baseline
-  std::optional<Choice> choice;  // of a rung with variants: which one ran
+  std::string variant;           // of a rung with variants: the name of the one that ran
   std::optional<Timing> timing;  // GPU, when timed
   Baseline baseline;             // with timing
   std::optional<sim::LaunchStats> stats;  // simulator

@@ -16,7 +16,7 @@ class SimDevice final : public Device {
   std::string name() const override { return "simulator"; }
   int sm() const override { return INT_MAX; }
   CodeArch code() const override { return {INT_MAX, true}; }
-  int sm_count() const override { return 132; }
+  const Arch& arch() const override { return simulated_arch(); }
 
   void* allocate(size_t bytes) override {
     void* p = std::aligned_alloc(256, (bytes + 255) / 256 * 256);

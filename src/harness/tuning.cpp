@@ -181,8 +181,14 @@ std::string default_tuning_cache() {
   return "";
 }
 
-Choice choose_variant(const Rung& rung, const Problem& p, const TuningCache* cache,
-                      const std::string& gpu, int sm_count) {
+ExplainedPlan plan_variant(const Rung& rung, const Problem& p, const Arch& arch, int variant,
+                           const std::string& why) {
+  return {plan(rung, make_call(p, nullptr, nullptr, nullptr), arch, variant), variant,
+          rung.variants.at(variant).name, why};
+}
+
+ExplainedPlan choose_plan(const Rung& rung, const Problem& p, const TuningCache* cache,
+                          const std::string& gpu, const Arch& arch) {
   const GemmCall call = make_call(p, nullptr, nullptr, nullptr);
   const TunedProblem* tuned = cache == nullptr ? nullptr : cache->find(gpu, rung.name, p);
   if (tuned != nullptr) {  // the fastest of those that are still there and take this call
@@ -201,12 +207,25 @@ Choice choose_variant(const Rung& rung, const Problem& p, const TuningCache* cac
         why += fmt::format(", {} {:.2f}", timed.name, timed.tflops);
       }
     }
-    if (chosen >= 0) return {chosen, why};
+    if (chosen >= 0) return plan_variant(rung, p, arch, chosen, why);
   }
-  Choice own = rung.choose(call, sm_count);
-  if (!rung.variants.at(own.variant).fits(call))
-    throw std::logic_error(fmt::format("{} chooses {} for {}, which it does not fit", rung.name,
-                                       rung.variants[own.variant].name, shape_name(p)));
+  ExplainedPlan own{plan(rung, call, arch), 0, "", ""};
+  const Rung& runs = *own.plan.rung;
+  own.name = runs.variants.at(own.plan.variant).name;
+  own.why = explain(own.plan, call);
+  if (rung.dispatches) {
+    const auto it = std::find(rung.candidates.begin(), rung.candidates.end(), &runs);
+    own.variant = static_cast<int>(it - rung.candidates.begin());
+    own.why = fmt::format("{}: {}", own.name, own.why);
+    own.name = runs.id;
+  } else if (runs.name != rung.name) {  // it does not take this call
+    own.name = runs.id + " " + own.name;
+  } else {
+    own.variant = own.plan.variant;
+    if (!rung.variants[own.variant].fits(call))
+      throw std::logic_error(fmt::format("{} plans {} for {}, which it does not fit", rung.name,
+                                         own.name, shape_name(p)));
+  }
   return own;
 }
 

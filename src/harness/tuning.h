@@ -51,9 +51,20 @@ class TuningCache {
 // $XDG_CACHE_HOME/gemm_ladder/tuning.json, or that in ~/.cache; empty when neither is set.
 std::string default_tuning_cache();
 
-// The variant of `rung`, which has some, for this problem, and why in one line. `cache` may be
-// null.
-Choice choose_variant(const Rung& rung, const Problem& p, const TuningCache* cache,
-                      const std::string& gpu, int sm_count);
+// A plan, and why it is this one, in a line.
+struct ExplainedPlan {
+  Plan plan;
+  int variant = 0;  // of the rung that was asked; of a dispatcher, the candidate that it takes
+  std::string name;  // the variant's, or which other rung computes it and how
+  std::string why;
+};
+
+// The plan of `rung`, which has variants, for this problem: by the variant that was measured to be the
+// fastest, or by the rung's own choice. `cache` may be null.
+ExplainedPlan choose_plan(const Rung& rung, const Problem& p, const TuningCache* cache,
+                          const std::string& gpu, const Arch& arch);
+// The same by one of its variants.
+ExplainedPlan plan_variant(const Rung& rung, const Problem& p, const Arch& arch, int variant,
+                           const std::string& why);
 
 }  // namespace gemm

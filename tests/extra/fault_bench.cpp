@@ -21,7 +21,7 @@ class FakeGpu final : public Device {
   std::string name() const override { return "Fake GPU"; }
   int sm() const override { return 90; }
   CodeArch code() const override { return {90, true}; }
-  int sm_count() const override { return 132; }
+  const Arch& arch() const override { return simulated_arch(); }
   void* allocate(size_t bytes) override {
     check_context();
     return host_->allocate(bytes);
@@ -143,7 +143,10 @@ int add_with_variants(const char* file) {
   const auto every = [](const GemmCall&) { return true; };
   r.variants = {{"small", multiply, every}, {"large", multiply, every}, {"odd", off_by_one, every}};
   r.variants[2].fits = [](const GemmCall& c) { return c.M == 7; };
-  r.choose = [](const GemmCall&, int) { return Choice{0, "small: it always is"}; };
+  r.plan = [](const Rung&, const GemmCall&, const Arch&, int variant) {
+    return Plan{.variant = std::max(variant, 0)};
+  };
+  r.explain = [](const GemmCall&, const Plan&) -> std::string { return "small: it always is"; };
   detail::add(std::move(r));
   return 0;
 }

@@ -24,7 +24,7 @@ __global__ void gemm_v99(GemmArgs<T> p) {
 }
 
 template <class T, int COLS>
-void launch(const GemmArgs<T>& p, Stream stream) {
+void launch(const GemmArgs<T>& p, const Plan&, Stream stream) {
   const int64_t threads = int64_t{p.M} * cdiv(p.N, COLS);
   gemm::launch(gemm_v99<T, COLS>, (threads + THREADS - 1) / THREADS, dim3(THREADS), {}, stream, p);
 }
@@ -39,14 +39,24 @@ constexpr Variant<T> VARIANTS[] = {
     {"1 column", launch<T, 1>}, {"2 columns", launch<T, 2>, even<T>}, {"4 columns", launch<T, 4>}};
 
 template <class T>
-Choice choose(const GemmArgs<T>& p, int sms) {
-  const int64_t threads = int64_t{p.M} * cdiv(p.N, 4);
-  const bool enough = threads >= int64_t{sms} * THREADS;
-  return {enough ? 2 : 0, std::to_string(threads) + " threads of 4 columns for " +
-                              std::to_string(sms) + " SMs: " + (enough ? "enough" : "too few")};
+bool enough(const GemmArgs<T>& p, int sms) {
+  return int64_t{p.M} * cdiv(p.N, 4) >= int64_t{sms} * THREADS;
 }
 
+template <class T>
+Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
+  return {.variant = variant != ANY_VARIANT ? variant : enough(p, arch.sms) ? 2 : 0};
+}
+
+template <class T>
+std::string explain(const GemmArgs<T>& p, const Plan& plan) {
+  return std::to_string(int64_t{p.M} * cdiv(p.N, 4)) + " threads of 4 columns for " +
+         std::to_string(plan.sms) + " SMs: " + (enough(p, plan.sms) ? "enough" : "too few");
+}
+
+const Planner<float> FLOATS{plan, explain, nullptr, /*estimates=*/false};
+const Planner<half> HALVES{plan, explain, nullptr, /*estimates=*/false};
 const Registration rung({.idea = "one of several configurations"},
-                        {f32(VARIANTS<float>, choose<float>), f16(VARIANTS<half>, choose<half>)});
+                        {f32(VARIANTS<float>, FLOATS), f16(VARIANTS<half>, HALVES)});
 
 }  // namespace

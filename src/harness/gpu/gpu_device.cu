@@ -250,6 +250,11 @@ GpuDevice::GpuDevice(int ordinal)
   GEMM_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
 }
 
+const Arch& GpuDevice::arch() const {
+  const DeviceScope here(ordinal_);
+  return current_arch();
+}
+
 GpuDevice::~GpuDevice() {
   blas_.reset();  // before its stream
   cudaStreamDestroy(stream_);

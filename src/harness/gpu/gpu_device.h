@@ -30,7 +30,7 @@ class GpuDevice final : public Device {
   std::string name() const override { return properties_.name; }
   int sm() const override { return properties_.major * 10 + properties_.minor; }
   CodeArch code() const override { return code_; }
-  int sm_count() const override { return properties_.multiProcessorCount; }
+  const Arch& arch() const override;
   void* allocate(size_t bytes) override;
   void release(void* p) override;
   void download(void* host, const void* device, size_t bytes) override;

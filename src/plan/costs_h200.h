@@ -1,0 +1,22 @@
+// What the kernels' choices cost on an H200: read off its measurements at 512 to 16384.
+#pragma once
+
+#include "plan/arch.h"
+
+namespace gemm {
+
+constexpr Costs H200_COSTS = {
+    .whole = {{128, 192, 1.0}, {128, 128, 1.01}, {64, 128, 1.15}},
+    .cluster = {{256, 192, 1.4}, {256, 128, 1.7}, {128, 128, 2.2}},
+    .stream_k = {{128, 192, 1.0, 0.1}, {128, 128, 1.02, 0.2}},
+    .fixup_k = 400,
+    .straddled_stream_k = 1.75,
+    .straddled_clusters = 1.35,
+    .transposed_epilogue = 250,
+    // 4, 6 and 8 k-tiles are whole laps of the pipeline; else the last are zeros.
+    .b_stationary = {2, 2, 1.1, 0.93, 0.85, 1.0, 0.91, 1.07, 0.97},
+    .b_stationary_load = 0.45,
+    .b_stationary_next = 1.08,
+};
+
+}  // namespace gemm

@@ -1,0 +1,33 @@
+#include "plan/tiles.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace gemm {
+
+TileChoice choose_tile(int M, int N, int K, const Costs::Tile* tiles, int count, int sms,
+                       double fixup_k, int index) {
+  TileChoice best;
+  const auto parts = [](int size, int tile) { return (int64_t{size} + tile - 1) / tile; };
+  for (int i = 0; i < count; ++i) {
+    if (index != ANY_VARIANT && i != index) continue;
+    const auto [bm, bn, cost, shared_waves] = tiles[i];
+    const int64_t number = parts(M, bm) * parts(N, bn);
+    const bool cut = shared_waves > 0 && number > sms && number % sms != 0;
+    const double waves = cut ? double(number) / sms : double((number + sms - 1) / sms);
+    const double shared = cut ? shared_waves + fixup_k / std::max(K, 1) : 0;
+    const double makespan = cost * (waves + shared) * bm * bn;
+    if (best.tiling.bm > 0 && makespan >= best.makespan) continue;
+    best = {i, makespan, {bm, bn, 1, cut, number, waves}};
+  }
+  return best;
+}
+
+std::string explain(const Tiling& t) {
+  return fmt::format("{} {} of {} x {} in {:.{}f} {}{}", t.tiles, t.tiles == 1 ? "tile" : "tiles",
+                     t.bm, t.bn, t.waves, t.cut ? 1 : 0, t.waves == 1 ? "wave" : "waves",
+                     t.cluster > 1 ? " of clusters" : "");
+}
+
+}  // namespace gemm

@@ -1,0 +1,36 @@
+// Which tile of several ends first. Taught in v24.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "plan/arch.h"
+#include "plan/plan.h"
+
+namespace gemm {
+
+// How tiles cover C, and in how many waves an architecture's SMs compute them.
+struct Tiling {
+  int bm = 0, bn = 0;
+  int cluster = 1;  // CTAs that share a tile
+  bool cut = false;  // the tiles of the last wave are shared out along K
+  int64_t tiles = 0;
+  double waves = 0;
+};
+
+struct TileChoice {
+  int index = 0;        // of the tiles
+  double makespan = 0;  // results that the last SM to end computes, in tiles of cost 1
+  Tiling tiling;
+};
+
+// The tile with the least makespan on `sms` SMs, for M x N results of K products each, or the one
+// asked for. All waves but the last are full, and a tile that overlaps the edge takes as long as a
+// whole one. A tile with shared_waves has no last wave: that is shared out (stream-K).
+TileChoice choose_tile(int M, int N, int K, const Costs::Tile* tiles, int count, int sms,
+                       double fixup_k, int index = ANY_VARIANT);
+
+// "1024 tiles of 128 x 128 in 8 waves"
+std::string explain(const Tiling& tiling);
+
+}  // namespace gemm
