@@ -74,7 +74,8 @@ TEST(Tuning, TheFastestThatExistsAndFitsRuns) {
   const ExplainedPlan there = choose_plan(r, cube(4096), &cache, GPU, simulated_arch());
   EXPECT_EQ(there.variant, 2);
   EXPECT_EQ(there.why, "measured on this GPU at 4096x4096x4096: 55.00 TFLOPS, b 50.00, a 40.00");
-  const ExplainedPlan near = choose_plan(r, {.M = 4095, .N = 4096, .K = 4096}, &cache, GPU, simulated_arch());
+  const ExplainedPlan near =
+      choose_plan(r, {.M = 4095, .N = 4096, .K = 4096}, &cache, GPU, simulated_arch());
   EXPECT_EQ(near.variant, 1);
   EXPECT_THAT(near.why, HasSubstr("which stands for 4096x4096x4096: 50.00 TFLOPS, a 40.00"));
   const ExplainedPlan none = choose_plan(r, cube(64), &cache, GPU, simulated_arch());

@@ -152,7 +152,8 @@ std::vector<Job> plan(const Options& o, Backend backend) {
 
 ExplainedPlan choose(const Job& job, const TuningCache& cache, const Device& device) {
   if (job.variant >= 0)
-    return plan_variant(*job.rung, job.problem, device.arch(), job.variant, "asked for by --variant");
+    return plan_variant(*job.rung, job.problem, device.arch(), job.variant,
+                        "asked for by --variant");
   return choose_plan(*job.rung, job.problem, &cache, device.name(), device.arch());
 }
 

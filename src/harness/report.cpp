@@ -55,8 +55,7 @@ void Table::heading(const Outcome& o) {
 void Table::add(const Outcome& o) {
   heading(o);
   fmt::print("{:<5} {:<{}} ", o.rung->id, idea(*o.rung), IDEA_WIDTH);
-  const std::string verified =
-      "verified" + (o.variant.empty() ? "" : "  " + o.variant);
+  const std::string verified = "verified" + (o.variant.empty() ? "" : "  " + o.variant);
   if (!o.skipped.empty()) {
     fmt::print("skipped: {}\n", o.skipped);
   } else if (!o.wrong.empty()) {

@@ -54,7 +54,7 @@ std::string default_tuning_cache();
 // A plan, and why it is this one, in a line.
 struct ExplainedPlan {
   Plan plan;
-  int variant = 0;  // of the rung that was asked; of a dispatcher, the candidate that it takes
+  int variant = 0;   // of the rung that was asked; of a dispatcher, the candidate that it takes
   std::string name;  // the variant's, or which other rung computes it and how
   std::string why;
 };

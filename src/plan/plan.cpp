@@ -23,8 +23,7 @@ Plan plan(const Rung& rung, const GemmCall& call, const Arch& arch, int variant)
     planned.ctas = arch.ctas;
     return planned;
   }
-  throw std::logic_error(
-      fmt::format("neither {} nor a rung before it takes this call", rung.name));
+  throw std::logic_error(fmt::format("neither {} nor a rung before it takes this call", rung.name));
 }
 
 std::string explain(const Plan& plan, const GemmCall& call) {

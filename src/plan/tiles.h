@@ -12,7 +12,7 @@ namespace gemm {
 // How tiles cover C, and in how many waves an architecture's SMs compute them.
 struct Tiling {
   int bm = 0, bn = 0;
-  int cluster = 1;  // CTAs that share a tile
+  int cluster = 1;   // CTAs that share a tile
   bool cut = false;  // the tiles of the last wave are shared out along K
   int64_t tiles = 0;
   double waves = 0;
