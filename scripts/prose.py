@@ -26,8 +26,7 @@ from ladder import NAME, ROOT, BadInput, fail
 
 SENTENCE_WORDS, CORE_WORDS, CHAPTER_WORDS, QUESTIONS = 40, 1800, 2500, 3
 # Pages whose turn has not come. Take a page out when it is rewritten; none may be added.
-NOT_YET = {
-}
+NOT_YET: set[str] = set()
 # Private words, as long as there is no docs/glossary.md.
 PRIVATE = (
     *("slice", "stripe", "handover", "busiest", "turned round", "ends first", "hands in"),
