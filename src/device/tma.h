@@ -33,15 +33,4 @@ TensorMap tensor_map(const T* base, int64_t rows, int64_t cols, int64_t ld, int 
                                .l2_promotion = fetch});
 }
 
-// Whether TMA takes A or B as it is though its rows are no whole lines of 128 bytes: 64 elements of
-// a row then lie in two lines, and L2 is asked twice for each.
-template <class T>
-bool straddles_lines(const GemmArgs<T>& p) {
-  const auto splits = [](const T* base, int64_t ld) {
-    return tma_can_address(base, ld) &&
-           (reinterpret_cast<uintptr_t>(base) % 128 != 0 || ld * sizeof(T) % 128 != 0);
-  };
-  return splits(p.A, p.lda) || splits(p.B, p.ldb);
-}
-
 GEMM_BUILD_NAMESPACE_END

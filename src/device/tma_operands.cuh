@@ -30,4 +30,16 @@ void with_majors(const GemmArgs<T>& p, F&& f) {
     p.op_b == Op::N ? f(MN, MN) : f(MN, K);
 }
 
+// Whether 128-byte rows of A's or B's tiles straddle two cache lines. That is so where base or row
+// pitch is no multiple of 128 bytes but TMA can still address it; L2 is then asked twice for each
+// row.
+template <class T>
+bool straddles_lines(const GemmArgs<T>& p) {
+  const auto straddles = [](const T* base, int64_t ld) {
+    return tma_can_address(base, ld) &&
+           (reinterpret_cast<uintptr_t>(base) % 128 != 0 || ld * sizeof(T) % 128 != 0);
+  };
+  return straddles(p.A, p.lda) || straddles(p.B, p.ldb);
+}
+
 GEMM_BUILD_NAMESPACE_END
