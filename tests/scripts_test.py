@@ -943,11 +943,11 @@ class CommittedFigures(unittest.TestCase):
     def test_no_text_is_hidden_or_cut(self) -> None:
         import matplotlib
         import matplotlib.pyplot as plt
-        import mechanisms
 
         import figure_style
         import layouts
         import limits
+        import mechanisms
         import pictures
 
         rungs, gpu = ladder.load_rungs(ROOT), ladder.reference_gpu(ROOT)
