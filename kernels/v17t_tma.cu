@@ -7,7 +7,7 @@
 //         swizzles the box on its way; an mbarrier counts the arriving bytes
 // watch:  loads from global memory: none by any thread; instructions between two k-tiles: four
 //         loads by one thread. There is one buffer, so loads and products take turns in a CTA
-// needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
+// needs:  sm_90; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
 #include "device/dynamic_shared.cuh"
 #include "device/epilogue.cuh"
 #include "device/fragments.cuh"
@@ -168,7 +168,7 @@ void launch(const GemmArgs<T>& p, Stream stream) {
 
 const Registration rung({.prev = "v17",
                          .idea = "TMA: one thread loads a k-tile, an mbarrier counts its bytes",
-                         .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
+                         .needs = {.sm = 90, .transposed = true}},
                         {f16(launch<half>), bfloat16(launch<bf16>)});
 
 }  // namespace

@@ -7,21 +7,24 @@ import re
 import ladder
 from ladder import Rung
 
-# Numbers of the rungs that everybody reads, first and last; a variant with a letter is none.
+# Numbers of the rungs that everybody reads, first and last. Of the rungs with a letter these are.
 CORE = ((1, 10), (18, 23))
+CORE_WITH_A_LETTER = {"v17t", "v17w"}
 # Which rung begins a track: those that follow it stand on it, until one begins another.
 TRACKS = {
     "v1": "CUDA cores",
     "v10": "tensor cores through mma.sync",
     "v11": "FP32",
     "v14": "FP32",
-    "v18": "Hopper: TMA and wgmma",
+    "v17t": "Hopper: TMA and wgmma",
     "v24": "research",
 }
 
 
 def is_core(name: str) -> bool:
     """By a rung's name: v05_float4 is, v01u_uncoalesced is not."""
+    if name.partition("_")[0] in CORE_WITH_A_LETTER:
+        return True
     number = re.match(r"v(\d+)_", name)
     return number is not None and any(first <= int(number[1]) <= last for first, last in CORE)
 

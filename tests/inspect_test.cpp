@@ -581,7 +581,7 @@ TEST_P(TracedRung, HasNoFindings) {
 class TracedPipeline : public TracedRung {};
 TEST_P(TracedPipeline, ReusesItsStages) {
   const Rung& rung = *GetParam();
-  if (!rung.needs.exact_arch) return expect_no_findings(rung, problem(rung.dtype, 72, 136, 584));
+  if (rung.needs.sm < 90) return expect_no_findings(rung, problem(rung.dtype, 72, 136, 584));
   expect_no_findings(rung, problem(rung.dtype, 513, 16, 584));
   for (const sim::AsyncSchedule s :
        {sim::AsyncSchedule::lazy_copies, sim::AsyncSchedule::eager_copies}) {
@@ -611,7 +611,7 @@ TEST_P(TracedPipeline, RepacksOddRows) {
 TEST_P(TracedPipeline, RastersSeveralGroups) {
   const Rung& rung = *GetParam();
   std::vector<Problem> problems = {problem(rung.dtype, 1100, 264, 40)};
-  if (rung.needs.exact_arch)
+  if (rung.needs.sm >= 90)
     problems = {problem(rung.dtype, 2100, 264, 8), problem(rung.dtype, 264, 2100, 8)};
   for (const Problem& p : problems)
     EXPECT_EQ(all_of(Inspector(p).inspect(rung, 0).findings), "") << shape_name(p);
