@@ -402,6 +402,11 @@ class Tuning(Case):
         self.assertIn("odd: WRONG", self.tune("--shape", "7x4x4", status=1))
         self.assertEqual(self.shapes(), [[7, 4, 4]])
 
+    def test_a_result_that_timing_made_wrong(self) -> None:
+        out = self.tune("--shape", "4x13x4", "--shape", "5x4x4", status=1)
+        self.assertRegex(out, r"4x13x4: WRONG: v14, after timing")
+        self.assertEqual(self.shapes(), [[5, 4, 4]])
+
     def test_a_full_disk(self) -> None:
         self.tune("--shape", "4x4x4", status=0)
         before = (self.folder / "tuning.json").read_text()

@@ -102,6 +102,10 @@ ExitStatus tune(const Options& o) {
       fmt::print("{}: skipped: out of memory\n", job.name());
       failed = true;
       continue;
+    } catch (const WrongResult& e) {
+      fmt::print("{}: WRONG: {}\n", job.name(), e.what());
+      wrong = true;
+      continue;
     } catch (const LaunchError& e) {
       fmt::print("{}: FAILED: {}\n", job.name(), e.what());
       failed = true;

@@ -17,4 +17,10 @@ struct OutputError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A result that was right is wrong after it was timed. what() names the rung and what was found; the
+// program exits with 1.
+struct WrongResult : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 }  // namespace gemm

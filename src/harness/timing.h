@@ -94,7 +94,7 @@ class TimedProblem {
   // the timed buffers are right.
   virtual Timing time(const Rung& rung) = 0;
   // Times several against each other, taking turns: the median TFLOPS of each. Those that are far
-  // behind soon stop taking part. Throws as time(), also when one leaves a wrong result.
+  // behind soon stop taking part. Throws as time(), and WrongResult.
   virtual std::vector<double> compare(const std::vector<Rung>& rungs) = 0;
 };
 // `device` must be a GPU device. `reference`: of this problem's shape, types, scalars and SEED, as

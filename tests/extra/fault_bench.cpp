@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "harness/device.h"
+#include "harness/errors.h"
 #include "harness/timing.h"
 #include "registry.h"
 
@@ -96,6 +97,7 @@ class FakeTimedProblem final : public TimedProblem {
   }
   std::vector<double> compare(const std::vector<Rung>& rungs) override {
     if (p_.M == UNTIMED_K) throw DeviceFault("v14, while tuned: an illegal memory access");
+    if (p_.N == UNTIMED_K) throw WrongResult("v14, after timing: 1 of 52 elements wrong");
     std::vector<double> tflops;
     for (size_t i = 0; i < rungs.size(); ++i) tflops.push_back(10.0 * (i + 1));
     return tflops;

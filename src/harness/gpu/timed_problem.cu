@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "device/current_device.h"
+#include "harness/errors.h"
 #include "harness/gpu/blas.h"
 #include "harness/gpu/cuda_check.h"
 #include "harness/gpu/gpu_device.h"
@@ -162,10 +163,12 @@ class GpuTimedProblem final : public TimedProblem {
         device_.fill(sets_.c(0, RUNG), p_, Operand::C, Inputs::uniform, SEED);
         device_.run(rung, calls_[RUNG][0]);
         if (const CheckResult result = check_set_0(RUNG, rung.product_error); !result.ok())
-          throw LaunchError(rung.name + ", after timing: " + describe(result));
+          throw WrongResult(rung.name + ", after timing: " + describe(result));
       }
       return medians;
     } catch (const LaunchError&) {
+      throw;
+    } catch (const WrongResult&) {
       throw;
     } catch (const DeviceFault& e) {
       throw DeviceFault(rungs[0].name + " " + to_string(p_.dtype) + ", while tuned: " + e.what());
