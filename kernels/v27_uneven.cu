@@ -158,14 +158,14 @@ Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
   if (straddles_lines(p) || (p.K < 1024 && cut.waves(arch.sms) > 1)) plan.makespan = NEVER;
   cut = choose_row_panels(
       p.M, p.N, {BX, ROW_PANELS_128.shortest, TALLEST[plan.variant], ROW_PANELS_128.group},
-      arch.ctas);
+      arch.sms);
   plan.keep(cut);
   return plan;
 }
 
 template <class T>
 std::string explain(const GemmArgs<T>&, const Plan& plan) {
-  return plan.kept<RowPanelChoice>().why(plan.ctas);
+  return plan.kept<RowPanelChoice>().why(plan.sms);
 }
 
 const Registration rung({.prev = "v24",

@@ -144,21 +144,19 @@ template <class T>
 Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
   const bool straddled = straddles_lines(p);
   const int cluster = variant == ANY_VARIANT ? p.M > ROW_PANELS_256.tallest && straddled : variant;
-  RowPanelChoice cut = choose_row_panels(p.M, p.N, row_panels_256(1 + cluster), arch.sms);
-  // Other rows v27 reads as fast. K and waves as there.
+  const RowPanelChoice cut = choose_row_panels(p.M, p.N, row_panels_256(1 + cluster), arch.sms);
+  // Rows that straddle no cache lines v27 reads as fast. K and waves as there.
   Plan plan{.variant = cluster, .makespan = NEVER};
-  if (straddled && (p.K >= 1024 || cut.waves(arch.sms) <= 1))
+  if (straddled && cluster == 1 && (p.K >= 1024 || cut.waves(arch.sms) <= 1))
     plan.makespan =
         cut.makespan(arch.sms) * arch.costs->straddled_clusters + arch.costs->transposed_epilogue;
-  if (arch.ctas != arch.sms)
-    cut = choose_row_panels(p.M, p.N, row_panels_256(1 + cluster), arch.ctas);
   plan.keep(cut);
   return plan;
 }
 
 template <class T>
 std::string explain(const GemmArgs<T>&, const Plan& plan) {
-  return plan.kept<RowPanelChoice>().why(plan.ctas);
+  return plan.kept<RowPanelChoice>().why(plan.sms);
 }
 
 const Registration rung({.prev = "v27",

@@ -30,7 +30,7 @@ struct Costs {
 struct Arch {
   std::string name = "NVIDIA H200";
   int sms = 0;               // streaming multiprocessors
-  int ctas = 0;              // persistent CTAs that run at once, one an SM
+  int ctas = 0;              // persistent CTAs that run at once: one an SM, fewer in the simulator
   bool clusters = false;     // thread block clusters: Hopper and later
   size_t shared_memory = 0;  // of a CTA that asks for more than 48 KiB; bytes
   const Costs* costs = nullptr;
