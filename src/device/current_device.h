@@ -20,12 +20,17 @@ inline int current_device() {
   return device;
 }
 
-// The GPU on which a stream's work runs. CUDA tells since 12.8; before that, and of the default
-// stream, it is the current one, so that a program with several GPUs then has to set it itself.
+// The GPU on which a stream's work runs. CUDA tells since 12.8. Before that, of the default stream and
+// of one that is captured it is the current GPU: a program with several GPUs then sets it itself.
 inline int device_of(Stream stream) {
 #if GEMM_ON_GPU && CUDART_VERSION >= 12080
+  // A captured stream must not be asked: that would end the capture with an error.
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   int device = 0;
-  if (stream != nullptr && cudaStreamGetDevice(stream, &device) == cudaSuccess) return device;
+  if (stream != nullptr && cudaStreamIsCapturing(stream, &capture) == cudaSuccess &&
+      capture == cudaStreamCaptureStatusNone &&
+      cudaStreamGetDevice(stream, &device) == cudaSuccess)
+    return device;
   cudaGetLastError();  // no such stream: the launch says so
 #else
   static_cast<void>(stream);
