@@ -36,20 +36,22 @@ __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
 // [region idea]
 // CLUSTER blocks a tile, if the GPU can; if STREAM, what fills no wave of it by stream-K. Unless
 // `first`, it begins as SMs become free, and ends after the kernel before it.
-template <class Tile, bool STREAM, int CLUSTER, bool ALIGNED>
+template <class Tile, bool STREAM, int CLUSTER, bool A_K_MAJOR, bool B_K_MAJOR, bool ALIGNED>
 void launch_tiles(const GemmArgs<float>& p, Stream stream, bool first) {
   if constexpr (CLUSTER > 1)
-    if (!has_clusters()) return launch_tiles<Tile, STREAM, 1, ALIGNED>(p, stream, first);
+    if (!has_clusters())
+      return launch_tiles<Tile, STREAM, 1, A_K_MAJOR, B_K_MAJOR, ALIGNED>(p, stream, first);
   const int64_t tiles = int64_t{cdiv(p.M, Tile::BM)} * cdiv(p.N, Tile::BN);
   StreamK rest{};  // no tile
   if (STREAM) rest = StreamK::of(tiles, cdiv(p.K, Tile::BK), sm_count() * Tile::BLOCKS);
   const int64_t whole = tiles - rest.tiles;
-  gemm::launch(gemm_v13<FfmaLoop<Tile, ALIGNED, Tile::COPY, Tile::COMMIT>, CLUSTER>,
-               whole * CLUSTER, dim3(Tile::THREADS),
+  using Loop = FfmaLoop<Tile, A_K_MAJOR, B_K_MAJOR, ALIGNED, Tile::COPY, Tile::COMMIT>;
+  gemm::launch(gemm_v13<Loop, CLUSTER>, whole * CLUSTER, dim3(Tile::THREADS),
                {.smem = Tile::SMEM, .cluster = CLUSTER, .pdl = !first && has_clusters()}, stream,
                p);
   if constexpr (STREAM)
-    launch_stream_k<FfmaLoop<Tile, ALIGNED, 0, 10>>(p, rest, stream, first && whole == 0);
+    launch_stream_k<FfmaLoop<Tile, A_K_MAJOR, B_K_MAJOR, ALIGNED, 0, 10>>(p, rest, stream,
+                                                                          first && whole == 0);
 }
 // [/region idea]
 
@@ -63,30 +65,33 @@ int thin_edge(int size) {
   return TILE >= 128 && size > TILE && size % TILE <= 32 ? size % TILE : 0;
 }
 
-template <class Tile, bool STREAM, int CLUSTER, bool ALIGNED>
+template <class Tile, bool STREAM, int CLUSTER, bool A_K_MAJOR, bool B_K_MAJOR, bool ALIGNED>
 void launch_parts(GemmArgs<float> p, Stream stream) {
   const int m = thin_edge<Tile::BM>(p.M), n = thin_edge<Tile::BN>(p.N);
   GemmArgs<float> row = p, column = p;
   row.M = m;
-  row.A += (p.M - m) * p.lda;
+  row.A += (p.M - m) * (A_K_MAJOR ? p.lda : 1);
   row.C += (p.M - m) * p.ldc;
   p.M -= m;
   column.M = p.M;
   column.N = n;
-  column.B += p.N - n;
+  column.B += (p.N - n) * (B_K_MAJOR ? p.ldb : 1);
   column.C += p.N - n;
   p.N -= n;
-  launch_tiles<Tile, STREAM, CLUSTER, ALIGNED>(p, stream, true);
-  (m <= 16 ? launch_tiles<ThinRow, false, 2, ALIGNED>  // or nothing: no tile
-           : launch_tiles<Row, false, 2, ALIGNED>)(row, stream, false);
-  (n <= 16 ? launch_tiles<ThinColumn, false, 2, ALIGNED>
-           : launch_tiles<Column, false, 2, ALIGNED>)(column, stream, false);
+  const auto edge = [&]<class Thin>(Thin, const GemmArgs<float>& q) {  // or nothing: no tile
+    launch_tiles<Thin, false, 2, A_K_MAJOR, B_K_MAJOR, ALIGNED>(q, stream, false);
+  };
+  launch_tiles<Tile, STREAM, CLUSTER, A_K_MAJOR, B_K_MAJOR, ALIGNED>(p, stream, true);
+  m <= 16 ? edge(ThinRow{}, row) : edge(Row{}, row);
+  n <= 16 ? edge(ThinColumn{}, column) : edge(Column{}, column);
 }
 
 template <class Tile, bool STREAM = false, int CLUSTER = 1>
 void launch(const GemmArgs<float>& call, Stream stream) {
-  const RepackedPair<float> in({call.A, call.M, call.K, call.lda},
-                               {call.B, call.K, call.N, call.ldb}, stream, /*whole_groups=*/true);
+  const bool ta = call.op_a == Op::T, tb = call.op_b == Op::T;
+  const RepackedPair<float> in({call.A, ta ? call.K : call.M, ta ? call.M : call.K, call.lda},
+                               {call.B, tb ? call.N : call.K, tb ? call.K : call.N, call.ldb},
+                               stream, /*whole_groups=*/true);
   GemmArgs<float> p = call;
   p.A = in.A.data;
   p.lda = in.A.ld;
@@ -98,8 +103,13 @@ void launch(const GemmArgs<float>& call, Stream stream) {
   }
   const bool aligned_c =
       reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % 4 == 0 && p.N % 4 == 0;
-  (aligned_c ? launch_parts<Tile, STREAM, CLUSTER, true>
-             : launch_parts<Tile, STREAM, CLUSTER, false>)(p, stream);
+  const auto with = [&](auto a_k_major, auto b_k_major) {
+    (aligned_c ? launch_parts<Tile, STREAM, CLUSTER, a_k_major(), b_k_major(), true>
+               : launch_parts<Tile, STREAM, CLUSTER, a_k_major(), b_k_major(), false>)(p, stream);
+  };
+  constexpr std::true_type yes;
+  constexpr std::false_type no;
+  ta ? (tb ? with(no, yes) : with(no, no)) : (tb ? with(yes, yes) : with(yes, no));
 }
 
 template <class Tile, int CLUSTER = 1>
@@ -155,7 +165,7 @@ Choice choose(const GemmArgs<float>& p, int sms) {
 
 const Registration rung({.prev = "v12",
                          .idea = "tuned FFMA: stream-K, and a tile for every shape",
-                         .needs = {.sm = 80}},
+                         .needs = {.sm = 80, .transposed = true}},
                         {f32(VARIANTS, choose)});
 
 }  // namespace
