@@ -9,6 +9,7 @@
 //         before; --tune measures every variant on the card, --explain says which runs and why
 // needs:  sm_80, clusters sm_90; rows that are not whole aligned 16-byte groups are repacked first
 #include "device/dynamic_shared.cuh"
+#include "device/ffma_costs.h"
 #include "device/ptx/cluster.cuh"
 #include "device/ptx/grid.cuh"
 #include "device/repack.cuh"
@@ -59,6 +60,30 @@ using Row = Tiling<32, 64, 64, 8, 4, 3, 4>;     // for edges of a few rows
 using Column = Tiling<64, 32, 64, 8, 4, 3, 4>;  // and of a few columns
 using ThinRow = Tiling<16, 64, 64, 4, 4, 3, 4>;
 using ThinColumn = Tiling<64, 16, 64, 4, 4, 3, 4, 1, 2, 10, 8>;
+
+template <class Tile, bool STREAM, int CLUSTER, bool A_K_MAJOR, bool B_K_MAJOR, bool ALIGNED>
+void launch_tiles(const GemmArgs<float>& p, Stream stream, bool first) {
+  if constexpr (CLUSTER > 1)
+    if (!has_clusters())
+      return launch_tiles<Tile, STREAM, 1, A_K_MAJOR, B_K_MAJOR, ALIGNED>(p, stream, first);
+  const int64_t tiles = int64_t{cdiv(p.M, Tile::BM)} * cdiv(p.N, Tile::BN);
+  StreamK rest{};  // no tile
+  if (STREAM) rest = StreamK::of(tiles, cdiv(p.K, Tile::BK), sm_count() * Tile::BLOCKS);
+  const int64_t whole = tiles - rest.tiles;
+  using Loop = FfmaLoop<Tile, A_K_MAJOR, B_K_MAJOR, ALIGNED, Tile::COPY, Tile::COMMIT>;
+  gemm::launch(gemm_v13<Loop, CLUSTER>, whole * CLUSTER, dim3(Tile::THREADS),
+               {.smem = Tile::SMEM, .cluster = CLUSTER, .pdl = !first && has_clusters()}, stream,
+               p);
+  if constexpr (STREAM)
+    launch_stream_k<FfmaLoop<Tile, A_K_MAJOR, B_K_MAJOR, ALIGNED, 0, 10>>(p, rest, stream,
+                                                                          first && whole == 0);
+}
+// [/region idea]
+
+using Row = Tiling<32, 64, 64, 8, 4, 3, 4>;     // for edges of a few rows
+using Column = Tiling<64, 32, 64, 8, 4, 3, 4>;  // and of a few columns
+using ThinRow = Tiling<16, 64, 64, 4, 4, 3, 4>;
+using ThinColumn = Tiling<64, 16, 64, 4, 4, 3, 4, 1, 2, 10, 8>;
 // Rows or columns too few for another row or column of these tiles.
 template <int TILE>
 int thin_edge(int size) {
@@ -67,7 +92,7 @@ int thin_edge(int size) {
 
 template <class Tile, bool STREAM, int CLUSTER, bool A_K_MAJOR, bool B_K_MAJOR, bool ALIGNED>
 void launch_parts(GemmArgs<float> p, Stream stream) {
-  const int m = thin_edge<Tile::BM>(p.M), n = thin_edge<Tile::BN>(p.N);
+  const int m = thin_edge(p.M, Tile::BM), n = thin_edge(p.N, Tile::BN);
   GemmArgs<float> row = p, column = p;
   row.M = m;
   row.A += (p.M - m) * (A_K_MAJOR ? p.lda : 1);
@@ -137,30 +162,15 @@ const Variant<float> VARIANTS[] = {
     {"32x32x32 8x4", launch<Tiling<32, 32, 32, 8, 4, 4>>},
 };
 
-// Estimated microseconds on an H200: waves times a tile's time at the rate of a full card. Stream-K
-// has no last wave. Other cards differ in all of the constants, but less in the order.
-template <class Tile, int CLUSTER = 1>
-double estimate(const GemmArgs<float>& p, int sms, double tflops, bool stream = false) {
-  const int m = thin_edge<Tile::BM>(p.M), n = thin_edge<Tile::BN>(p.N);
-  const double tiles = double(cdiv(p.M - m, Tile::BM)) * cdiv(p.N - n, Tile::BN);
-  const double edges = (m > 0 || n > 0) * (5 + 0.011 * p.K);
-  const double tile_us = 2e-6 * Tile::BM * Tile::BN * p.K / (tflops / sms);  // alone on an SM
-  if (stream) return tiles / sms * tile_us + 26 + edges;
-  const double waves = double(int64_t((tiles * CLUSTER + sms - 1) / sms));
-  return waves * tile_us / CLUSTER + (CLUSTER > 1 ? 7 * waves : 5) + edges;
-}
+static_assert(std::size(VARIANTS) >= std::size(WHOLE_TILES), "in the same order");
 
 Choice choose(const GemmArgs<float>& p, int sms) {
-  const double us[] = {estimate<Large>(p, sms, 54.5),    estimate<Large>(p, sms, 53.8, true),
-                       estimate<Middle>(p, sms, 47),     estimate<Small>(p, sms, 48.5),
-                       estimate<Wide>(p, sms, 50),       estimate<Pair64, 2>(p, sms, 41),
-                       estimate<Pair96, 2>(p, sms, 43.5)};
-  int best = 3;  // fits everywhere
-  for (int i = 0; i < 7; ++i)
-    if (us[i] < us[best] && (VARIANTS[i].fits == nullptr || VARIANTS[i].fits(p))) best = i;
+  const FfmaEstimate best = best_whole_tile(
+      p, sms, [&](int i) { return VARIANTS[i].fits == nullptr || VARIANTS[i].fits(p); });
   const auto rounded = [](double x) { return std::to_string(int64_t(x + 0.5)); };
-  return {best, "estimated " + rounded(us[best]) + " us on " + std::to_string(sms) +
-                    " SMs; 128x256: " + rounded(us[0]) + " us, with stream-K " + rounded(us[1])};
+  return {best.variant, "estimated " + rounded(best.us) + " us on " + std::to_string(sms) +
+                            " SMs; 128x256: " + rounded(whole_tile_us(p, sms, WHOLE_TILES[0])) +
+                            " us, with stream-K " + rounded(whole_tile_us(p, sms, WHOLE_TILES[1]))};
 }
 
 const Registration rung({.prev = "v12",

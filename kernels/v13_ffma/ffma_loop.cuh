@@ -17,13 +17,13 @@ GEMM_BUILD_NAMESPACE_BEGIN
 //   else    (A transposed, B as stored)   they run along m or n, as in shared memory: by cp.async
 template <class Tile, int BX, int SX, bool K_MAJOR>
 class OperandCopy {
-  static constexpr int COPIES = BX * Tile::BK / 4 / Tile::THREADS;    // a thread
-  static constexpr int COLS = (K_MAJOR ? Tile::BK : BX) / COPIES;     // that are copied at once
+  static constexpr int COPIES = BX * Tile::BK / 4 / Tile::THREADS;  // a thread
+  static constexpr int COLS = (K_MAJOR ? Tile::BK : BX) / COPIES;   // that are copied at once
   static_assert(COPIES * COLS == (K_MAJOR ? Tile::BK : BX) && COLS >= 4);
   const int row_, col_;  // in the k-tile as stored
   const float* from_;
-  const int64_t step_;   // to the next k-tile
-  const int left_x_;     // rows or columns of the matrix from this thread's first on
+  const int64_t step_;  // to the next k-tile
+  const int left_x_;    // rows or columns of the matrix from this thread's first on
   Vec<float> next_[K_MAJOR ? COPIES : 1];
 
  public:
@@ -63,8 +63,9 @@ class OperandCopy {
 template <class Tile, bool A_K_MAJOR, bool B_K_MAJOR, int COPY, int COMMIT>
 GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin, int k_end,
                           Vec<float>* to) {
-  constexpr int SA = Tile::SA, SB = Tile::SB, KS = Tile::KS, A_STAGE = Tile::BK * SA;
-  constexpr int LAST = (Tile::STAGES - 1) * Tile::STAGE;
+  constexpr int SA = Tile::SA, SB = B_K_MAJOR ? Tile::SB : Tile::BN, KS = Tile::KS;
+  constexpr int A_STAGE = Tile::BK * SA, STAGE = A_STAGE + Tile::BK * SB;
+  constexpr int LAST = (Tile::STAGES - 1) * STAGE;
   const int tid = threadIdx.x;
   float* const s = static_cast<float*>(dynamic_shared());
 
@@ -85,8 +86,8 @@ GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin,
   };
 
   for (int i = 0; i < Tile::STAGES - 1; ++i) {
-    copy(s + i * Tile::STAGE);
-    commit(s + i * Tile::STAGE);
+    copy(s + i * STAGE);
+    commit(s + i * STAGE);
   }
   const int2 origin = thread_origin<Tile>(tid);
   const int steps = tid / Tile::K_GROUP * KS;  // of the groups before this one
@@ -106,10 +107,10 @@ GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin,
       if (k == KS * COPY / 16) copy(write);
       if (k == KS * COMMIT / 16) commit(write);
       if (k == KS - 1) {
-        write = write == s + LAST ? s : write + Tile::STAGE;
+        write = write == s + LAST ? s : write + STAGE;
         cp_async_wait<Tile::STAGES - 2>();
         __syncthreads();
-        read = read == s + LAST ? s : read + Tile::STAGE;
+        read = read == s + LAST ? s : read + STAGE;
         sA = read + offset_a - KS * SA;
         sB = read + offset_b - KS * SB;
       }

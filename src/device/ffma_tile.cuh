@@ -63,7 +63,7 @@ GEMM_DEVICE void multiply_step(float (&acc)[TM][TN], const float (&a)[TM], const
   for (int j = 0; j < TN; ++j)
 #pragma unroll
     for (int x = 0; x < TM; ++x) {
-      const int y = j % 2 ? TM - 1 - x : x;                      // down and up again
+      const int y = j % 2 ? TM - 1 - x : x;                     // down and up again
       const int i = y < TM / 2 ? 2 * y : 2 * (TM - 1 - y) + 1;  // 0 2 4 6 7 5 3 1
       acc[i][j] += a[i] * b[j];
     }
@@ -96,6 +96,17 @@ struct SumBlock {
       row[1 - e % 2][e / 2] += left[e];
       row[1 - e % 2][2 + e / 2] += right[e];
     }
+  }
+  // Writes them there, for another's add.
+  GEMM_DEVICE void put(Vec<float>* to, int stride) const {
+    Vec<float> left = {}, right = {};
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      left.set(e, row[1 - e % 2][e / 2]);
+      right.set(e, row[1 - e % 2][2 + e / 2]);
+    }
+    to[0] = left;
+    to[stride] = right;
   }
 };
 
