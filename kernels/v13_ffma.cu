@@ -62,35 +62,6 @@ using ThinRow = Tiling<16, 64, 64, 4, 4, 3, 4>;
 using ThinColumn = Tiling<64, 16, 64, 4, 4, 3, 4, 1, 2, 10, 8>;
 
 template <class Tile, bool STREAM, int CLUSTER, bool A_K_MAJOR, bool B_K_MAJOR, bool ALIGNED>
-void launch_tiles(const GemmArgs<float>& p, Stream stream, bool first) {
-  if constexpr (CLUSTER > 1)
-    if (!has_clusters())
-      return launch_tiles<Tile, STREAM, 1, A_K_MAJOR, B_K_MAJOR, ALIGNED>(p, stream, first);
-  const int64_t tiles = int64_t{cdiv(p.M, Tile::BM)} * cdiv(p.N, Tile::BN);
-  StreamK rest{};  // no tile
-  if (STREAM) rest = StreamK::of(tiles, cdiv(p.K, Tile::BK), sm_count() * Tile::BLOCKS);
-  const int64_t whole = tiles - rest.tiles;
-  using Loop = FfmaLoop<Tile, A_K_MAJOR, B_K_MAJOR, ALIGNED, Tile::COPY, Tile::COMMIT>;
-  gemm::launch(gemm_v13<Loop, CLUSTER>, whole * CLUSTER, dim3(Tile::THREADS),
-               {.smem = Tile::SMEM, .cluster = CLUSTER, .pdl = !first && has_clusters()}, stream,
-               p);
-  if constexpr (STREAM)
-    launch_stream_k<FfmaLoop<Tile, A_K_MAJOR, B_K_MAJOR, ALIGNED, 0, 10>>(p, rest, stream,
-                                                                          first && whole == 0);
-}
-// [/region idea]
-
-using Row = Tiling<32, 64, 64, 8, 4, 3, 4>;     // for edges of a few rows
-using Column = Tiling<64, 32, 64, 8, 4, 3, 4>;  // and of a few columns
-using ThinRow = Tiling<16, 64, 64, 4, 4, 3, 4>;
-using ThinColumn = Tiling<64, 16, 64, 4, 4, 3, 4, 1, 2, 10, 8>;
-// Rows or columns too few for another row or column of these tiles.
-template <int TILE>
-int thin_edge(int size) {
-  return TILE >= 128 && size > TILE && size % TILE <= 32 ? size % TILE : 0;
-}
-
-template <class Tile, bool STREAM, int CLUSTER, bool A_K_MAJOR, bool B_K_MAJOR, bool ALIGNED>
 void launch_parts(GemmArgs<float> p, Stream stream) {
   const int m = thin_edge(p.M, Tile::BM), n = thin_edge(p.N, Tile::BN);
   GemmArgs<float> row = p, column = p;

@@ -63,16 +63,20 @@ class OperandCopy {
   // The next k-tile, all of it if WHOLE, else its first `size_k` k.
   template <bool WHOLE>
   GEMM_DEVICE void fetch(float* to, int size_k) {
+    constexpr int ROWS = K_MAJOR ? BX : Tile::BK, COLS = K_MAJOR ? Tile::BK : BX;
+    constexpr int ROW_STEP = K_MAJOR ? AT_ONCE_X : AT_ONCE_K;
+    constexpr int COL_STEP = K_MAJOR ? AT_ONCE_K : AT_ONCE_X;
+    const float* row = from_;
 #pragma unroll
-    for (int x = 0; x < BX; x += AT_ONCE_X)
+    for (int r = 0; r < ROWS; r += ROW_STEP, row += ROW_STEP * ld_)
 #pragma unroll
-      for (int k = 0; k < Tile::BK; k += AT_ONCE_K) {
+      for (int c = 0; c < COLS; c += COL_STEP) {
+        const int x = K_MAJOR ? r : c, k = K_MAJOR ? c : r;
         const int bytes = x < left_x_ && (WHOLE || k_ + k < size_k) ? BYTES : 0;
         float* const s = to + offset_ + k * SX + x;
-        const float* const g = from_ + (K_MAJOR ? x * ld_ + k : k * ld_ + x);
-        BYTES == 16 ? cp_async_16(s, g, bytes) : cp_async_4(s, g, bytes);
+        BYTES == 16 ? cp_async_16(s, row + c, bytes) : cp_async_4(s, row + c, bytes);
       }
-    from_ += K_MAJOR ? size_k : size_k * ld_;
+    from_ = K_MAJOR ? from_ + size_k : WHOLE ? row : from_ + size_k * ld_;
   }
 };
 
@@ -114,14 +118,16 @@ GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int begin, i
   load_fragment(a[0], s + offset_a, Tile::LM * 4);
   load_fragment(b[0], s + offset_b, Tile::LN * 4);
   for (int left = k_tiles; left > 0; --left) {
-    if (left > STAGES - 1) {
-      copy_a.template fetch<true>(write, Tile::BK);
-      copy_b.template fetch<true>(write + A_STAGE, Tile::BK);
-    }
-    cp_async_commit();
     const float *sA = read + offset_a, *sB = read + offset_b;
 #pragma unroll
     for (int step = 0; step < KS; ++step) {
+      if (step == KS * Tile::COPY / 16) {
+        if (left > STAGES - 1) {
+          copy_a.template fetch<true>(write, Tile::BK);
+          copy_b.template fetch<true>(write + A_STAGE, Tile::BK);
+        }
+        cp_async_commit();
+      }
       if (step == KS - 1) {
         write = write == s + LAST ? s : write + Tile::STAGE;
         cp_async_wait<STAGES - 2>();
@@ -280,14 +286,14 @@ void launch(const GemmArgs<float>& call, Stream stream) {
                  partial.as<float>());
 }
 
-using T16x64 = Tiling<16, 64, 64, 4, 8, 3, 8, 2, 0, 0, 4>;
-using T64x16 = Tiling<64, 16, 64, 8, 4, 3, 8, 2, 0, 0, 8>;
-using T32x32 = Tiling<32, 32, 64, 8, 4, 3, 8, 2>;
-using T32x64 = Tiling<32, 64, 64, 8, 4, 3, 4, 2>;
-using T64x32 = Tiling<64, 32, 64, 8, 4, 3, 4, 2>;
-using T64x64 = Tiling<64, 64, 32, 8, 8, 4, 4, 2>;
-using T64x128 = Tiling<64, 128, 16, 8, 8, 4, 2, 2>;
-using T128x64 = Tiling<128, 64, 16, 8, 8, 4, 2, 2>;
+using T16x64 = Tiling<16, 64, 64, 4, 8, 3, 8, 2, 4, 10, 4>;
+using T64x16 = Tiling<64, 16, 64, 8, 4, 3, 8, 2, 4, 10, 8>;
+using T32x32 = Tiling<32, 32, 64, 8, 4, 3, 8, 2, 0>;
+using T32x64 = Tiling<32, 64, 64, 8, 4, 3, 4, 2, 0>;
+using T64x32 = Tiling<64, 32, 64, 8, 4, 3, 4, 2, 0>;
+using T64x64 = Tiling<64, 64, 32, 8, 8, 4, 4, 2, 8>;
+using T64x128 = Tiling<64, 128, 16, 8, 8, 4, 2, 2, 8>;
+using T128x64 = Tiling<128, 64, 16, 8, 8, 4, 2, 2, 8>;
 
 #define CUTS_TO_8(T, name)                                                              \
   {name, launch<T, 1>}, {name " cut 2", launch<T, 2>}, {name " cut 4", launch<T, 4>}, { \
