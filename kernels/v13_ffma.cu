@@ -46,7 +46,10 @@ void launch_tiles(const GemmArgs<float>& p, Stream stream, bool first) {
   StreamK rest{};  // no tile
   if (STREAM) rest = StreamK::of(tiles, cdiv(p.K, Tile::BK), sm_count() * Tile::BLOCKS);
   const int64_t whole = tiles - rest.tiles;
-  using Loop = FfmaLoop<Tile, A_K_MAJOR, B_K_MAJOR, ALIGNED, Tile::COPY, Tile::COMMIT>;
+  // Where the copies stand: the tile's own place is for A and B as stored. The others were counted.
+  constexpr bool NN = A_K_MAJOR && !B_K_MAJOR, TN = !A_K_MAJOR && !B_K_MAJOR;
+  constexpr int COPY = NN ? Tile::COPY : Tile::BM * Tile::BN < 128 * 256 ? 4 : TN ? 2 : 0;
+  using Loop = FfmaLoop<Tile, A_K_MAJOR, B_K_MAJOR, ALIGNED, COPY, NN ? Tile::COMMIT : 12>;
   gemm::launch(gemm_v13<Loop, CLUSTER>, whole * CLUSTER, dim3(Tile::THREADS),
                {.smem = Tile::SMEM, .cluster = CLUSTER, .pdl = !first && has_clusters()}, stream,
                p);
@@ -114,7 +117,6 @@ bool fits(const GemmArgs<float>&) {
 }
 
 using Large = Tiling<128, 256, 16, 8, 16, 4, 1, 1, 0, 12>;  // of 54 TFLOPS in whole waves
-using Middle = Tiling<128, 128, 16, 8, 8, 3, 1, 2, 2, 12>;  // of 52
 using Small = Tiling<64, 64, 32, 8, 8, 4, 4, 2>;            // four groups of warps share a k-tile
 using Wide = Tiling<64, 128, 32, 8, 8, 4, 4, 1, 0>;
 using Pair64 = Tiling<64, 64, 32, 8, 8, 4, 4, 1, 0>;  // two blocks share a tile: half of K each
@@ -123,7 +125,6 @@ using Pair96 = Tiling<96, 96, 32, 8, 12, 4, 4, 1, 2, 10, 4>;
 const Variant<float> VARIANTS[] = {
     {"128x256x16 8x16", launch<Large>, fits<Large>},
     {"128x256x16 8x16 stream-K", launch<Large, true>, fits<Large>},
-    {"128x128x16 8x8", launch<Middle>},
     {"64x64x32 8x8 groups 4", launch<Small>},
     {"64x128x32 8x8 groups 4", launch<Wide>, fits<Wide>},
     {"64x64x32 8x8 groups 4 cluster 2", launch<Pair64, false, 2>, fits<Pair64, 2>},

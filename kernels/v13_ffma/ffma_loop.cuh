@@ -63,7 +63,7 @@ class OperandCopy {
 template <class Tile, bool A_K_MAJOR, bool B_K_MAJOR, int COPY, int COMMIT>
 GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin, int k_end,
                           Vec<float>* to) {
-  constexpr int SA = Tile::SA, SB = B_K_MAJOR ? Tile::SB : Tile::BN, KS = Tile::KS;
+  constexpr int SA = Tile::SA, SB = B_K_MAJOR || !A_K_MAJOR ? Tile::SB : Tile::BN, KS = Tile::KS;
   constexpr int A_STAGE = Tile::BK * SA, STAGE = A_STAGE + Tile::BK * SB;
   constexpr int LAST = (Tile::STAGES - 1) * STAGE;
   const int tid = threadIdx.x;

@@ -105,7 +105,7 @@ struct WholeTile {
   bool stream_k = false;
 };
 inline constexpr WholeTile WHOLE_TILES[] = {
-    {128, 256, 54.5}, {128, 256, 53.8, 1, true}, {128, 128, 47},    {64, 64, 48.5},
+    {128, 256, 54.5}, {128, 256, 53.8, 1, true}, {64, 64, 48.5},
     {64, 128, 50},    {64, 64, 41, 2},           {96, 96, 43.5, 2},
 };
 
@@ -136,7 +136,7 @@ inline double whole_tile_us(const GemmArgs<float>& p, int sms, const WholeTile& 
 // Whether a tile can be used is asked of `fits(i)`; one always can.
 template <class Fits>
 FfmaEstimate best_whole_tile(const GemmArgs<float>& p, int sms, Fits&& fits) {
-  FfmaEstimate best{3, INFINITY};
+  FfmaEstimate best{2, INFINITY};
   for (int i = 0; i < int(std::size(WHOLE_TILES)); ++i)
     if (const double us = whole_tile_us(p, sms, WHOLE_TILES[i]); us < best.us && fits(i))
       best = {i, us};
