@@ -146,26 +146,38 @@ GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int begin, i
   put_sums<Tile::THREADS>(static_cast<Vec<float>*>(dynamic_shared()) + tid, acc);
 }
 
-// A tile's sums are UNITS blocks of 2 rows x 4 columns.
+// What the CTAs of a cluster send each other: (BM, ROW) floats, some rows from each.
 template <class Tile>
-constexpr int UNITS = Tile::SUMS / 2 * Tile::K_GROUP;
+constexpr int ROW = Tile::BN + 4;  // with 4 more, fewer bank conflicts
+template <class Tile>
+constexpr size_t SMEM = Tile::SMEM + sizeof(float) * Tile::BM* ROW<Tile>;
 
-// A unit's block to C.
-template <class Tile>
-GEMM_DEVICE void store_unit(const GemmArgs<float>& p, bool aligned, int bm, int bn, int unit,
-                            const SumBlock& block) {
-  const int q = unit / Tile::K_GROUP, i = q * 4 / Tile::TN * 2, j = q * 4 % Tile::TN;
-  const int2 at = thread_origin<Tile>(unit % Tile::K_GROUP);
-  const int n = bn * Tile::BN + at.y + tile_row<4, Tile::LN>(0, j);
+// `rows` rows of CTA tile (bm, bn) to C, from `first` on: the sums of the CTAs' parts, in order.
+// 4 columns a thread if ALIGNED, else neighbours in a warp store neighbours.
+template <class Tile, bool ALIGNED>
+GEMM_DEVICE void store_rows(const GemmArgs<float>& p, int bm, int bn, int first, int rows, int ctas,
+                            const float* received) {
+  constexpr int VEC = ALIGNED ? 4 : 1, GROUPS = Tile::BN / VEC;
+  for (int i = threadIdx.x; i < rows * GROUPS; i += Tile::THREADS) {
+    const int m = i / GROUPS, n = i % GROUPS * VEC;
+    float sum[VEC] = {};
+    for (int from = 0; from < ctas; ++from) {
+      const float* const part = received + (from * rows + m) * ROW<Tile> + n;
+      if constexpr (ALIGNED) {
+        const Vec<float> four = load_vec(part);
 #pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int m = bm * Tile::BM + at.x + tile_row<4, Tile::LM>(0, i + r);
-    aligned ? store_group<true>(p, m, n, block.row[r]) : store_group<false>(p, m, n, block.row[r]);
+        for (int e = 0; e < 4; ++e) sum[e] += four[e];
+      } else {
+        sum[0] += *part;
+      }
+    }
+    const int at_m = bm * Tile::BM + first + m, at_n = bn * Tile::BN + n;
+    if constexpr (ALIGNED)
+      store_group<true>(p, at_m, at_n, sum);
+    else
+      store(p, at_m, at_n, sum[0]);
   }
 }
-
-template <class Tile>
-constexpr size_t SMEM = Tile::SMEM + sizeof(float) * Tile::BM* Tile::BN;  // and what others send
 
 template <class Tile, bool A_K_MAJOR, bool B_K_MAJOR, int BYTES>
 __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
@@ -189,32 +201,40 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
   }
   // [region idea]
   const auto* sums = static_cast<const Vec<float>*>(dynamic_shared());
-  auto* received = static_cast<Vec<float>*>(dynamic_shared()) + Tile::SMEM / 16;
-  const int share = UNITS<Tile> / ctas;  // units that each CTA of the cluster stores
+  float* const received = static_cast<float*>(dynamic_shared()) + Tile::SMEM / 4;
+  const int rows = Tile::BM / ctas;  // that each CTA of the cluster stores
   __syncthreads();
   if (ctas > 1) cluster_wait();  // the others have begun: their shared memory is there
-  for (int unit = tid; unit < UNITS<Tile>; unit += Tile::THREADS) {
+  // Blocks of 2 rows x 4 columns, added up over the groups of warps.
+  for (int i = tid; i < Tile::SUMS / 2 * Tile::K_GROUP; i += Tile::THREADS) {
+    const int q = i / Tile::K_GROUP, thread = i % Tile::K_GROUP;  // its q-th block
     SumBlock block;
 #pragma unroll
     for (int g = 0; g < Tile::K_GROUPS; ++g)
-      block.add(sums + unit / Tile::K_GROUP * 2 * Tile::THREADS + g * Tile::K_GROUP +
-                    unit % Tile::K_GROUP,
-                Tile::THREADS);
-    if (ctas == 1) {
-      store_unit<Tile>(p, aligned_c, at.m, at.n, unit, block);
-    } else {  // to the CTA that stores it
-      Vec<float>* const to = map_shared(received + rank * 2 * share + unit % share, unit / share);
-      block.put(to, share);
+      block.add(sums + q * 2 * Tile::THREADS + g * Tile::K_GROUP + thread, Tile::THREADS);
+    const int2 origin = thread_origin<Tile>(thread);
+    const int m = origin.x + tile_row<4, Tile::LM>(0, q * 4 / Tile::TN * 2);
+    const int n = origin.y + tile_row<4, Tile::LN>(0, q * 4 % Tile::TN);
+    float* to = received + (rank * rows + m % rows) * ROW<Tile> + n;
+    if (ctas > 1) to = map_shared(to, m / rows);  // in the CTA that stores it
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      Vec<float> row = {};
+#pragma unroll
+      for (int e = 0; e < 4; ++e) row.set(e, block.row[r][e]);
+      store_vec(to + r * ROW<Tile>, row);
     }
   }
-  if (ctas == 1) return;
-  cluster_arrive();
-  cluster_wait();  // all sums have come
-  for (int unit = tid; unit < share; unit += Tile::THREADS) {
-    SumBlock block;
-    for (int from = 0; from < ctas; ++from) block.add(received + from * 2 * share + unit, share);
-    store_unit<Tile>(p, aligned_c, at.m, at.n, rank * share + unit, block);
+  if (ctas > 1) {
+    cluster_arrive();
+    cluster_wait();  // all sums have come
+  } else {
+    __syncthreads();
   }
+  if (aligned_c)
+    store_rows<Tile, true>(p, at.m, at.n, rank * rows, rows, ctas, received);
+  else
+    store_rows<Tile, false>(p, at.m, at.n, rank * rows, rows, ctas, received);
   // [/region idea]
 }
 

@@ -97,17 +97,6 @@ struct SumBlock {
       row[1 - e % 2][2 + e / 2] += right[e];
     }
   }
-  // Writes them there, for another's add.
-  GEMM_DEVICE void put(Vec<float>* to, int stride) const {
-    Vec<float> left = {}, right = {};
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      left.set(e, row[1 - e % 2][e / 2]);
-      right.set(e, row[1 - e % 2][2 + e / 2]);
-    }
-    to[0] = left;
-    to[stride] = right;
-  }
 };
 
 GEMM_BUILD_NAMESPACE_END
