@@ -4,11 +4,13 @@
 //         another (v25 on large results), or 10 % (v26 where v24's waves are nearly full)
 // idea:   what a library adds to its kernels is a rule. v25 for results that are flat, or so few
 //         that small tiles make no more CTAs than there are SMs; for others the kernel with the
-//         least makespan. Each of them then chooses its tile
+//         least makespan. In f32, v13 or v13s, whichever is estimated to take less time. Each of
+//         them then chooses its tile
 // watch:  the rule is read off measurements on one GPU; --explain says what it decides, --tune
 //         measures them all and keeps what won, for this GPU
 // needs:  sm_90a, as all of them
 #include "device/b_stationary.cuh"
+#include "device/ffma_costs.h"
 #include "device/multicast.cuh"
 #include "device/persistent.cuh"
 #include "device/row_panels.cuh"
@@ -78,9 +80,21 @@ Choice choose(const GemmArgs<T>& p, int sms) {
 }
 // [/region idea]
 
+const Variant<float> F32_VARIANTS[] = {
+    {"v13", [](const GemmArgs<float>& p, Stream stream) { launch_rung("v13", p, stream); }},
+    {"v13s", [](const GemmArgs<float>& p, Stream stream) { launch_rung("v13s", p, stream); }}};
+
+Choice choose_f32(const GemmArgs<float>& p, int sms) {
+  const double whole = best_whole_tile(p, sms, [](int) { return true; }).us;
+  const double cut = best_cut_tile(p, sms).us;
+  const auto rounded = [](double us) { return std::to_string(int64_t(us + 0.5)) + " us"; };
+  return {cut < whole, "estimated: v13 " + rounded(whole) + ", v13s " + rounded(cut)};
+}
+
 const Registration rung({.prev = "v24",
                          .idea = "dispatch: for every shape the fastest kernel",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-                        {f16(VARIANTS<half>, choose), bfloat16(VARIANTS<bf16>, choose)});
+                        {f16(VARIANTS<half>, choose), bfloat16(VARIANTS<bf16>, choose),
+                         f32(F32_VARIANTS, choose_f32)});
 
 }  // namespace
