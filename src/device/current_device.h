@@ -28,8 +28,7 @@ inline int device_of(Stream stream) {
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   int device = 0;
   if (stream != nullptr && cudaStreamIsCapturing(stream, &capture) == cudaSuccess &&
-      capture == cudaStreamCaptureStatusNone &&
-      cudaStreamGetDevice(stream, &device) == cudaSuccess)
+      capture == cudaStreamCaptureStatusNone && cudaStreamGetDevice(stream, &device) == cudaSuccess)
     return device;
   cudaGetLastError();  // no such stream: the launch says so
 #else
