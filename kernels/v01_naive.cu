@@ -14,16 +14,16 @@ using namespace gemm;
 constexpr int BM = 32, BN = 32;  // block tile: one thread an element, one warp a row
 static_assert(BM * BN <= 1024, "a block has at most 1024 threads");
 
-// C = alpha * acc + beta * C at one element. beta == 0 must not read C: it may hold NaN.
-template <class T>
-GEMM_DEVICE void store(const GemmArgs<T>& p, int m, int n, float acc) {
+// C = alpha * acc + beta * C at one element. Without beta, C is not read: it may hold NaN.
+template <class T, class TC>
+GEMM_DEVICE void store(const GemmArgs<T, T, TC>& p, int m, int n, float acc) {
   if (m >= p.M || n >= p.N) return;
-  T* c = p.C + m * p.ldc + n;
-  *c = T(p.beta == 0 ? p.alpha * acc : p.alpha * acc + p.beta * float(*c));
+  TC* c = p.C + m * p.ldc + n;
+  *c = TC(p.epilogue(acc, p.epilogue.reads_c() ? float(*c) : 0.0f));
 }
 
-template <class T>
-__global__ void __launch_bounds__(BM* BN) gemm_v01(GemmArgs<T> p) {
+template <class T, class TC>
+__global__ void __launch_bounds__(BM* BN) gemm_v01(GemmArgs<T, T, TC> p) {
   // Where am I? The grid is one-dimensional, block tiles row by row.
   const int tiles_n = cdiv(p.N, BN);
   const int bm = blockIdx.x / tiles_n, bn = blockIdx.x % tiles_n;
@@ -43,13 +43,15 @@ __global__ void __launch_bounds__(BM* BN) gemm_v01(GemmArgs<T> p) {
   store(p, m, n, acc);
 }
 
-template <class T>
-void launch(const GemmArgs<T>& p, Stream stream) {
+template <class T, class TC = T>
+void launch(const GemmArgs<T, T, TC>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
-  gemm::launch(gemm_v01<T>, grid, dim3(BN, BM), {}, stream, p);
+  gemm::launch(gemm_v01<T, TC>, grid, dim3(BN, BM), {}, stream, p);
 }
 
 const Registration rung({.prev = "", .idea = "one thread, one element of C"},
-                        {f32(launch<float>), f16(launch<half>)});
+                        {f32(launch<float>), f16(launch<half>),
+                         entry(DType::f16_f32, launch<half, float>),
+                         entry(DType::bf16_f32, launch<bf16, float>)});
 
 }  // namespace

@@ -66,10 +66,13 @@ __global__ void __launch_bounds__(THREADS) gemm_v04(GemmArgs<T> p) {
   }
 
   // Epilogue.
+  with_epilogue(p, [&](const auto& out) {
 #pragma unroll
-  for (int i = 0; i < TM; ++i)
+    for (int i = 0; i < TM; ++i)
 #pragma unroll
-    for (int j = 0; j < TN; ++j) store(p, bm * BM + tm * TM + i, bn * BN + tn * TN + j, acc[i][j]);
+      for (int j = 0; j < TN; ++j)
+        store(out, bm * BM + tm * TM + i, bn * BN + tn * TN + j, acc[i][j]);
+  });
 }
 
 template <class T>

@@ -78,11 +78,13 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v05(GemmArgs<T> p) {
   }
 
   // Epilogue.
+  with_epilogue(p, [&](const auto& out) {
 #pragma unroll
-  for (int i = 0; i < TM; ++i)
+    for (int i = 0; i < TM; ++i)
 #pragma unroll
-    for (int j = 0; j < TN; j += Vec<T>::SIZE)
-      store_group<ALIGNED>(p, bm * BM + tm * TM + i, bn * BN + tn * TN + j, &acc[i][j]);
+      for (int j = 0; j < TN; j += Vec<T>::SIZE)
+        store_group<ALIGNED>(out, bm * BM + tm * TM + i, bn * BN + tn * TN + j, &acc[i][j]);
+  });
 }
 
 template <class T>

@@ -73,11 +73,13 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v06(GemmArgs<T> p) {
   }
 
   // Epilogue.
+  with_epilogue(p, [&](const auto& out) {
 #pragma unroll
-  for (int i = 0; i < TM; ++i)
+    for (int i = 0; i < TM; ++i)
 #pragma unroll
-    for (int j = 0; j < TN; ++j)
-      store(p, bm * BM + tile_row(tm, i), bn * BN + tile_row(tn, j), acc[i][j]);
+      for (int j = 0; j < TN; ++j)
+        store(out, bm * BM + tile_row(tm, i), bn * BN + tile_row(tn, j), acc[i][j]);
+  });
 }
 
 template <class T>

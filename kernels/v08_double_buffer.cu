@@ -74,12 +74,14 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v08(GemmArgs<T> p) {
   }
 
   // Epilogue.
+  with_epilogue(p, [&](const auto& out) {
 #pragma unroll
-  for (int i = 0; i < TM; ++i)
+    for (int i = 0; i < TM; ++i)
 #pragma unroll
-    for (int j = 0; j < TN; j += VEC)
-      store_group<ALIGNED>(p, bm * BM + tile_row<VEC, BM / TM>(tm, i),
-                           bn * BN + tile_row<VEC, BN / TN>(tn, j), &acc[i][j]);
+      for (int j = 0; j < TN; j += VEC)
+        store_group<ALIGNED>(out, bm * BM + tile_row<VEC, BM / TM>(tm, i),
+                             bn * BN + tile_row<VEC, BN / TN>(tn, j), &acc[i][j]);
+  });
 }
 
 template <class T>

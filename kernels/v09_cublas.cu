@@ -18,25 +18,28 @@ cudaDataType_t type(const float*) { return CUDA_R_32F; }
 cudaDataType_t type(const half*) { return CUDA_R_16F; }
 cudaDataType_t type(const bf16*) { return CUDA_R_16BF; }
 
-template <class T, cublasComputeType_t COMPUTE>
-void launch(const GemmArgs<T>& p, Stream stream) {
+template <class T, cublasComputeType_t COMPUTE, class TC = T>
+void launch(const GemmArgs<T, T, TC>& p, Stream stream) {
   const auto op = [](Op o) { return o == Op::N ? CUBLAS_OP_N : CUBLAS_OP_T; };
   // cuBLAS refuses a leading dimension of 0, even of nothing.
   const auto ld = [](int64_t x) { return x > 0 ? x : 1; };
   // [region idea]
   blas_check(cublasGemmEx_64(blas_handle(stream), op(p.op_b), op(p.op_a), p.N, p.M, p.K,
-                             &p.alpha,                                                       //
-                             p.B, type(p.B), ld(p.ldb), p.A, type(p.A), ld(p.lda), &p.beta,  //
+                             &p.epilogue.alpha,  //
+                             p.B, type(p.B), ld(p.ldb), p.A, type(p.A), ld(p.lda),
+                             &p.epilogue.beta,  //
                              p.C, type(p.C), ld(p.ldc), COMPUTE, CUBLAS_GEMM_DEFAULT));
   // [/region idea]
 }
 
 const Registration rung({.prev = "v8",
                          .idea = "cuBLAS: row-major through the column-major API",
-                         .needs = {.transposed = true}},
+                         .needs = {.transposed = true, .no_activation = true}},
                         {f32(launch<float, CUBLAS_COMPUTE_32F>),
                          f16(launch<half, CUBLAS_COMPUTE_32F>),
                          bfloat16(launch<bf16, CUBLAS_COMPUTE_32F>),
-                         tf32(launch<float, CUBLAS_COMPUTE_32F_FAST_TF32>)});
+                         tf32(launch<float, CUBLAS_COMPUTE_32F_FAST_TF32>),
+                         entry(DType::f16_f32, launch<half, CUBLAS_COMPUTE_32F, float>),
+                         entry(DType::bf16_f32, launch<bf16, CUBLAS_COMPUTE_32F, float>)});
 
 }  // namespace

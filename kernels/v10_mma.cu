@@ -42,8 +42,8 @@ GEMM_DEVICE void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[
 }
 // [/region idea]
 
-template <class T, bool ALIGNED>
-__global__ void __launch_bounds__(THREADS, 2) gemm_v10(GemmArgs<T> p) {
+template <class T, class TC, bool ALIGNED>
+__global__ void __launch_bounds__(THREADS, 2) gemm_v10(GemmArgs<T, T, TC> p) {
   constexpr int VEC = Vec<T>::SIZE, PACK = 4 / sizeof(T), BK = WORDS * PACK;
   // Where am I? Lane = 4 * g + t in every fragment.
   const int tiles_n = cdiv(p.N, BN);
@@ -128,24 +128,28 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v10(GemmArgs<T> p) {
   // [/region loop]
 
   // Epilogue: lane (g, t) holds columns 2t and 2t + 1 of rows g and g + 8.
+  with_epilogue(p, [&](const auto& out) {
 #pragma unroll
-  for (int i = 0; i < WM / MMA_M; ++i)
+    for (int i = 0; i < WM / MMA_M; ++i)
 #pragma unroll
-    for (int j = 0; j < WN / MMA_N; ++j)
+      for (int j = 0; j < WN / MMA_N; ++j)
 #pragma unroll
-      for (int r = 0; r < 4; ++r)
-        store(p, bm * BM + wm + i * MMA_M + g + r / 2 * 8, bn * BN + wn + j * MMA_N + 2 * t + r % 2,
-              acc[i][j][r]);
+        for (int r = 0; r < 4; ++r)
+          store(out, bm * BM + wm + i * MMA_M + g + r / 2 * 8,
+                bn * BN + wn + j * MMA_N + 2 * t + r % 2, acc[i][j][r]);
+  });
 }
 
-template <class T>
-void launch(const GemmArgs<T>& p, Stream stream) {
+template <class T, class TC = T>
+void launch(const GemmArgs<T, T, TC>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
-  const auto kernel = all_aligned(p) ? gemm_v10<T, true> : gemm_v10<T, false>;
+  const auto kernel = all_aligned(p) ? gemm_v10<T, TC, true> : gemm_v10<T, TC, false>;
   gemm::launch(kernel, grid, dim3(THREADS), {}, stream, p);
 }
 
 const Registration rung({.prev = "v8", .idea = "tensor cores: mma.sync", .needs = {.sm = 80}},
-                        {f16(launch<half>), tf32(launch<float>), bfloat16(launch<bf16>)});
+                        {f16(launch<half>), tf32(launch<float>), bfloat16(launch<bf16>),
+                         entry(DType::f16_f32, launch<half, float>),
+                         entry(DType::bf16_f32, launch<bf16, float>)});
 
 }  // namespace

@@ -83,12 +83,14 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v11(GemmArgs<T> p) {
   }
 
   // Epilogue.
+  with_epilogue(p, [&](const auto& out) {
 #pragma unroll
-  for (int i = 0; i < TM; ++i)
+    for (int i = 0; i < TM; ++i)
 #pragma unroll
-    for (int j = 0; j < TN; j += VEC)
-      store_group<ALIGNED>(p, bm * BM + tm + tile_row<VEC, WM / TM>(0, i),
-                           bn * BN + tn + tile_row<VEC, WN / TN>(0, j), &acc[i][j]);
+      for (int j = 0; j < TN; j += VEC)
+        store_group<ALIGNED>(out, bm * BM + tm + tile_row<VEC, WM / TM>(0, i),
+                             bn * BN + tn + tile_row<VEC, WN / TN>(0, j), &acc[i][j]);
+  });
 }
 
 template <class T>

@@ -116,14 +116,16 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v15(GemmArgs<T> p) {
   }
 
   // Epilogue: lane (g, t) holds columns 2t and 2t + 1 of rows g and g + 8.
+  with_epilogue(p, [&](const auto& out) {
 #pragma unroll
-  for (int i = 0; i < WM / MMA_M; ++i)
+    for (int i = 0; i < WM / MMA_M; ++i)
 #pragma unroll
-    for (int j = 0; j < WN / MMA_N; ++j)
+      for (int j = 0; j < WN / MMA_N; ++j)
 #pragma unroll
-      for (int r = 0; r < 4; ++r)
-        store(p, bm * BM + wm + i * MMA_M + g + r / 2 * 8, bn * BN + wn + j * MMA_N + 2 * t + r % 2,
-              acc[i][j][r]);
+        for (int r = 0; r < 4; ++r)
+          store(out, bm * BM + wm + i * MMA_M + g + r / 2 * 8,
+                bn * BN + wn + j * MMA_N + 2 * t + r % 2, acc[i][j][r]);
+  });
 }
 
 template <class T>

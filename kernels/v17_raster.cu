@@ -104,14 +104,16 @@ __global__ void __launch_bounds__(THREADS, 1) gemm_v17(GemmArgs<T> p) {
   }
 
   // Epilogue: lane (g, t) holds columns 2t and 2t + 1 of rows g and g + 8.
+  with_epilogue(p, [&](const auto& out) {
 #pragma unroll
-  for (int i = 0; i < WM / MMA_M; ++i)
+    for (int i = 0; i < WM / MMA_M; ++i)
 #pragma unroll
-    for (int j = 0; j < WN / MMA_N; ++j)
+      for (int j = 0; j < WN / MMA_N; ++j)
 #pragma unroll
-      for (int r = 0; r < 4; r += 2)
-        store_pair<ALIGNED>(p, bm * BM + wm + i * MMA_M + g + r * 4,
-                            bn * BN + wn + j * MMA_N + 2 * t, acc[i][j][r], acc[i][j][r + 1]);
+        for (int r = 0; r < 4; r += 2)
+          store_pair<ALIGNED>(out, bm * BM + wm + i * MMA_M + g + r * 4,
+                              bn * BN + wn + j * MMA_N + 2 * t, acc[i][j][r], acc[i][j][r + 1]);
+  });
 }
 
 template <class T>

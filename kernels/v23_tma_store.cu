@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       // Epilogue.
       // [region epilogue]
       if (!aligned_c) return store_accumulators(p, aligned_c, m, n, acc);
-      axpby_accumulators(p, m, n, acc);
+      apply_epilogue(p, aligned_c, m, n, acc);
       if (leader) tma_store_wait_read<0>();
       named_barrier_sync(1 + wg, 128);  // TMA has read the tile before this one
       stage_accumulators<T>(staging, acc);

@@ -38,10 +38,10 @@ constexpr int BK = 64, MMA_M = 64, MMA_K = 16;  // depth of a k-tile; a wgmma
 constexpr int GROUP_M = 16;                     // rows of tiles a raster group
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 
-template <class T, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES, int EPILOGUE_STAGES,
-          int CLUSTER>
+template <class T, class TC, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES,
+          int EPILOGUE_STAGES, int CLUSTER>
 __global__ void __launch_bounds__(THREADS, 1)
-    gemm_v24(GemmArgs<T> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
+    gemm_v24(GemmArgs<T, T, TC> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
   grid_launch_dependents();  // first: CTAs take a while to start, 1 to 2 % at 512
   using TileA = OperandTile<T, BM, A_MAJOR>;
@@ -82,6 +82,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   // [region idea]
   const auto compute = [&](int bm, int bn, int64_t left) {
     fence_operand(bm, bn);  // or they are divided out behind the loop: 3 % at 1024
+    prefetch_c<BN>(p, aligned_c, bm * BM, bn * BN, BM);
     float acc[BM / MMA_M][BN / 2];
     clear_registers(acc);  // before the wait, while the other consumer computes
     int last = 0;
@@ -113,16 +114,19 @@ __global__ void __launch_bounds__(THREADS, 1)
     for (int i = 0; i < BM / MMA_M; ++i) {
       const int m = bm * BM + i * MMA_M, n = bn * BN;
       fence_operand(acc[i]);
-      if (p.alpha != 1 || p.beta != 0) axpby_accumulators(p, m, n, acc[i]);
-      // The CTA's last tile, which no main loop hides. (`step` in place of gridDim.x would spill.)
-      if (aligned_c && left * CLUSTER <= gridDim.x)
+      apply_epilogue(p, aligned_c, m, n, acc[i]);
+      // The CTA's last tile no main loop hides. (`step` in place of gridDim.x would spill.)
+      if constexpr (sizeof(TC) == 4) {  // a pair is 8 bytes: four lanes write a whole sector
+        store_pairs(p, aligned_c, m, n, acc[i]);
+      } else if (aligned_c && left * CLUSTER <= gridDim.x) {
         store_accumulators_aligned(p, m, n, acc[i]);
-      else
+      } else {
 #pragma unroll
         for (int c = 0; c < BN / 64; ++c)
           store_panel<EPILOGUE_STAGES - 1>(p, aligned_c, map_c, m, n + c * 64,
                                            staging + (i * BN / 64 + c) % EPILOGUE_STAGES * 8192,
                                            &acc[i][c * 32]);
+      }
     }
   };
   for_each_tile<GROUP_M, CLUSTER>(begin + wg * step, 2 * step, rank, tiles_m, tiles_n, compute);
@@ -131,15 +135,15 @@ __global__ void __launch_bounds__(THREADS, 1)
   if (CLUSTER > 1) sync_cluster<CLUSTER>();  // the neighbour's last arrivals have come
 }
 
-template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER>
-void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
+template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER, class TC = T>
+void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
   const int64_t cluster_tiles = int64_t{cdiv(p.M, BM * CLUSTER)} * cdiv(p.N, BN);
   const int64_t grid = std::min<int64_t>(cluster_tiles, plan.ctas / CLUSTER) * CLUSTER;
   constexpr size_t SMEM =
       STAGES * ((BM + BN) * BK * 2 + 2 * 8) + 2 * EPILOGUE_STAGES * 8192 + 2 * 8;
   const TmaOperands<T> in(p, stream);
   with_majors(p, [&](auto a, auto b) {
-    gemm::launch(gemm_v24<T, a(), b(), BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER>, grid,
+    gemm::launch(gemm_v24<T, TC, a(), b(), BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER>, grid,
                  dim3(THREADS), {.smem = SMEM, .cluster = CLUSTER, .pdl = true}, stream, p,
                  has_aligned_c(p), OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
                  OperandTile<T, BN, b()>::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld),
@@ -190,6 +194,8 @@ const Registration rung({.prev = "v23",
                          .idea = "pingpong: two warpgroups take turns; tiles that fill the waves",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
                         {f16(VARIANTS<half>, {plan, explain}),
-                         bfloat16(VARIANTS<bf16>, {plan, explain})});
+                         bfloat16(VARIANTS<bf16>, {plan, explain}),
+                         entry(DType::f16_f32, launch<half, 128, 128, 6, 2, 1, float>),
+                         entry(DType::bf16_f32, launch<bf16, 128, 128, 6, 2, 1, float>)});
 
 }  // namespace

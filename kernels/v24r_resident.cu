@@ -78,6 +78,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     const int m = range.part * LEAST, n = range.col_panel * BN;
     const int blocks = range.count * (LEAST / MMA_M);  // of 64 rows
     const bool last = range.last();
+    prefetch_c<BN>(p, true, m, n, blocks * MMA_M);
     float acc[BM / MMA_M][BN / 2];
     mbarrier_wait(&order[wg], order_phase++ & 1);
     with_blocks<BM / MMA_M, LEAST / MMA_M>(blocks, [&](auto constant) {
@@ -111,7 +112,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     for (int i = 0; i < BM / MMA_M; ++i) {
       if (i == blocks) break;
       fence_operand(acc[i]);
-      if (p.alpha != 1 || p.beta != 0) axpby_accumulators(p, m + i * MMA_M, n, acc[i]);
+      apply_epilogue(p, true, m + i * MMA_M, n, acc[i]);
       if (last)  // no main loop hides it
         store_accumulators_aligned(p, m + i * MMA_M, n, acc[i]);
       else

@@ -112,8 +112,10 @@ __global__ void __launch_bounds__(THREADS, 1)
         for (int e = 0; e < 4; ++e) sums[e] += (*part(from, unit))[e];
       const int x = x0 + unit / VECTORS * MMA_X + tid % 128 / 32 * 16 + tid % 32 / 4;
       const int y = y0 + (rank * VECTORS + unit % VECTORS) * 8 + tid % 4 * 2;
-      for (int e = 0, at = x; e < 4; ++e, at = x + e / 2 * 8)
-        SWAPPED ? store(p, y + e % 2, at, sums[e]) : store(p, at, y + e % 2, sums[e]);
+      store_each<4>(p, sums, [&](int e) {
+        const int along = x + e / 2 * 8, across = y + e % 2;
+        return SWAPPED ? TileIndex{across, along} : TileIndex{along, across};
+      });
     }
   // [/region idea]
 }

@@ -85,6 +85,8 @@ __global__ void __launch_bounds__(THREADS, 1)
       state.skip(k_tiles);
       continue;
     }
+    if (const TileIndex at = units->place(unit); units->ends_tile(unit))
+      prefetch_c<BN>(p, aligned_c, at.m * BM, at.n * BN, BM);
     float acc[BM / MMA_M][BN / 2];
     clear_registers(acc);  // before the wait, while the other consumer computes
     int last = 0;
@@ -118,7 +120,7 @@ __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
     for (int i = 0; i < BM / MMA_M; ++i) {
       const int m = at.m * BM + i * MMA_M, n = at.n * BN;
-      if (p.alpha != 1 || p.beta != 0) axpby_accumulators(p, m, n, acc[i]);
+      apply_epilogue<16>(p, aligned_c, m, n, acc[i]);  // 32 would spill
 #pragma unroll
       for (int c = 0; c < BN / 64; ++c)
         store_panel<EPILOGUE_STAGES - 1>(p, aligned_c, map_c, m, n + c * 64,

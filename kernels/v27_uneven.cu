@@ -76,6 +76,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   // The other consumer may begin one k-tile early: it first branches to its tile's height.
   const int signal_k_tile = k_tiles > 1 ? k_tiles - 2 : 0;
   row_panels.for_each(first, 2 * gridDim.x, [&](int x, int m, int rows, int64_t left) {
+    prefetch_c<BX>(p, true, m, x * BX, rows);
     float acc[BX / MMA_X][BY / 2];
     clear_registers(acc);  // before the wait, while the other consumer computes
     int last = 0;
@@ -113,7 +114,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     for (int i = 0; i < BX / MMA_X; ++i) {
       const int n = x * BX + i * MMA_X;
       fence_operand(acc[i]);
-      if (p.alpha != 1 || p.beta != 0) axpby_transposed(row_panel, m, n, acc[i]);
+      apply_epilogue_transposed(row_panel, m, n, acc[i]);
       if (left <= gridDim.x)
         store_transposed(row_panel, m, n, acc[i]);
       else

@@ -74,6 +74,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   grid_dependency_wait();
   uint8_t* const staging = sC + wg * PANELS * 8192;
   row_panels.for_each<CLUSTER>(first, step, rank, [&](int x, int m, int rows, int64_t left) {
+    prefetch_c<WX>(p, true, m, x * BX + wg * WX, rows);
     float acc[WX / MMA_X][BY / 2];
     clear_registers(acc);
     int last = 0;
@@ -108,7 +109,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     for (int i = 0; i < WX / MMA_X; ++i) {
       const int n = x * BX + wg * WX + i * MMA_X;
       fence_operand(acc[i]);
-      if (p.alpha != 1 || p.beta != 0) axpby_transposed(row_panel, m, n, acc[i]);
+      apply_epilogue_transposed(row_panel, m, n, acc[i]);
       if (left <= step)
         store_transposed(row_panel, m, n, acc[i]);
       else

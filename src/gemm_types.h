@@ -3,14 +3,10 @@
 
 #include <cstdint>
 
-namespace gemm {
+#include "dtypes.h"
+#include "epilogue.h"
 
-// What is multiplied. Storage and result have the same type; accumulation is always float.
-//   f32   float in, FP32 multiply-add            f16   half in, half out, float accumulation
-//   bf16  bfloat16 in and out, likewise
-//   tf32  float in and out, multiplied on tensor cores after rounding to 10 mantissa bits: NOT
-//   single precision, always labelled
-enum class DType { f32, f16, tf32, bf16 };
+namespace gemm {
 
 // op(X): N = as stored, T = transposed. op(A) is M x K and op(B) is K x N, so a transposed A is
 // stored K x M.
@@ -20,7 +16,7 @@ enum class Op { N, T };
 // for --inspect alone, never chosen as a backend.
 enum class Backend { gpu, sim, sim_traced };
 
-// One GEMM call with its types erased: C = alpha * op(A) * op(B) + beta * C.
+// One GEMM call with its types erased: C = act(alpha * op(A) * op(B) + beta * C).
 // Row-major; leading dimensions in elements, each >= the stored row's length; M, N, K >= 0.
 // `stream` is a cudaStream_t, or null in the simulator. Pointers need only the alignment of their
 // element type.
@@ -32,7 +28,7 @@ struct GemmCall {
   int64_t ldb = 0;
   void* C = nullptr;
   int64_t ldc = 0;
-  float alpha = 1, beta = 0;
+  Epilogue epilogue = {};
   Op op_a = Op::N, op_b = Op::N;
   void* stream = nullptr;
 };

@@ -17,9 +17,10 @@ namespace gemm {
 // What a rung truly cannot do without. The runner skips a rung with the reason, and never launches
 // it, when a need is not met.
 struct Needs {
-  int sm = 0;               // least compute capability: 80 = sm_80
-  bool exact_arch = false;  // only on that very architecture (the "a" targets: sm_90a)
-  bool transposed = false;  // true: takes every op(A), op(B); false: N, N only
+  int sm = 0;                  // least compute capability: 80 = sm_80
+  bool exact_arch = false;     // only on that very architecture (the "a" targets: sm_90a)
+  bool transposed = false;     // true: takes every op(A), op(B); false: N, N only
+  bool no_activation = false;  // of the epilogue, takes alpha and beta alone
 };
 
 // One of the ways in which a rung can compute: a template configuration compiled into it.

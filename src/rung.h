@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/current_device.h"
+#include "device/gemm_args.h"
 #include "device/platform.h"
 #include "gemm_types.h"
 #include "registry.h"
@@ -22,23 +23,6 @@ constexpr Backend BACKEND = Backend::sim_traced;
 #else
 constexpr Backend BACKEND = Backend::sim;
 #endif
-
-// One GEMM with typed pointers, passed to kernels by value. Shapes and units as in GemmCall. A rung
-// may rely on this:
-//   alpha == 0 arrives as K == 0 (so A and B are never read), and M, N, K <= 2^31 - 1 - 1024 (so a
-//   tile's end fits in an int).
-template <class T>
-struct GemmArgs {
-  int M, N, K;
-  const T* A;
-  int64_t lda;
-  const T* B;
-  int64_t ldb;
-  T* C;
-  int64_t ldc;
-  float alpha, beta;
-  Op op_a, op_b;
-};
 
 struct LaunchOptions {
   size_t smem = 0;   // dynamic shared memory, bytes
@@ -105,8 +89,8 @@ void launch(void (*kernel)(Params...), int64_t grid, dim3 block, LaunchOptions o
 // Registration
 // -------------------------------------------------------------------------------------------------
 
-template <class T>
-using LaunchFn = void (*)(const GemmArgs<T>&, Stream);
+template <class TA, class TB = TA, class TC = TA>
+using LaunchFn = void (*)(const GemmArgs<TA, TB, TC>&, Stream);
 template <class T>
 using PlannedLaunchFn = void (*)(const GemmArgs<T>&, const Plan&, Stream);
 
@@ -137,31 +121,13 @@ struct Entry {
   bool estimates = false, dispatches = false;
 };
 
-template <class T>
-GemmArgs<T> typed(const GemmCall& c) {
-  return {c.M,
-          c.N,
-          c.alpha == 0 ? 0 : c.K,
-          static_cast<const T*>(c.A),
-          c.lda,
-          static_cast<const T*>(c.B),
-          c.ldb,
-          static_cast<T*>(c.C),
-          c.ldc,
-          c.alpha,
-          c.beta,
-          c.op_a,
-          c.op_b};
-}
-
-template <class T>
-Entry entry(DType dtype, LaunchFn<T> fn) {
-  const auto launch = [fn](const GemmCall& c) {
-    const Stream stream = static_cast<Stream>(c.stream);
-    const DeviceScope on_its_gpu(device_of(stream));
-    fn(typed<T>(c), stream);
-  };
-  return {.dtype = dtype, .launch = launch};
+template <class TA, class TB, class TC>
+Entry entry(DType dtype, LaunchFn<TA, TB, TC> fn) {
+  return {.dtype = dtype, .launch = [fn](const GemmCall& c) {
+            const Stream stream = static_cast<Stream>(c.stream);
+            const DeviceScope on_its_gpu(device_of(stream));
+            fn(typed<TA, TB, TC>(c), stream);
+          }};
 }
 // `variants` must live as long as the program.
 template <class T, size_t N>

@@ -186,6 +186,26 @@ class Accepted(unittest.TestCase):
                 run = bench("--backend", "sim", "--kernel", "v1", "--verify-only", *args)
                 self.assertEqual(run.returncode, 0, run.stderr)
 
+    def test_epilogue(self) -> None:
+        small = ("--backend", "sim", "--verify-only", "--shape", "9x10x11", "--dtype", "f32")
+        run = bench(*small, "--kernel", "v1,v9", "--epilogue", "gelu")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("f32 nn 9x10x11 gelu", run.stdout)
+        self.assertIn("skipped: takes alpha and beta only, no gelu", run.stdout)
+        run = bench(*small, "--kernel", "v1", "--epilogue", "tanh")
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("'tanh': choose from none, relu", run.stderr)
+
+    def test_types_of_the_result_apart(self) -> None:
+        for dtype in ("f16_f32", "bf16_f32"):
+            run = bench(
+                *("--backend", "sim", "--verify-only", "--shape", "65x130x48", "--beta", "0.5"),
+                *("--kernel", "v1,v9,v10,v24", "--dtype", dtype),
+            )
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertIn(f"{dtype} nn 65x130x48", run.stdout)
+            self.assertEqual(run.stdout.count("verified"), 4 + 1, run.stdout)
+
 
 class Inspected(unittest.TestCase):
     def test_requests_of_a_warp(self) -> None:

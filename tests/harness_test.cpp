@@ -43,9 +43,50 @@ TEST(Reference, MatchesTheTripleLoop) {
     }
 }
 
+TEST(Epilogue, ActivationsAreWhatTheirNamesSay) {
+  const auto at = [](Activation activation, double x) {
+    Problem p = small();
+    p.activation = activation;
+    return wanted(p, x);
+  };
+  for (const double x : {-3.0, -0.5, 0.0, 0.25, 4.0}) {
+    EXPECT_EQ(at(Activation::none, x), x);
+    EXPECT_EQ(at(Activation::relu, x), x > 0 ? x : 0);
+    EXPECT_NEAR(at(Activation::leaky_relu, x), x > 0 ? x : 0.01 * x, 1e-9);
+    EXPECT_NEAR(at(Activation::silu, x), x / (1 + std::exp(-x)), 1e-15);
+    const double inner = 0.7978845608 * (x + 0.044715 * x * x * x);
+    EXPECT_NEAR(at(Activation::gelu, x), 0.5 * x * (1 + std::tanh(inner)), 1e-6);
+  }
+  EXPECT_TRUE(std::isnan(at(Activation::relu, NAN)));
+}
+
+// No activation is steeper than its row says, and what is exact stays bit for bit.
+TEST(Epilogue, BoundsGrowWithTheSlope) {
+  for (const Activation activation : ALL_ACTIVATIONS) {
+    Problem p = small();
+    p.activation = activation;
+    for (double x = -12; x < 12; x += 1e-3)
+      ASSERT_LE(std::abs(wanted(p, x + 1e-3) - wanted(p, x)), 1.0000001e-3 * info(activation).slope)
+          << info(activation).name << " at " << x;
+    EXPECT_EQ(allowed_after_activation(p, Inputs::sums, 3) == 0, info(activation).roundings == 0);
+  }
+}
+
+// C's type is its own: as wide as the table says, and rounded to that.
+TEST(Types, OfTheResultApart) {
+  Problem p = small(DType::f16_f32);
+  EXPECT_EQ(element_size(p, Operand::A), 2u);
+  EXPECT_EQ(element_size(p, Operand::C), 4u);
+  EXPECT_EQ(layout(p, Operand::C).bytes % 4, 0u);
+  EXPECT_EQ(round_to(p.dtype, 2049), 2049);
+  EXPECT_EQ(round_to(p.dtype, 2049, Operand::A), 2048);
+  // A result that was rounded to half on the way is found.
+  EXPECT_LT(allowed_error(p, Inputs::uniform, 1), 1.0 / (1 << 12));
+}
+
 // What `sums` and `products` must give, without a multiplication, is what double precision gives.
 TEST(Reference, KnownResultsAreThoseOfBlas) {
-  for (const DType dtype : {DType::f32, DType::tf32, DType::f16, DType::bf16})
+  for (const DType dtype : ALL_DTYPES)
     for (const Inputs kind : {Inputs::sums, Inputs::products})
       for (const int k : {0, 1, 2, 7, 64, 1000, 4097})
         for (const auto& [alpha, beta] : {std::pair{1.0f, 0.0f}, {-0.5f, 1.0f}, {2.75f, -8.0f}})
@@ -60,7 +101,7 @@ TEST(Reference, KnownResultsAreThoseOfBlas) {
 // The sum of all |products| stays below 2^24 (in quarters, where the scalars are), so that no order
 // of adding rounds; and half way it needs more bits than any narrower accumulator has.
 TEST(Inputs, SumsFillTheAccumulatorAndAreExact) {
-  for (const DType dtype : {DType::f32, DType::tf32, DType::f16, DType::bf16})
+  for (const DType dtype : ALL_DTYPES)
     for (const int K : {2, 64, 256, 4096, 65536, 3000000})
       for (const float alpha : {1.0f, 7.75f}) {
         Problem p;
@@ -70,28 +111,28 @@ TEST(Inputs, SumsFillTheAccumulatorAndAreExact) {
           double magnitude = 0, half_way = 0;
           for (int k = 0; k < K; ++k) {
             const double b = g.stored(Operand::B, k, n), product = g.stored(Operand::A, 1, k) * b;
-            ASSERT_EQ(b, round_to(dtype, b));
+            ASSERT_EQ(b, round_to(dtype, b, Operand::B));
             magnitude += std::abs(product);
             if (k < K / 2) half_way += product;
           }
           EXPECT_LE((alpha == 1 ? 1 : 4) * (std::abs(alpha) * magnitude + 3 * p.beta), 1 << 24);
           // bf16's eight bits fill less of it where K is short
           if (alpha == 1 && K >= 64) {
-            EXPECT_GE(half_way, dtype == DType::bf16 ? 0x1p15 : 0x1p18);
+            EXPECT_GE(half_way, info(dtype).bits == 8 ? 0x1p15 : 0x1p18);
           }
         }
       }
 }
 
 TEST(Inputs, ProductsUseAllBits) {
-  for (const DType dtype : {DType::f32, DType::tf32, DType::f16, DType::bf16}) {
+  for (const DType dtype : ALL_DTYPES) {
     Problem p = small(dtype);
     const Generator g(p, Inputs::products, 5);
     for (int i = 0; i < p.M; ++i)
       for (int k = 0; k < p.K; ++k) {
         int exponent;
         const double significand = std::frexp(double{g.stored(Operand::A, i, k)}, &exponent);
-        const double integer = std::ldexp(significand, significant_bits(dtype));
+        const double integer = std::ldexp(significand, info(dtype).bits);
         EXPECT_EQ(integer, std::round(integer));
         EXPECT_EQ(std::fmod(std::abs(integer), 2), 1) << "the last bit is used";
       }

@@ -37,8 +37,8 @@ class RungTest : public testing::TestWithParam<Rung> {
       Verifier verifier(*device_, p);
       EXPECT_EQ(verifier.verify(GetParam()), "")
           << GetParam().name << " " << to_string(p.dtype) << " " << shape_name(p) << " "
-          << ops_name(p) << " alpha " << p.alpha << " beta " << p.beta << " ld_pad " << p.ld_pad
-          << " misalign " << p.misalign;
+          << ops_name(p) << " " << info(p.activation).name << " alpha " << p.alpha << " beta "
+          << p.beta << " ld_pad " << p.ld_pad << " misalign " << p.misalign;
     }
   }
   static Problem shape(int m, int n, int k) {
@@ -83,6 +83,17 @@ TEST_P(RungTest, AlphaBeta) {
       expect_right(p);
     }
   }
+}
+
+// Whole tiles and edges, with C and without.
+TEST_P(RungTest, Activations) {
+  for (const Activation activation : ALL_ACTIVATIONS)
+    for (const auto& [alpha, beta] : {std::pair{1.0f, 0.0f}, {2.0f, -1.0f}})
+      for (Problem p : {shape(65, 33, 47), shape(64, 136, 48)}) {
+        p.alpha = alpha, p.beta = beta, p.activation = activation;
+        if (!unmet_need(GetParam(), p, *device_).empty()) continue;
+        expect_right(p, {0, 1});
+      }
 }
 
 TEST_P(RungTest, MisalignedPointers) {

@@ -18,7 +18,8 @@ __global__ void gemm_ex01(GemmArgs<float> p) {
   for (int k = 0; k < p.K; ++k) acc += p.A[m * p.lda + k] * p.B[k * p.ldb + n];
 
   float* c = p.C + m * p.ldc + n;
-  *c = p.beta == 0 ? p.alpha * acc : p.alpha * acc + p.beta * *c;
+  *c =
+      p.epilogue.beta == 0 ? p.epilogue.alpha * acc : p.epilogue.alpha * acc + p.epilogue.beta * *c;
 }
 
 void launch(const GemmArgs<float>& p, Stream stream) {

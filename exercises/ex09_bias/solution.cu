@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(THREADS) gemm_ex09(GemmArgs<float> p, const fl
       const int m = bm * BM + tm * TM + i;
       if (m >= p.M) continue;
       float* c = p.C + m * p.ldc + n;
-      *c = p.alpha * acc[i][j] + (p.beta == 0 ? b : p.beta * *c + b);
+      *c = p.epilogue.alpha * acc[i][j] + (p.epilogue.beta == 0 ? b : p.epilogue.beta * *c + b);
     }
   }
 }

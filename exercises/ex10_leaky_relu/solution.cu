@@ -39,8 +39,8 @@ __global__ void __launch_bounds__(THREADS) gemm_ex10(GemmArgs<float> p, float sl
       const int m = bm * BM + tm * TM + i, n = bn * BN + tn * TN + j;
       if (m >= p.M || n >= p.N) continue;
       float* c = p.C + m * p.ldc + n;
-      const float x = p.alpha * acc[i][j];
-      *c = leaky_relu(p.beta == 0 ? x : x + p.beta * *c, slope);
+      const float x = p.epilogue.alpha * acc[i][j];
+      *c = leaky_relu(p.epilogue.beta == 0 ? x : x + p.epilogue.beta * *c, slope);
     }
 }
 

@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(THREADS)
       // The last store must have read the buffer before anyone writes to it.
       if (tid == 0) tma_store_wait_read<0>();  // groups are those of the thread that committed
       __syncthreads();
-      for (int i = 0; i < TM; ++i) sC[(tm * TM + i) * BN + tn] = p.alpha * acc[i];
+      for (int i = 0; i < TM; ++i) sC[(tm * TM + i) * BN + tn] = p.epilogue.alpha * acc[i];
       fence_proxy_async();
       __syncthreads();
       if (tid == 0) {
@@ -61,7 +61,7 @@ void launch(const GemmArgs<float>& p, Stream stream) {
   const int64_t tiles = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
   const dim3 block(BN, BM / TM);
   const size_t smem = BM * BN * sizeof(float);
-  if (p.beta == 0 && tma_can_address(p.C, p.ldc) && p.N % 4 == 0)
+  if (p.epilogue.beta == 0 && tma_can_address(p.C, p.ldc) && p.N % 4 == 0)
     gemm::launch(gemm_ex20<true>, std::min<int64_t>(tiles, BLOCKS), block, {.smem = smem}, stream,
                  p, tensor_map(p.C, p.M, p.N, p.ldc, BM, BN, Swizzle::none));
   else

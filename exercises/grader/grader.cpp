@@ -208,8 +208,11 @@ struct Grader::View {
   std::optional<Inspection> inspection;
 
   View(const Problem& p, const Rung& submitted, const Submission& submission)
-      : problem(p), bias(p.N * element_size(p.dtype) + 2 * GUARD), rung(submitted), inspector(p) {
-    const int element = static_cast<int>(element_size(p.dtype));
+      : problem(p),
+        bias(p.N * element_size(p, Operand::C) + 2 * GUARD),
+        rung(submitted),
+        inspector(p) {
+    const int element = static_cast<int>(element_size(p, Operand::C));
     const size_t bytes = p.N * element + 2 * GUARD;
     std::memset(bias.memory, 0, bytes);
     const char* const first = bias.memory + GUARD;
@@ -326,8 +329,8 @@ std::string Grader::wrong(Problem p, Inputs inputs) {
   fill_host(c.memory, p, Operand::C, inputs, SEED);
   HostReference reference = cpu_reference(p, inputs, SEED);
 
-  Buffer bias(p.N * element_size(p.dtype) + 2 * GUARD);
-  std::memset(bias.memory, 0xff, p.N * element_size(p.dtype) + 2 * GUARD);  // NaN
+  Buffer bias(p.N * element_size(p, Operand::C) + 2 * GUARD);
+  std::memset(bias.memory, 0xff, p.N * element_size(p, Operand::C) + 2 * GUARD);  // NaN
   char* const first = bias.memory + GUARD;
   for (int n = 0; n < p.N; ++n) {
     const float x = bias_at(p.dtype, n, inputs);

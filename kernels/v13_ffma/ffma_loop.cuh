@@ -180,12 +180,14 @@ struct FfmaLoop {
     const float* const s = reinterpret_cast<const float*>(sums) + 1 +
                            sum_offset<Tile>(threadIdx.x / Tile::BN, 0) + sum_offset<Tile>(0, n);
     __syncthreads();
+    with_epilogue(p, [&](const auto& out) {
 #pragma unroll 1
-    for (int i = 0; i < Tile::BM; i += STEP)
+      for (int i = 0; i < Tile::BM; i += STEP)
 #pragma unroll
-      for (int r = 0; r < STEP; r += ROWS)
-        gemm::store(p, m + i + r, bn * Tile::BN + n,
-                    s[sum_offset<Tile>(i, 0) + sum_offset<Tile>(r, 0)]);
+        for (int r = 0; r < STEP; r += ROWS)
+          gemm::store(out, m + i + r, bn * Tile::BN + n,
+                      s[sum_offset<Tile>(i, 0) + sum_offset<Tile>(r, 0)]);
+    });
   }
 };
 

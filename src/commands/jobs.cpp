@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -49,8 +48,8 @@ std::vector<Shape> default_shapes(const Options& o, Backend backend) {
 // that verify (inputs.h): sums reach 2^24 half way, in float; products 64; and of K uniform products
 // the sum stays below 2 sqrt(K), six standard deviations.
 void refuse_overflow(const Problem& p) {
-  const bool half = p.dtype == DType::f16;
-  const double largest = half ? 65504 : std::numeric_limits<float>::max();
+  const double largest = info(info(p.dtype).out).largest;
+  const bool half = largest < 1 << 24;
   const double sum = half ? std::max(64.0, 2 * std::sqrt(p.K)) : 1 << 24;
   const double most_alpha = largest / 2 / sum, most_beta = largest / 2 / 3;
   if (std::abs(p.alpha) <= most_alpha && std::abs(p.beta) <= most_beta) return;
@@ -106,8 +105,11 @@ void refuse_unknown_variant(const std::vector<const Rung*>& chosen, const std::s
 
 std::string Job::name() const {
   const std::string asked = variant < 0 ? "" : "/variant:" + rung->variants[variant].name;
-  return fmt::format("{}/{}/{}/{}{}", rung->name, to_string(problem.dtype), ops_name(problem),
-                     shape_name(problem), asked);
+  const std::string activation = problem.activation == Activation::none
+                                     ? ""
+                                     : fmt::format("/epilogue:{}", info(problem.activation).name);
+  return fmt::format("{}/{}/{}/{}{}{}", rung->name, to_string(problem.dtype), ops_name(problem),
+                     shape_name(problem), activation, asked);
 }
 
 std::vector<Job> plan(const Options& o, Backend backend) {
@@ -122,7 +124,7 @@ std::vector<Job> plan(const Options& o, Backend backend) {
         throw UsageError(s.place.empty() ? e.what() : fmt::format("{}: {}", s.place, e.what()));
       }
   std::vector<Job> jobs;
-  for (const DType dtype : {DType::f32, DType::tf32, DType::f16, DType::bf16})
+  for (const DType dtype : ALL_DTYPES)
     for (const Ops& op : o.ops_given ? o.ops : EVERY_OP)
       for (const Shape& s : shapes) {
         if (!contains(s.ops.empty() ? o.ops : s.ops, op)) continue;
@@ -136,7 +138,8 @@ std::vector<Job> plan(const Options& o, Backend backend) {
                         .op_b = op.second,
                         .alpha = o.alpha,
                         .beta = o.beta,
-                        .ld_pad = o.ld_pad};
+                        .ld_pad = o.ld_pad,
+                        .activation = o.activation};
         for (const Rung* r : chosen)
           if (r->dtype == dtype && contains(here, r))
             for (const Job& job : jobs_of(r, p, o.variant)) jobs.push_back(job);

@@ -1,64 +1,151 @@
-// The end of every rung: C = alpha * acc + beta * C, masked at the edges. beta == 0 never reads C,
-// which may hold NaN.
+// The end of every rung: the epilogue functor (epilogue.h) applied to sums, and results stored,
+// masked at the edges.
 #pragma once
 
+#include "device/gemm_args.h"
+#include "device/scheduler.cuh"
 #include "device/vec.cuh"
 #include "rung.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// Element (m, n) of C; nothing outside the matrix. Taught in v1.
-template <class T>
-GEMM_DEVICE void store(const GemmArgs<T>& p, int m, int n, float acc) {
+// C with a functor: what the stores below need of a GemmArgs.
+template <class TC, class Functor>
+struct Output {
+  using TypeC = TC;
+  int M, N;
+  TC* C;
+  int64_t ldc;
+  Functor epilogue;
+};
+// The functor where alpha is all there is.
+struct Scale {
+  float alpha;
+  static GEMM_DEVICE bool only_scales() { return true; }
+  static GEMM_DEVICE bool reads_c() { return false; }
+  GEMM_DEVICE float scale(float product) const { return alpha * product; }
+  GEMM_DEVICE float combine(float product, float) const { return scale(product); }
+  GEMM_DEVICE float operator()(float product, float) const { return scale(product); }
+  template <int COUNT>
+  static GEMM_DEVICE void activate(float (&)[COUNT]) {}
+};
+
+// Calls stores(output) for a kernel that stores many elements a thread: with Scale where that does,
+// and with the whole epilogue in code of its own. In one code, what is seldom run lies between the
+// stores, and instructions are fetched around it.
+template <class... T, class Stores>
+GEMM_DEVICE void with_epilogue(const GemmArgs<T...>& p, Stores&& stores) {
+  using TC = typename GemmArgs<T...>::TypeC;
+  if (p.epilogue.only_scales())
+    stores(Output<TC, Scale>{p.M, p.N, p.C, p.ldc, {p.epilogue.alpha}});
+  else
+    stores(Output<TC, Epilogue>{p.M, p.N, p.C, p.ldc, p.epilogue});
+}
+
+// C = epilogue(acc, C) at element (m, n); nothing outside the matrix. Taught in v1.
+template <class Out>
+GEMM_DEVICE void store(const Out& p, int m, int n, float acc) {
   if (m >= p.M || n >= p.N) return;
-  T* c = p.C + m * p.ldc + n;
-  *c = T(p.beta == 0 ? p.alpha * acc : p.alpha * acc + p.beta * float(*c));
+  auto* c = p.C + m * p.ldc + n;
+  if (p.epilogue.only_scales())
+    acc = p.epilogue.scale(acc);
+  else
+    acc = p.epilogue(acc, p.epilogue.reads_c() ? float(*c) : 0.0f);
+  *c = typename Out::TypeC(acc);
+}
+
+// The same of COUNT elements, the e-th at place(e), whose reads of C do not wait for each other.
+template <int COUNT, class Out, class Place>
+GEMM_DEVICE void store_each(const Out& p, const float* acc, Place&& place) {
+  using TC = typename Out::TypeC;
+  const auto inside = [&](TileIndex at) { return at.m < p.M && at.n < p.N; };
+  float x[COUNT];
+  if (p.epilogue.only_scales()) {
+#pragma unroll
+    for (int e = 0; e < COUNT; ++e) x[e] = p.epilogue.scale(acc[e]);
+  } else {
+    float was[COUNT] = {};
+    if (p.epilogue.reads_c())
+#pragma unroll
+      for (int e = 0; e < COUNT; ++e)
+        if (const TileIndex at = place(e); inside(at)) was[e] = float(p.C[at.m * p.ldc + at.n]);
+#pragma unroll
+    for (int e = 0; e < COUNT; ++e) x[e] = p.epilogue.combine(acc[e], was[e]);
+    p.epilogue.activate(x);
+  }
+#pragma unroll
+  for (int e = 0; e < COUNT; ++e)
+    if (const TileIndex at = place(e); inside(at)) p.C[at.m * p.ldc + at.n] = TC(x[e]);
 }
 
 // 16 bytes of row m from column n on: one 128-bit store if ALIGNED (all_aligned), else element by
-// element. Taught in v5.
-template <bool ALIGNED, class T>
-GEMM_DEVICE void store_group(const GemmArgs<T>& p, int m, int n, const float* acc) {
-  constexpr int VEC = Vec<T>::SIZE;
+// element. Taught in v5. Sums are scaled also where alpha is 1: stored as they are, they would have
+// to lie in four registers in a row in the main loop too, and multiply-adds would find two operands
+// in one register bank (49 of 512, as compiled).
+template <bool ALIGNED, class Out>
+GEMM_DEVICE void store_group(const Out& p, int m, int n, const float* acc) {
+  using TC = typename Out::TypeC;
+  constexpr int VEC = Vec<TC>::SIZE;
   if constexpr (ALIGNED) {
     if (m >= p.M || n >= p.N) return;
-    T* c = p.C + m * p.ldc + n;
-    Vec<T> out = {};
-    if (p.beta != 0) out = load_vec(c);
+    TC* c = p.C + m * p.ldc + n;
+    Vec<TC> out = {};
+    if (p.epilogue.only_scales()) {
 #pragma unroll
-    for (int e = 0; e < VEC; ++e)
-      out.set(e, T(p.beta == 0 ? p.alpha * acc[e] : p.alpha * acc[e] + p.beta * float(out[e])));
+      for (int e = 0; e < VEC; ++e) out.set(e, TC(p.epilogue.scale(acc[e])));
+    } else {
+      if (p.epilogue.reads_c()) out = load_vec(c);
+      float x[VEC];
+#pragma unroll
+      for (int e = 0; e < VEC; ++e) x[e] = p.epilogue.combine(acc[e], float(out[e]));
+      p.epilogue.activate(x);
+#pragma unroll
+      for (int e = 0; e < VEC; ++e) out.set(e, TC(x[e]));
+    }
     store_vec(c, out);
   } else {
-#pragma unroll
-    for (int e = 0; e < VEC; ++e) store(p, m, n + e, acc[e]);
+    store_each<VEC>(p, acc, [&](int e) { return TileIndex{m, n + e}; });
   }
+}
+
+// Two elements as one value, which one instruction moves.
+template <class T>
+using Pair = std::conditional_t<sizeof(T) == 2, uint32_t, uint2>;
+
+template <class T>
+GEMM_DEVICE void unpack(const Pair<T>& pair, float& left, float& right) {
+  T x[2];
+  memcpy(x, &pair, sizeof x);
+  left = float(x[0]);
+  right = float(x[1]);
 }
 
 // Elements (m, n) and (m, n + 1), the neighbours that an mma's accumulator holds; n is even. One
 // store of both if ALIGNED (all_aligned), else element by element. Taught in v16.
-template <bool ALIGNED, class T>
-GEMM_DEVICE void store_pair(const GemmArgs<T>& p, int m, int n, float left, float right) {
+template <bool ALIGNED, class Out>
+GEMM_DEVICE void store_pair(const Out& p, int m, int n, float left, float right) {
+  using TC = typename Out::TypeC;
   if constexpr (ALIGNED) {
-    using Pair = std::conditional_t<sizeof(T) == 2, uint32_t, uint2>;
     if (m >= p.M || n >= p.N) return;
-    auto* c = reinterpret_cast<Pair*>(p.C + m * p.ldc + n);
-    left *= p.alpha;
-    right *= p.alpha;
-    if (p.beta != 0) {
-      const Pair old = *c;
-      T was[2];
-      memcpy(was, &old, sizeof was);
-      left += p.beta * float(was[0]);
-      right += p.beta * float(was[1]);
+    auto* c = reinterpret_cast<Pair<TC>*>(p.C + m * p.ldc + n);
+    float x[2] = {};
+    if (p.epilogue.only_scales()) {
+      x[0] = p.epilogue.scale(left);
+      x[1] = p.epilogue.scale(right);
+    } else {
+      float was[2] = {};
+      if (p.epilogue.reads_c()) unpack<TC>(*c, was[0], was[1]);
+      x[0] = p.epilogue.combine(left, was[0]);
+      x[1] = p.epilogue.combine(right, was[1]);
+      p.epilogue.activate(x);
     }
-    const T out[2] = {T(left), T(right)};
-    Pair pair{};
+    const TC out[2] = {TC(x[0]), TC(x[1])};
+    Pair<TC> pair{};
     memcpy(&pair, out, sizeof pair);
     *c = pair;
   } else {
-    store(p, m, n, left);
-    store(p, m, n + 1, right);
+    const float acc[2] = {left, right};
+    store_each<2>(p, acc, [&](int e) { return TileIndex{m, n + e}; });
   }
 }
 

@@ -29,9 +29,10 @@ GEMM_DEVICE void stage_panel(uint8_t* sC, const float* acc) {
 // C may straddle two words of the panel, so its elements are read one by one; where C's words begin
 // at odd elements, lane 0 has the row's two ends. The loop is short and has no branches: at 4097 a
 // body of four rows, 5 KB of instructions, took 12 % of the kernel's time to fetch.
-template <class T>
-GEMM_DEVICE void store_panel_rows(const GemmArgs<T>& p, int m, int n, const uint8_t* sC, int first,
-                                  int end) {
+template <class... Types>
+GEMM_DEVICE void store_panel_rows(const GemmArgs<Types...>& p, int m, int n, const uint8_t* sC,
+                                  int first, int end) {
+  using T = typename GemmArgs<Types...>::TypeC;
   const int lane = threadIdx.x % 32;
   const int cols = p.N - n < 64 ? p.N - n : 64, rows = p.M - m < end ? p.M - m : end;
 #pragma unroll 1
@@ -53,14 +54,14 @@ GEMM_DEVICE void store_panel_rows(const GemmArgs<T>& p, int m, int n, const uint
 // Stores a 64 x 64 panel to C at (m, n) through the epilogue stage `sC`, by a warpgroup. Each warp
 // stores its own 16 rows, and so waits for no other warp. PENDING earlier stores of the warp may
 // still read their own stages. Boxes of map_c are 16 x 64. Taught in v24.
-template <int PENDING, class T>
-GEMM_DEVICE void store_panel(const GemmArgs<T>& p, bool aligned_c, const TensorMap& map_c, int m,
+template <int PENDING, class... T>
+GEMM_DEVICE void store_panel(const GemmArgs<T...>& p, bool aligned_c, const TensorMap& map_c, int m,
                              int n, uint8_t* sC, const float* acc) {
   const int row = threadIdx.x % 128 / 32 * 16;
   const bool leader = threadIdx.x % 32 == 0;
   if (leader) tma_store_wait_read<PENDING>();
-  __syncwarp();  // TMA has read what the warp wrote there before
-  stage_panel<T>(sC, acc);
+  __syncwarp();  // what the warp left there has been read
+  stage_panel<typename GemmArgs<T...>::TypeC>(sC, acc);
   fence_proxy_async();
   __syncwarp();  // all lanes have written
   if (!aligned_c) store_panel_rows(p, m, n, sC, row, row + 16);
@@ -75,10 +76,10 @@ GEMM_DEVICE void store_panel(const GemmArgs<T>& p, bool aligned_c, const TensorM
 // behind one fence, in the EPILOGUE_STAGES at `sC` by turns; it is the `nth` call for these rows. A
 // warp has 16 of the columns, so all four wait for each other before they store. C's rows are
 // 16-byte aligned; boxes of map_c are 8 x 64. Taught in v27.
-template <int EPILOGUE_STAGES, int AT_ONCE = 1, class T, int COUNT>
-GEMM_DEVICE void store_panels_transposed(const GemmArgs<T>& p, const TensorMap& map_c, int m, int n,
-                                         uint8_t* sC, int nth, const float (&acc)[COUNT]) {
-  static_assert(EPILOGUE_STAGES % AT_ONCE == 0, "no stage is in two stores");
+template <int EPILOGUE_STAGES, int AT_ONCE = 1, int COUNT, class... T>
+GEMM_DEVICE void store_panels_transposed(const GemmArgs<T...>& p, const TensorMap& map_c, int m,
+                                         int n, uint8_t* sC, int nth, const float (&acc)[COUNT]) {
+  static_assert(EPILOGUE_STAGES % AT_ONCE == 0, "no panel is in two turns");
   constexpr int ROWS = AT_ONCE * 64;
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const auto sync = [] { named_barrier_sync(1 + threadIdx.x / 128, 128); };
@@ -95,7 +96,7 @@ GEMM_DEVICE void store_panels_transposed(const GemmArgs<T>& p, const TensorMap& 
 #pragma unroll
       for (int w = 0; w < 4; ++w) {
         const float* const pair = acc + (r + i) / 2 + 2 * w;
-        words[w] = pack_pair<T>(pair[0], pair[1]);
+        words[w] = pack_pair<typename GemmArgs<T...>::TypeC>(pair[0], pair[1]);
       }
       const int row = i + lane / 16 * 8 + lane % 8, col = warp * 16 + lane / 8 % 2 * 8;
       stmatrix_trans(panels + swizzle(Swizzle::b128, row * 128 + col * 2), words);

@@ -13,15 +13,16 @@ GEMM_BUILD_NAMESPACE_BEGIN
 // the kernels that read them have been launched.
 template <class T>
 struct TmaOperands : RepackedPair<T> {
-  TmaOperands(const GemmArgs<T>& p, Stream stream)
+  template <class TC>
+  TmaOperands(const GemmArgs<T, T, TC>& p, Stream stream)
       : RepackedPair<T>({p.A, p.op_a == Op::N ? p.M : p.K, p.op_a == Op::N ? p.K : p.M, p.lda},
                         {p.B, p.op_b == Op::N ? p.K : p.N, p.op_b == Op::N ? p.N : p.K, p.ldb},
                         stream) {}
 };
 
 // Calls f with both operands' majors as constants: f(a, b), a() and b() being the values.
-template <class T, class F>
-void with_majors(const GemmArgs<T>& p, F&& f) {
+template <class F, class... T>
+void with_majors(const GemmArgs<T...>& p, F&& f) {
   constexpr std::integral_constant<Major, Major::K> K;
   constexpr std::integral_constant<Major, Major::MN> MN;
   if (p.op_a == Op::N)

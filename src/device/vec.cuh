@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "device/gemm_args.h"
 #include "rung.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
@@ -43,10 +44,10 @@ GEMM_DEVICE void store_vec(T* p, const Vec<T>& v) {
 // Whether A, B and C are 16-byte aligned: base, row stride and row length.
 // Rungs then launch their ALIGNED kernel, which moves 16 bytes at once, else one that moves
 // elements. The host chooses, once: both paths in one kernel cost registers (80 bytes of spills).
-template <class T>
-bool all_aligned(const GemmArgs<T>& p) {
-  const auto aligned = [](const void* base, int64_t ld, int cols) {
-    constexpr int VEC = Vec<T>::SIZE;
+template <class... T>
+bool all_aligned(const GemmArgs<T...>& p) {
+  const auto aligned = []<class E>(const E* base, int64_t ld, int cols) {
+    constexpr int VEC = Vec<E>::SIZE;
     return reinterpret_cast<uintptr_t>(base) % 16 == 0 && ld % VEC == 0 && cols % VEC == 0;
   };
   return aligned(p.A, p.lda, p.K) && aligned(p.B, p.ldb, p.N) && aligned(p.C, p.ldc, p.N);

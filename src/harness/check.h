@@ -15,12 +15,6 @@ namespace gemm {
 constexpr double PRODUCT_RMS = 1.0 / 3;
 constexpr double FLOAT_ROUNDOFF = 1.0 / (1 << 24);
 
-GEMM_HOST_DEVICE constexpr double output_roundoff(DType dtype) {
-  return dtype == DType::f16    ? 1.0 / (1 << 11)
-         : dtype == DType::bf16 ? 1.0 / (1 << 8)
-                                : FLOAT_ROUNDOFF;
-}
-
 GEMM_HOST_DEVICE inline bool is_power_of_two(float x) {
   int exponent;
   const float significand = frexpf(x, &exponent);
@@ -50,15 +44,16 @@ GEMM_HOST_DEVICE inline bool is_power_of_two(float x) {
 // math modes do not prevent it).
 GEMM_HOST_DEVICE inline double allowed_error(const Problem& p, Inputs kind, double want) {
   constexpr double u = FLOAT_ROUNDOFF;
-  const double u_out = output_roundoff(p.dtype), e = p.product_error;
+  const ElementInfo out = info(info(p.dtype).out);
+  const double u_out = out.roundoff(), e = p.product_error;
   const double alpha = fabs(p.alpha), beta = fabs(p.beta), size = fabs(want), K = p.K;
-  const double tiny = p.dtype == DType::f16 ? u : 1.2e-38;  // half a subnormal, or float's least
+  const double tiny = out.tiny;
   if (kind == Inputs::uniform) {
     const double walk = PRODUCT_RMS * alpha * sqrt(K);
-    const bool tensor = p.dtype != DType::f32;
+    const bool tensor = info(p.dtype).unit != Unit::ffma;
     return walk * sqrt(K) * u * (tensor ? 10 + sqrt(K) / 2 : 10) + u_out * size +
            2 * u * (size + beta) +
-           (p.dtype == DType::tf32 ? (4 * walk + 2 * (size + beta)) / (1 << 10) : 0) +
+           (info(p.dtype).rounds_factors() ? (4 * walk + 2 * (size + beta)) / (1 << 10) : 0) +
            e * (4 * walk + size + beta) + (beta == 0 ? 0 : u_out * (size + beta)) + tiny;
   }
   if (kind == Inputs::products) {
@@ -66,6 +61,24 @@ GEMM_HOST_DEVICE inline double allowed_error(const Problem& p, Inputs kind, doub
   }
   if (kind == Inputs::sums || exact_scalars(p)) return 0;
   return (u_out + 2 * u) * (beta == 0 ? size : 2 * (size + 3 * beta)) + tiny;
+}
+
+// What an element should be, of its value before the activation.
+GEMM_HOST_DEVICE inline double wanted(const Problem& p, double before) {
+  double x[1] = {before};
+  p.epilogue().activate(x);
+  return x[0];
+}
+// The same bound after the activation: as many times the error before it as it is steep, its own
+// error in single precision, and unless it is exact a second rounding to the output.
+GEMM_HOST_DEVICE inline double allowed_after_activation(const Problem& p, Inputs kind,
+                                                        double before) {
+  const double bound = allowed_error(p, kind, before);
+  const ActivationInfo activation = info(p.activation);
+  if (activation.roundings == 0) return bound * activation.slope;
+  const ElementInfo out = info(info(p.dtype).out);
+  return bound * activation.slope + activation.roundings * FLOAT_ROUNDOFF * fabs(before) +
+         out.roundoff() * fabs(wanted(p, before)) + out.tiny;
 }
 
 // A typical Sum |alpha a b| + |beta c| of uniform inputs: what errors are told in.

@@ -144,6 +144,19 @@ bool take_word(Shape& s, const std::string& word) {
   return true;
 }
 
+std::string activation_names() {
+  std::vector<std::string> names;
+  for (const Activation a : ALL_ACTIVATIONS) names.emplace_back(info(a).name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+Activation parse_activation(const std::string& text) {
+  for (const Activation a : ALL_ACTIVATIONS)
+    if (text == info(a).name) return a;
+  throw UsageError(
+      fmt::format("bad --epilogue '{}': choose from {}", printable(text), activation_names()));
+}
+
 // A line: "MxNxK [op] [dtype] [rungs]", lists allowed for M, N and K, or sizes as after --size in place of the shape; # starts a
 // comment.
 std::vector<Shape> read_shapes(const std::string& file) {
@@ -292,16 +305,18 @@ std::pair<int, std::string> position(const std::string& id) {
 Options parse_command_line(int argc, const char* const* argv) {
   Options o;
   CLI::App app(
-      "Verifies and benchmarks the GEMM ladder: C = alpha * op(A) * op(B) + beta * C, row-major.");
+      "Verifies and benchmarks the GEMM ladder: C = f(alpha * op(A) * op(B) + beta * C), "
+      "row-major.");
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.set_version_flag("--version", "gemm_bench " GEMM_VERSION);
   std::string dtypes, ops = "nn", backend, l2 = "cold", blocks, warp;
   std::string alpha = "1", beta = "0", ld_pad = "0", sample, seed = "1", time_limit;
+  std::string epilogue = "none";
   std::vector<std::string> sizes, shapes, files;
   app.add_option("--kernel", o.kernels,
                  "Rungs: v8 | v8,v10 | v1-v8 | v4- | a name | sgemm | hgemm | all")
       ->capture_default_str();
-  app.add_option("--dtype", dtypes, "f32, f16, tf32, bf16 or a list; default: all that a rung has");
+  app.add_option("--dtype", dtypes, dtype_names() + " or a list; default: all that a rung has");
   app.add_option("--size", sizes, "M = N = K: 4096 | 512,1024 | 512:8192:256")
       ->allow_extra_args(false);
   app.add_option("--shape", shapes,
@@ -317,6 +332,8 @@ Options parse_command_line(int argc, const char* const* argv) {
       ->capture_default_str();
   app.add_option("--alpha", alpha, "Scalar alpha")->capture_default_str()->type_name("NUMBER");
   app.add_option("--beta", beta, "Scalar beta; 0 never reads C")->capture_default_str();
+  app.add_option("--epilogue", epilogue, "Activation f: " + activation_names())
+      ->capture_default_str();
   app.add_option("--ld-pad", ld_pad, "Elements between the rows of every matrix")
       ->capture_default_str()
       ->type_name("NUMBER");
@@ -417,6 +434,7 @@ Options parse_command_line(int argc, const char* const* argv) {
         fmt::format("{} shapes are too many: at most {} in one run", o.shapes.size(), MOST_SHAPES));
   o.alpha = parse_scalar("--alpha", alpha);
   o.beta = parse_scalar("--beta", beta);
+  o.activation = parse_activation(epilogue);
   o.ld_pad = parse_extent(ld_pad).value_or(-1);
   if (o.ld_pad < 0 || o.ld_pad > (1 << 20))
     throw UsageError(fmt::format("bad --ld-pad '{}': want 0 .. {}", printable(ld_pad), 1 << 20));
@@ -520,6 +538,10 @@ std::vector<const Rung*> select_rungs(const std::string& spec, const std::vector
         fmt::format("unknown kernel '{}': choose from {}, a range such as v1-v8, sgemm, hgemm, all",
                     printable(what), fmt::join(ids, ", ")));
   };
+  const auto bytes = [](const Rung& r) {  // of all three matrices' elements, or 0
+    const DTypeInfo types = info(r.dtype);
+    return types.in == types.out ? info(types.in).bytes : 0;
+  };
   const auto id_of = [&](const std::string& name) {
     for (const Rung* r : all)
       if (r->id == name || r->name == name) return r->id;
@@ -535,9 +557,9 @@ std::vector<const Rung*> select_rungs(const std::string& spec, const std::vector
     if (part == "all") {
       take([](const Rung&) { return true; });
     } else if (part == "sgemm") {
-      take([](const Rung& r) { return element_size(r.dtype) == 4; });
+      take([&](const Rung& r) { return bytes(r) == 4; });
     } else if (part == "hgemm") {
-      take([](const Rung& r) { return element_size(r.dtype) == 2; });
+      take([&](const Rung& r) { return bytes(r) == 2; });
     } else if (known(part)) {
       take([&](const Rung& r) { return r.id == part || r.name == part; });
     } else if (dash != std::string::npos) {

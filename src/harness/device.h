@@ -29,7 +29,7 @@ struct BaselineError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The result that a problem on given inputs should have, kept where the device can compare it.
+// The result that a problem on given inputs should have before the activation, kept where the device can compare it.
 class Reference {
  public:
   virtual ~Reference() = default;

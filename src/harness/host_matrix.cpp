@@ -56,8 +56,9 @@ CheckResult check(const T* c, const Problem& p, Inputs kind, const HostReference
       return;
     }
     ++r.elements;
-    const double got = static_cast<float>(c[i]), want = reference.want[row * p.N + col];
-    const double rounded = round_to(p.dtype, want), bound = allowed_error(p, kind, want);
+    const double before = reference.want[row * p.N + col], want = wanted(p, before);
+    const double got = static_cast<float>(c[i]), rounded = round_to(p.dtype, want);
+    const double bound = allowed_after_activation(p, kind, before);
     const bool same = got == rounded;  // also where both are infinite
     const double error = same && bound == 0 ? 0 : std::abs(got - want);
     const double known = std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
@@ -74,31 +75,31 @@ CheckResult check(const T* c, const Problem& p, Inputs kind, const HostReference
   return r;
 }
 
-// Calls visit(T()) with the type that the matrices of `dtype` hold.
-template <class Visit>
-auto with_element(DType dtype, Visit visit) {
-  if (dtype == DType::f16) return visit(sim::half());
-  if (dtype == DType::bf16) return visit(sim::bf16());
-  return visit(float());
-}
+struct HostTypes {
+  using f32 = float;
+  using f16 = sim::half;
+  using bf16 = sim::bf16;
+};
 
 }  // namespace
 
-double round_to(DType dtype, double x) {
+double round_to(DType dtype, double x, Operand operand) {
   // One rounding: what comes here for a half is exact as a float, so double -> float does not round.
   const float f = static_cast<float>(x);
-  return with_element(dtype, [f](auto t) -> double { return static_cast<float>(decltype(t)(f)); });
+  return with_element<HostTypes>(info(dtype).element(operand), [f](auto t) -> double {
+    return static_cast<float>(decltype(t)(f));
+  });
 }
 
 void fill_host(void* allocation, const Problem& p, Operand operand, Inputs kind, uint64_t seed) {
-  with_element(p.dtype, [&](auto t) {
+  with_element<HostTypes>(info(p.dtype).element(operand), [&](auto t) {
     fill(static_cast<decltype(t)*>(allocation), p, operand, kind, seed);
   });
 }
 
 CheckResult check_host(const void* c, const Problem& p, Inputs kind,
                        const HostReference& reference) {
-  return with_element(p.dtype, [&](auto t) {
+  return with_element<HostTypes>(info(p.dtype).out, [&](auto t) {
     return check(static_cast<const decltype(t)*>(c), p, kind, reference);
   });
 }

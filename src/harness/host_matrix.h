@@ -9,8 +9,8 @@
 
 namespace gemm {
 
-// x rounded to the nearest value of the storage type (ties to even), as a double.
-double round_to(DType dtype, double x);
+// x rounded to the nearest value of the operand's type (ties to even), as a double.
+double round_to(DType dtype, double x, Operand operand = Operand::C);
 
 // As Device::fill and Device::check, on host memory.
 void fill_host(void* allocation, const Problem& p, Operand operand, Inputs kind, uint64_t seed);

@@ -6,12 +6,6 @@
 #include "gemm_types.h"
 #include "harness/problem.h"
 
-#ifdef __CUDACC__
-#define GEMM_HOST_DEVICE __host__ __device__
-#else
-#define GEMM_HOST_DEVICE
-#endif
-
 namespace gemm {
 
 // The seed of the uniform inputs that are verified and, as the first set, timed.
@@ -39,11 +33,6 @@ GEMM_HOST_DEVICE inline float random_value(uint64_t seed, uint64_t index) {
          (1.0f / (1 << 23));
 }
 
-// Significant bits of a number that the type multiplies exactly.
-GEMM_HOST_DEVICE constexpr int significant_bits(DType dtype) {
-  return dtype == DType::f32 ? 24 : dtype == DType::bf16 ? 8 : 11;
-}
-
 // Whether alpha and beta keep sums of integers exact: multiples of 1/4 no larger than 8.
 GEMM_HOST_DEVICE inline bool exact_scalars(const Problem& p) {
   const auto exact = [](float x) {
@@ -63,7 +52,7 @@ class Generator {
         K_(p.K),
         a_transposed_(p.op_a == Op::T),
         b_transposed_(p.op_b == Op::T),
-        bits_(significant_bits(p.dtype)) {
+        bits_(info(p.dtype).bits) {
     for (int operand = 0; operand < 3; ++operand) seeds_[operand] = seed * 3 + operand;
     // `sums` stay exact in any order while the sum of all |products| is below 2^24: in quarters,
     // and after alpha, where the scalars ask for that.
@@ -94,7 +83,8 @@ class Generator {
     return is_a ? a(i, j) : is_b ? b(i, j) : c(i, j);
   }
 
-  // C[m][n] after the call, of `sums` and `products`: only one product is left. Exact as a double.
+  // C[m][n] after the call and before the activation, of `sums` and `products`: only one product is
+  // left. Exact as a double.
   GEMM_HOST_DEVICE double result(const Problem& p, int64_t m, int64_t n) const {
     double product = 0;
     if (K_ > 0) {

@@ -158,7 +158,7 @@ sim::Trace Inspector::trace(const Rung& rung, std::vector<int64_t> blocks,
                                 .rows = l.rows,
                                 .cols = l.cols,
                                 .ld = l.ld,
-                                .element = static_cast<int>(element_size(padded_.dtype)),
+                                .element = static_cast<int>(element_size(padded_, OPERANDS[i])),
                                 .readable = i != C || padded_.beta != 0,
                                 .writable = i == C,
                                 .written_once = i == C});

@@ -4,24 +4,18 @@
 
 namespace gemm {
 
-std::string to_string(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return "f32";
-    case DType::f16:
-      return "f16";
-    case DType::tf32:
-      return "tf32";
-    case DType::bf16:
-      return "bf16";
-  }
-  return "?";
+std::string to_string(DType dtype) { return info(dtype).name; }
+
+std::string dtype_names() {
+  std::string all;
+  for (const DType d : ALL_DTYPES) all += (all.empty() ? "" : ", ") + to_string(d);
+  return all;
 }
 
 DType dtype_of(const std::string& name) {
-  for (const DType d : {DType::f32, DType::f16, DType::tf32, DType::bf16})
+  for (const DType d : ALL_DTYPES)
     if (name == to_string(d)) return d;
-  throw std::invalid_argument("unknown dtype '" + name + "': choose from f32, f16, tf32, bf16");
+  throw std::invalid_argument("unknown dtype '" + name + "': choose from " + dtype_names());
 }
 
 std::string shape_name(const Problem& p) {
@@ -32,8 +26,6 @@ std::string ops_name(const Problem& p) {
   return std::string(p.op_a == Op::N ? "n" : "t") + (p.op_b == Op::N ? "n" : "t");
 }
 
-size_t element_size(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16 ? 2 : 4; }
-
 MatrixLayout layout(const Problem& p, Operand operand) {
   MatrixLayout l;
   l.rows = operand == Operand::B ? p.K : p.M;
@@ -41,15 +33,15 @@ MatrixLayout layout(const Problem& p, Operand operand) {
   if ((operand == Operand::A && p.op_a == Op::T) || (operand == Operand::B && p.op_b == Op::T))
     std::swap(l.rows, l.cols);
   l.ld = l.cols + p.ld_pad;
-  const int64_t guard = GUARD_BYTES / element_size(p.dtype);
+  const int64_t guard = GUARD_BYTES / element_size(p, operand);
   l.first = guard + p.misalign;
   l.elements = l.first + l.rows * l.ld + guard;
-  l.bytes = l.elements * element_size(p.dtype);
+  l.bytes = l.elements * element_size(p, operand);
   return l;
 }
 
 GemmCall make_call(const Problem& p, const void* a, const void* b, void* c, void* stream) {
-  const auto first = [&](Operand o) { return layout(p, o).first * element_size(p.dtype); };
+  const auto first = [&](Operand o) { return layout(p, o).first * element_size(p, o); };
   return {p.M,
           p.N,
           p.K,
@@ -59,8 +51,7 @@ GemmCall make_call(const Problem& p, const void* a, const void* b, void* c, void
           layout(p, Operand::B).ld,
           static_cast<char*>(c) + first(Operand::C),
           layout(p, Operand::C).ld,
-          p.alpha,
-          p.beta,
+          p.epilogue(),
           p.op_a,
           p.op_b,
           stream};

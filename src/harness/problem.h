@@ -10,7 +10,7 @@ namespace gemm {
 
 constexpr int LARGEST_EXTENT = 2147483647 - 1024;  // a tile's end must fit in an int (rung.h)
 
-// C = alpha * op(A) * op(B) + beta * C. Leading dimension of every matrix = its columns + ld_pad.
+// C = act(alpha * op(A) * op(B) + beta * C). Leading dimension of every matrix = its columns + ld_pad.
 struct Problem {
   DType dtype = DType::f32;
   int M = 0, N = 0, K = 0;
@@ -19,15 +19,20 @@ struct Problem {
   int ld_pad = 0;  // elements
   int misalign =
       0;  // elements by which every matrix's first element is moved past a 256-byte boundary
+  Activation activation = Activation::none;
   double product_error = 0;  // what the check allows a product (Rung::product_error)
+  GEMM_INLINE_ANYWHERE Epilogue epilogue() const { return {alpha, beta, activation}; }
   bool operator==(const Problem&) const = default;
 };
 
-std::string to_string(DType dtype);        // "f32", "f16", "tf32", "bf16"
+std::string to_string(DType dtype);        // "f32", "f16", "tf32", "bf16", ...
 DType dtype_of(const std::string& name);   // the inverse; throws std::invalid_argument
+std::string dtype_names();                 // "f32, f16, ...": all
 std::string shape_name(const Problem& p);  // "4096x4096x128" (M x N x K)
 std::string ops_name(const Problem& p);    // "nn", "tn", ...
-size_t element_size(DType dtype);          // bytes: 4, 2, 4, 2
+inline size_t element_size(const Problem& p, Operand operand) {  // bytes
+  return info(info(p.dtype).element(operand)).bytes;
+}
 inline double flops(const Problem& p) { return 2.0 * p.M * p.N * p.K; }
 
 // A guarded matrix: GUARD_BYTES, misalign elements, rows x ld elements, GUARD_BYTES; the allocation
@@ -40,7 +45,6 @@ struct MatrixLayout {
 };
 constexpr size_t GUARD_BYTES = 4096;
 
-enum class Operand { A, B, C };
 // The stored matrix: A is M x K, or K x M when op_a is T; B is K x N, or N x K when op_b is T; C is
 // M x N.
 MatrixLayout layout(const Problem& p, Operand operand);

@@ -15,7 +15,7 @@ std::vector<double> values(const Problem& p, Operand operand, Inputs kind, uint6
   out.reserve(l.rows * l.cols);
   for (int64_t row = 0; row < l.rows; ++row)
     for (int64_t col = 0; col < l.cols; ++col)
-      out.push_back(round_to(p.dtype, generator.stored(operand, row, col)));
+      out.push_back(round_to(p.dtype, generator.stored(operand, row, col), operand));
   return out;
 }
 

@@ -14,13 +14,12 @@ std::string idea(const Rung& r) {
 }  // namespace
 
 double peak_of(const Peaks& peaks, DType dtype) {
-  switch (dtype) {
-    case DType::f32:
+  switch (info(dtype).unit) {
+    case Unit::ffma:
       return peaks.ffma_tflops;
-    case DType::f16:
-    case DType::bf16:
+    case Unit::tensor_16:
       return peaks.tensor_f16_tflops;
-    case DType::tf32:
+    case Unit::tensor_32:
       return peaks.tensor_tf32_tflops;
   }
   return 0;
@@ -28,13 +27,17 @@ double peak_of(const Peaks& peaks, DType dtype) {
 
 void Table::heading(const Outcome& o) {
   const Problem& p = o.problem;
-  const std::string group = fmt::format("{} {} {}", to_string(p.dtype), ops_name(p), shape_name(p));
+  std::string group = fmt::format("{} {} {}", to_string(p.dtype), ops_name(p), shape_name(p));
+  if (p.activation != Activation::none) group += fmt::format(" {}", info(p.activation).name);
   if (group == group_) return;
   group_ = group;
   tflops_.clear();
   fmt::print("\n{}  alpha {:g} beta {:g}", group, p.alpha, p.beta);
   if (o.timing) {
-    fmt::print("   cuBLAS {:.2f}", o.baseline.cublas_tflops);
+    fmt::print(
+        "   cuBLAS{} {:.2f}",
+        p.activation == Activation::none ? "" : fmt::format(" without {}", info(p.activation).name),
+        o.baseline.cublas_tflops);
     if (o.baseline.cublaslt_tried > 0)
       fmt::print(", cuBLASLt best of {} {:.2f}", o.baseline.cublaslt_tried,
                  o.baseline.cublaslt_tflops);
@@ -66,7 +69,7 @@ void Table::add(const Outcome& o) {
     fmt::print("{}, not timed: {}\n", verified, o.not_timed);
   } else if (o.timing) {
     const Timing& t = *o.timing;
-    const bool apart = o.rung->product_error > 0 && o.problem.dtype == DType::f32;
+    const bool apart = o.rung->product_error > 0 && info(o.problem.dtype).unit == Unit::ffma;
     const double peak = apart ? 0 : peak_of(peaks_, o.problem.dtype);
     const auto before = tflops_.find(o.rung->prev);
     fmt::print(

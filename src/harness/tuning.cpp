@@ -21,8 +21,8 @@ constexpr size_t LARGEST_FILE = 64 << 20;
 
 bool is_aligned(const Problem& p) {
   const GemmCall c = make_call(p, nullptr, nullptr, nullptr);
-  const auto group = static_cast<int64_t>(16 / element_size(p.dtype));
   const auto aligned = [&](const void* base, int64_t ld, Operand o) {
+    const auto group = static_cast<int64_t>(16 / element_size(p, o));
     return reinterpret_cast<uintptr_t>(base) % 16 == 0 && ld % group == 0 &&
            layout(p, o).cols % group == 0;
   };

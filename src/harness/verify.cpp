@@ -123,6 +123,8 @@ std::string unmet_need(const Rung& rung, const Problem& p, const Device& device)
       return why;
   if (!rung.needs.transposed && (p.op_a == Op::T || p.op_b == Op::T))
     return fmt::format("takes row-major N, N operands only, not {}", ops_name(p));
+  if (rung.needs.no_activation && p.activation != Activation::none)
+    return fmt::format("takes alpha and beta only, no {}", info(p.activation).name);
   if (rung.fits && !rung.fits(make_call(p, nullptr, nullptr, nullptr)))
     return fmt::format("variant {} does not take this problem", rung.variants[0].name);
   return "";

@@ -23,7 +23,7 @@ struct cublasHandle_t {};
 GEMM_SIM_INLINE cublasHandle_t blas_handle(void*) { return {}; }
 GEMM_SIM_INLINE void blas_check(cublasStatus_t) {}
 
-// C = alpha * op(A) * op(B) + beta * C, column-major, as cuBLAS documents it; both inputs and C of
+// C = alpha * op(A) * op(B) + beta * C, column-major, as cuBLAS documents it; both inputs of
 // the same type. A half or bf16 is multiplied as the float it stands for, and C is rounded once. FAST_TF32
 // rounds nothing here: OpenBLAS has no such unit.
 cublasStatus_t cublasGemmEx_64(cublasHandle_t, cublasOperation_t op_a, cublasOperation_t op_b,

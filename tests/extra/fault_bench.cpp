@@ -119,7 +119,8 @@ void multiply(const GemmCall& c) {
       float sum = 0;
       for (int k = 0; k < c.K; ++k) sum += A[m * c.lda + k] * B[k * c.ldb + n];
       float& out = C[m * c.ldc + n];
-      out = c.beta == 0 ? c.alpha * sum : c.alpha * sum + c.beta * out;
+      out = c.epilogue.beta == 0 ? c.epilogue.alpha * sum
+                                 : c.epilogue.alpha * sum + c.epilogue.beta * out;
     }
 }
 

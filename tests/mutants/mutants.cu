@@ -51,11 +51,11 @@ __global__ void gemm_mutant(GemmArgs<float> p) {
   if (BUG == ALL_NAN) acc = __builtin_nanf("");
   if (BUG == ONE_ELEMENT_OFF && m == p.M / 2 && n == p.N / 2) acc += 1;
   if (BUG == IGNORED_BETA)
-    *c = p.alpha * acc;
-  else if (p.beta == 0 && BUG != BETA_ZERO_READS_C)
-    *c = p.alpha * acc;
+    *c = p.epilogue.alpha * acc;
+  else if (p.epilogue.beta == 0 && BUG != BETA_ZERO_READS_C)
+    *c = p.epilogue.alpha * acc;
   else
-    *c = p.alpha * acc + p.beta * *c;
+    *c = p.epilogue.alpha * acc + p.epilogue.beta * *c;
 }
 
 // A tile of A through cp.async, with or without the wait. K is cut into k-tiles of 4 floats (16
@@ -75,7 +75,9 @@ __global__ void gemm_async(GemmArgs<float> p) {
       if (n < p.N) acc += sA[k] * p.B[(k0 + k) * p.ldb + n];
     __syncthreads();
   }
-  if (n < p.N) p.C[m * p.ldc + n] = p.alpha * acc + (p.beta == 0 ? 0 : p.beta * p.C[m * p.ldc + n]);
+  if (n < p.N)
+    p.C[m * p.ldc + n] =
+        p.epilogue.alpha * acc + (p.epilogue.beta == 0 ? 0 : p.epilogue.beta * p.C[m * p.ldc + n]);
 }
 
 template <int BUG>

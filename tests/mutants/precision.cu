@@ -186,7 +186,8 @@ __global__ void gemm_dot(GemmArgs<T> p) {
     for (int i = x.count(k, p.K); i > 0; --i)
       x.add(x.input_a(float(p.A[m * p.lda + k])), x.input_b(float(p.B[k * p.ldb + n])), k);
   T* const c = p.C + m * p.ldc + n;
-  const float result = p.alpha * x.sum() + (p.beta == 0 ? 0 : p.beta * float(*c));
+  const float result =
+      p.epilogue.alpha * x.sum() + (p.epilogue.beta == 0 ? 0 : p.epilogue.beta * float(*c));
   *c = x.template output<T>(result, m * p.N + n);
 }
 

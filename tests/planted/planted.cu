@@ -54,9 +54,10 @@ __global__ void gemm_tiles(GemmArgs<float> p) {
   if (m >= p.M || n >= p.N) return;
   if (BUG == UNWRITTEN_EDGE && n == p.N - 1) return;
   float* const c = p.C + m * p.ldc + n;
-  const float old = p.beta != 0 || BUG == READS_OLD_C ? p.beta * *c : 0;  // [reads_old_c]
-  *c = p.alpha * acc + old;                                               // [writes_twice]
-  if (BUG == WRITES_TWICE && tn == 0 && n > 0) c[-1] = 0;                 // [writes_twice]
+  const float old =
+      p.epilogue.beta != 0 || BUG == READS_OLD_C ? p.epilogue.beta * *c : 0;  // [reads_old_c]
+  *c = p.epilogue.alpha * acc + old;                                          // [writes_twice]
+  if (BUG == WRITES_TWICE && tn == 0 && n > 0) c[-1] = 0;                     // [writes_twice]
   const auto* odd = reinterpret_cast<const float*>(reinterpret_cast<uintptr_t>(p.A) + 2);
   if (BUG == MISALIGNED && tm == 0 && tn == 1) sA[0][0] = *odd;              // [misaligned]
   if (BUG == WRITES_TO_A) const_cast<float*>(p.A)[m * p.lda + m % p.K] = 0;  // [writes_to_a]
@@ -82,7 +83,9 @@ __global__ void gemm_two_buffers(GemmArgs<float> p) {
       if (n < p.N) acc += sA[stage][k] * p.B[(k0 + k) * p.ldb + n];  // [missing_pipeline_barrier]
     if (BARRIER) __syncthreads();
   }
-  if (n < p.N) p.C[m * p.ldc + n] = p.alpha * acc + (p.beta == 0 ? 0 : p.beta * p.C[m * p.ldc + n]);
+  if (n < p.N)
+    p.C[m * p.ldc + n] =
+        p.epilogue.alpha * acc + (p.epilogue.beta == 0 ? 0 : p.epilogue.beta * p.C[m * p.ldc + n]);
 }
 
 // K-tiles of 4 floats of a row of A through cp.async.
@@ -105,7 +108,9 @@ __global__ void gemm_async(GemmArgs<float> p) {
              (n < p.N ? p.B[(k0 + k) * p.ldb + n] : 0);
     if (BUG != NO_BARRIER) __syncthreads();
   }
-  if (n < p.N) p.C[m * p.ldc + n] = p.alpha * acc + (p.beta == 0 ? 0 : p.beta * p.C[m * p.ldc + n]);
+  if (n < p.N)
+    p.C[m * p.ldc + n] =
+        p.epilogue.alpha * acc + (p.epilogue.beta == 0 ? 0 : p.epilogue.beta * p.C[m * p.ldc + n]);
 }
 
 // A warp computes one element of C: partial sums go through shared memory.
@@ -130,7 +135,7 @@ __global__ void gemm_partial_sums(GemmArgs<float> p) {
   else
     for (int l = 1; l < 32; ++l) acc += sums[l];  // [missing_syncwarp]
   float* const c = p.C + m * p.ldc + n;
-  *c = p.alpha * acc + (p.beta == 0 ? 0 : p.beta * *c);
+  *c = p.epilogue.alpha * acc + (p.epilogue.beta == 0 ? 0 : p.epilogue.beta * *c);
 }
 
 // Two launches: the first copies A to scratch memory, which the second multiplies.
@@ -148,7 +153,8 @@ __global__ void gemm_scratch(GemmArgs<float> p, const float* a) {
   for (int k = 0; k < p.K + (BUG == PAST_THE_END); ++k)
     acc += a[m * p.K + k] *  // [reads_unwritten_workspace] [past_the_workspace]
            (k < p.K ? p.B[k * p.ldb + n] : 0);
-  p.C[m * p.ldc + n] = p.alpha * acc + (p.beta == 0 ? 0 : p.beta * p.C[m * p.ldc + n]);
+  p.C[m * p.ldc + n] =
+      p.epilogue.alpha * acc + (p.epilogue.beta == 0 ? 0 : p.epilogue.beta * p.C[m * p.ldc + n]);
 }
 
 template <int BUG>

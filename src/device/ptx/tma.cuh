@@ -82,6 +82,16 @@ GEMM_DEVICE void bulk_load(void* shared, const void* global, uint32_t bytes,
 #endif
 }
 
+// cp.async.bulk.prefetch.L2: asks L2 for `bytes` bytes in a row, a multiple of 16 as the address is.
+// Nothing waits for it, and results do not depend on it: the simulator does nothing.
+GEMM_DEVICE void bulk_prefetch(const void* global, uint32_t bytes) {
+#if GEMM_ON_GPU
+  GEMM_SM90_ASM("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
+#else
+  static_cast<void>(global), static_cast<void>(bytes);
+#endif
+}
+
 // cp.async.bulk.tensor.2d, shared to global: the box at (row, col), what lies outside the matrix
 // left out; but where the matrix's last column ends within 16 bytes, the tile is written to the
 // end of those (seen on an H200), so a store needs whole groups of 16 bytes a row or a gap that it

@@ -21,20 +21,26 @@ constexpr size_t HANDLE_WORKSPACE = 32u << 20;  // what cuBLAS documents for Hop
 
 cublasOperation_t operation(Op op) { return op == Op::N ? CUBLAS_OP_N : CUBLAS_OP_T; }
 
-cudaDataType_t data_type(DType dtype) {
-  if (dtype == DType::f16) return CUDA_R_16F;
-  if (dtype == DType::bf16) return CUDA_R_16BF;
-  return CUDA_R_32F;
+cudaDataType_t data_type(Element element) {
+  switch (element) {
+    case Element::f32:
+      return CUDA_R_32F;
+    case Element::f16:
+      return CUDA_R_16F;
+    case Element::bf16:
+      return CUDA_R_16BF;
+  }
+  throw std::logic_error("cuBLAS has no such element");
 }
 
 // Only FAST_TF32 lets the libraries round single precision inputs; COMPUTE_32F does not.
 cublasComputeType_t compute_type(DType dtype) {
-  return dtype == DType::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  return info(dtype).rounds_factors() ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
 // The bytes that the first element's address is a multiple of, in 256-byte aligned allocations.
 uint32_t alignment(const Problem& p, Operand operand) {
-  const uint64_t offset = layout(p, operand).first * element_size(p.dtype);
+  const uint64_t offset = layout(p, operand).first * element_size(p, operand);
   return static_cast<uint32_t>(std::min<uint64_t>(256, uint64_t{1} << std::countr_zero(offset)));
 }
 
@@ -42,7 +48,8 @@ uint32_t alignment(const Problem& p, Operand operand) {
 cublasLtMatrixLayout_t create_layout(const Problem& p, Operand operand) {
   const MatrixLayout l = layout(p, operand);
   cublasLtMatrixLayout_t created = nullptr;
-  GEMM_BASELINE(cublasLtMatrixLayoutCreate(&created, data_type(p.dtype), l.cols, l.rows, l.ld));
+  GEMM_BASELINE(cublasLtMatrixLayoutCreate(&created, data_type(info(p.dtype).element(operand)),
+                                           l.cols, l.rows, l.ld));
   return created;
 }
 
@@ -133,11 +140,11 @@ void blas_check(cublasStatus_t status) { check_cublas(status, "cuBLAS"); }
 }  // namespace gpu
 
 void cublas_gemm(const Blas& blas, DType dtype, const GemmCall& c) {
-  const cudaDataType_t type = data_type(dtype);
+  const cudaDataType_t in = data_type(info(dtype).in), out = data_type(info(dtype).out);
   check_cublas<BaselineError>(
-      cublasGemmEx_64(blas.handle(), operation(c.op_b), operation(c.op_a), c.N, c.M, c.K, &c.alpha,
-                      c.B, type, c.ldb, c.A, type, c.lda, &c.beta, c.C, type, c.ldc,
-                      compute_type(dtype), CUBLAS_GEMM_DEFAULT),
+      cublasGemmEx_64(blas.handle(), operation(c.op_b), operation(c.op_a), c.N, c.M, c.K,
+                      &c.epilogue.alpha, c.B, in, c.ldb, c.A, in, c.lda, &c.epilogue.beta, c.C, out,
+                      c.ldc, compute_type(dtype), CUBLAS_GEMM_DEFAULT),
       "cublasGemmEx_64");
 }
 
@@ -185,9 +192,9 @@ void LtGemm::run(int candidate, const GemmCall& c) const {
   const cublasLtMatmulHeuristicResult_t& choice = found_[candidate];
   check_cublas<BaselineError>(choice.state, "cublasLtMatmulAlgoGetHeuristic");
   check_cublas<BaselineError>(
-      cublasLtMatmul(blas_.lt(), operation_.get(), &c.alpha, c.B, a_.get(), c.A, b_.get(), &c.beta,
-                     c.C, c_.get(), c.C, c_.get(), &choice.algo, blas_.workspace(),
-                     blas_.workspace_bytes(), blas_.stream()),
+      cublasLtMatmul(blas_.lt(), operation_.get(), &c.epilogue.alpha, c.B, a_.get(), c.A, b_.get(),
+                     &c.epilogue.beta, c.C, c_.get(), c.C, c_.get(), &choice.algo,
+                     blas_.workspace(), blas_.workspace_bytes(), blas_.stream()),
       "cublasLtMatmul");
 }
 

@@ -106,6 +106,7 @@ struct Judge {
   Generator generator;
   const double* reference;  // of uniform inputs
 
+  // Before the activation.
   GEMM_HOST_DEVICE double want(int64_t element) const {
     if (kind == Inputs::uniform) return reference[element];
     return generator.result(p, element / layout.cols, element % layout.cols);
@@ -121,8 +122,8 @@ struct Judge {
       }
       return t;
     }
-    const double expected = want(element), got = static_cast<float>(c[i]);
-    const double bound = allowed_error(p, kind, expected);
+    const double before = want(element), expected = wanted(p, before);
+    const double bound = allowed_after_activation(p, kind, before), got = static_cast<float>(c[i]);
     const bool same = got == static_cast<float>(static_cast<T>(expected));  // infinities, too
     const double error = same && bound == 0 ? 0 : fabs(got - expected);
     t.max_error = isnan(error) ? INFINITY : error;
@@ -162,7 +163,8 @@ CheckResult check_matrix(GpuDevice& device, const T* c, const Problem& p, Inputs
     else
       result.want = judge.want(t.worst_at);
     result.got = static_cast<float>(got);
-    result.bound = allowed_error(p, kind, result.want);
+    result.bound = allowed_after_activation(p, kind, result.want);
+    result.want = wanted(p, result.want);
     if (result.bound == 0) result.want = static_cast<float>(static_cast<T>(result.want));
   }
   return result;
@@ -319,7 +321,7 @@ void GpuDevice::fill(void* allocation, const Problem& p, Operand operand, Inputs
   const bool is_c = operand == Operand::C;
   const uint32_t outside = is_c ? CANARY_BITS : NAN_BITS;
   const bool all_nan = is_c && p.beta == 0;
-  with_element(p.dtype, [&](auto t) {
+  with_element<GpuTypes>(info(p.dtype).element(operand), [&](auto t) {
     fill_kernel<<<blocks_for(l.elements), THREADS, 0, stream_>>>(
         static_cast<decltype(t)*>(allocation), l, outside, all_nan, operand,
         Generator(p, kind, seed));
@@ -390,7 +392,7 @@ CheckResult GpuDevice::check(const void* c, const Problem& p, Inputs kind, uint6
   const double* want = nullptr;
   if (kind == Inputs::uniform)
     want = dynamic_cast<const GpuReference&>(*reference).want.as<double>();
-  return with_element(p.dtype, [&](auto t) {
+  return with_element<GpuTypes>(info(p.dtype).out, [&](auto t) {
     return check_matrix(*this, static_cast<const decltype(t)*>(c), p, kind, seed, want);
   });
 }

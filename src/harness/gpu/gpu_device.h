@@ -73,13 +73,12 @@ class GpuDevice final : public Device {
 // The GPU behind a Device. Throws std::invalid_argument for the simulator.
 GpuDevice& as_gpu(Device& device);
 
-// Calls visit(T()) with the type that the matrices of `dtype` hold.
-template <class Visit>
-auto with_element(DType dtype, Visit visit) {
-  if (dtype == DType::f16) return visit(__half());
-  if (dtype == DType::bf16) return visit(__nv_bfloat16());
-  return visit(float());
-}
+// For with_element.
+struct GpuTypes {
+  using f32 = float;
+  using f16 = __half;
+  using bf16 = __nv_bfloat16;
+};
 
 // Device memory that frees itself.
 class DeviceMemory {

@@ -24,7 +24,8 @@ __global__ void doubles_kernel(double* out, MatrixLayout l, double scale, Operan
 void fill(GpuDevice& device, double* out, const Problem& p, Operand operand, double scale,
           uint64_t seed) {
   const auto blocks = static_cast<unsigned>(device.properties().multiProcessorCount * 32);
-  const auto kernel = with_element(p.dtype, [](auto t) { return &doubles_kernel<decltype(t)>; });
+  const auto kernel = with_element<GpuTypes>(info(p.dtype).element(operand),
+                                             [](auto t) { return &doubles_kernel<decltype(t)>; });
   kernel<<<blocks, 256, 0, device.stream()>>>(out, layout(p, operand), scale, operand,
                                               Generator(p, Inputs::uniform, seed));
   check_cuda(cudaGetLastError(), "doubles_kernel");

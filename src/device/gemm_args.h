@@ -1,0 +1,48 @@
+// One GEMM with typed pointers, as kernels take it.
+#pragma once
+
+#include "device/platform.h"
+#include "gemm_types.h"
+
+GEMM_BUILD_NAMESPACE_BEGIN
+
+// Passed to kernels by value. Shapes and units as in GemmCall; A, B and C may differ in type. A rung
+// may rely on this:
+//   alpha == 0 arrives as K == 0 (so A and B are never read), and M, N, K <= 2^31 - 1 - 1024 (so a
+//   tile's end fits in an int).
+template <class TA, class TB = TA, class TC = TA>
+struct GemmArgs {
+  using TypeC = TC;
+  int M, N, K;
+  const TA* A;
+  int64_t lda;
+  const TB* B;
+  int64_t ldb;
+  TC* C;
+  int64_t ldc;
+  Epilogue epilogue;
+  Op op_a, op_b;
+};
+
+// The call with its types, and the call of a GEMM without.
+template <class TA, class TB = TA, class TC = TA>
+GemmArgs<TA, TB, TC> typed(const GemmCall& c) {
+  return {c.M,
+          c.N,
+          c.epilogue.alpha == 0 ? 0 : c.K,
+          static_cast<const TA*>(c.A),
+          c.lda,
+          static_cast<const TB*>(c.B),
+          c.ldb,
+          static_cast<TC*>(c.C),
+          c.ldc,
+          c.epilogue,
+          c.op_a,
+          c.op_b};
+}
+template <class TA, class TB, class TC>
+GemmCall untyped(const GemmArgs<TA, TB, TC>& p, Stream stream) {
+  return {p.M, p.N, p.K, p.A, p.lda, p.B, p.ldb, p.C, p.ldc, p.epilogue, p.op_a, p.op_b, stream};
+}
+
+GEMM_BUILD_NAMESPACE_END

@@ -1,0 +1,109 @@
+// The types of a GEMM: all that is known of an element, and of a choice of types for A, B and C.
+// Whatever else needs to know takes it from the two tables here.
+#pragma once
+
+#include <cstddef>
+
+#include "host_device.h"
+
+namespace gemm {
+
+enum class Operand { A, B, C };
+
+// Element: name, bytes, significant bits, largest number, and what a check allows near 0, where
+// numbers are no closer together (half: its least) or a GPU may flush them (float's least normal).
+#define GEMM_ELEMENTS(ROW)                  \
+  ROW(f32, 4, 24, 3.402823466e38, 1.2e-38)  \
+  ROW(f16, 2, 11, 65504.0, 1.0 / (1 << 24)) \
+  ROW(bf16, 2, 8, 3.389531390e38, 1.2e-38)
+
+// What multiplies: FP32 multiply-adds, or tensor cores on words of 16 or 32 bits.
+enum class Unit { ffma, tensor_16, tensor_32 };
+
+// Choice of types: name, element of A and B, element of C, significant bits of a factor that a
+// product keeps, and the unit. Accumulation is always float.
+//   f32        float in, FP32 multiply-add         f16_f32, bf16_f32   as f16 and bf16, float out
+//   f16, bf16  half or bfloat16, in and out
+//   tf32       float in and out, multiplied on tensor cores after rounding to 10 mantissa bits: NOT
+//   single precision, always labelled
+#define GEMM_DTYPES(ROW)                \
+  ROW(f32, f32, f32, 24, ffma)          \
+  ROW(f16, f16, f16, 11, tensor_16)     \
+  ROW(tf32, f32, f32, 11, tensor_32)    \
+  ROW(bf16, bf16, bf16, 8, tensor_16)   \
+  ROW(f16_f32, f16, f32, 11, tensor_16) \
+  ROW(bf16_f32, bf16, f32, 8, tensor_16)
+
+enum class Element {
+#define ROW(name, ...) name,
+  GEMM_ELEMENTS(ROW)
+#undef ROW
+};
+enum class DType {
+#define ROW(name, ...) name,
+  GEMM_DTYPES(ROW)
+#undef ROW
+};
+
+struct ElementInfo {
+  const char* name;
+  int bytes, bits;
+  double largest, tiny;
+  // Largest relative error of a rounding to it.
+  GEMM_HOST_DEVICE constexpr double roundoff() const {
+    return 1.0 / static_cast<double>(1 << bits);
+  }
+};
+GEMM_HOST_DEVICE constexpr ElementInfo info(Element element) {
+  switch (element) {
+#define ROW(name, ...) \
+  case Element::name:  \
+    return {#name, __VA_ARGS__};
+    GEMM_ELEMENTS(ROW)
+#undef ROW
+  }
+  return {"?", 0, 0, 0, 0};
+}
+
+struct DTypeInfo {
+  const char* name;
+  Element in, out;  // of A and B, of C
+  int bits;         // of a factor that a product keeps
+  Unit unit;
+  GEMM_HOST_DEVICE constexpr Element element(Operand operand) const {
+    return operand == Operand::C ? out : in;
+  }
+  // Whether factors are rounded before they are multiplied.
+  GEMM_HOST_DEVICE constexpr bool rounds_factors() const { return bits < info(in).bits; }
+};
+GEMM_HOST_DEVICE constexpr DTypeInfo info(DType dtype) {
+  switch (dtype) {
+#define ROW(name, in, out, bits, unit) \
+  case DType::name:                    \
+    return {#name, Element::in, Element::out, bits, Unit::unit};
+    GEMM_DTYPES(ROW)
+#undef ROW
+  }
+  return {"?", Element::f32, Element::f32, 0, Unit::ffma};
+}
+
+constexpr DType ALL_DTYPES[] = {
+#define ROW(name, ...) DType::name,
+    GEMM_DTYPES(ROW)
+#undef ROW
+};
+
+// Calls visit(T()) for T of this element, of a family that names them so.
+template <class Types, class Visit>
+auto with_element(Element element, Visit&& visit) {
+  switch (element) {
+#define ROW(name, ...) \
+  case Element::name:  \
+    return visit(typename Types::name());
+    GEMM_ELEMENTS(ROW)
+#undef ROW
+  }
+  return visit(typename Types::f32());
+}
+
+}  // namespace gemm
