@@ -196,8 +196,7 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
   if (split.parts > 1) {  // not C yet, but this part's own matrix
     p.ldc = cdiv(p.N, 4) * 4;
     p.C = partial + part * (p.M * p.ldc);
-    p.alpha = 1;
-    p.beta = 0;
+    p.epilogue = {};  // plain: the sum of the parts has the caller's
   }
   // [region idea]
   const auto* sums = static_cast<const Vec<float>*>(dynamic_shared());

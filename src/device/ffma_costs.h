@@ -38,7 +38,7 @@ inline bool aligned_rows(const float* x, int64_t ld) {
 // Time for A, B and C to come from memory and go there, once.
 inline double memory_us(const GemmArgs<float>& p) {
   const double m = p.M, n = p.N, k = p.K;
-  return 4e-6 * (m * k + k * n + m * n * (p.beta != 0 ? 2 : 1)) / FFMA_COSTS.memory;
+  return 4e-6 * (m * k + k * n + m * n * (p.epilogue.reads_c() ? 2 : 1)) / FFMA_COSTS.memory;
 }
 // Time of an SM for k of a tile, at `rate` of its full speed.
 inline double tile_us(double bm, double bn, double k, double rate) {
