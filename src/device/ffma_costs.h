@@ -127,7 +127,12 @@ inline double whole_tile_us(const GemmArgs<float>& p, int sms, const WholeTile& 
   const double copied = fit_a && fit_b ? 0
                                        : c.repack + 8e-6 * p.K / c.memory *
                                                         ((fit_a ? 0.0 : p.M) + (fit_b ? 0.0 : p.N));
-  if (tile.stream_k) return copied + std::max(tiles / sms * us, memory_us(p)) + 26 + edges;
+  if (tile.stream_k) {
+    // 26 us hold for tiles of which each has about 4 parts; one SM adds up all parts of a tile.
+    const double rest = std::max(std::fmod(tiles, sms), 1.0), parts = sms / rest;
+    const double sums = std::max(parts - 4, 0.0) * 4e-6 * tile.bm * tile.bn / c.sm_fetch;
+    return copied + std::max(tiles / sms * us, memory_us(p)) + 26 + sums + edges;
+  }
   const double waves = std::ceil(tiles * tile.cluster / sms);
   return copied + std::max(waves * us / tile.cluster, memory_us(p)) + edges +
          (tile.cluster > 1 ? 7 * waves : 5);
