@@ -46,7 +46,7 @@ void launch_tiles(const GemmArgs<float>& p, Stream stream, bool first) {
   StreamK rest{};  // no tile
   if (STREAM) rest = StreamK::of(tiles, cdiv(p.K, Tile::BK), sm_count() * Tile::BLOCKS);
   const int64_t whole = tiles - rest.tiles;
-  // Where the copies stand: the tile says it for A and B as stored. The others were counted in SASS.
+  // Where the copies stand. The tile says it for A and B as stored; the others: counted in SASS.
   constexpr bool NN = A_K_MAJOR && !B_K_MAJOR, NT = A_K_MAJOR && B_K_MAJOR;
   constexpr bool TN = !A_K_MAJOR && !B_K_MAJOR, LARGE = Tile::BM * Tile::BN >= 128 * 256;
   constexpr int COPY = NN ? Tile::COPY : LARGE ? (TN ? 2 : 0) : NT ? 2 : 4;

@@ -86,9 +86,9 @@ const Variant<float> F32_VARIANTS[] = {
 
 Choice choose_f32(const GemmArgs<float>& p, int sms) {
   const double whole = best_whole_tile(p, sms, [](int) { return true; }).us;
-  const double cut = best_cut_tile(p, sms).us;
+  const double split = best_split_tile(p, sms).us;
   const auto rounded = [](double us) { return std::to_string(int64_t(us + 0.5)) + " us"; };
-  return {cut < whole, "estimated: v13 " + rounded(whole) + ", v13s " + rounded(cut)};
+  return {split < whole, "estimated: v13 " + rounded(whole) + ", v13s " + rounded(split)};
 }
 
 const Registration rung({.prev = "v24",

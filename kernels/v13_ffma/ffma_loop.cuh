@@ -10,11 +10,11 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// How an operand's k-tiles come to shared memory, (BK, SX): BX rows of op(A) or columns of op(B), by
-// groups of 16 bytes. A thread copies within one row of the matrix, so that its addresses differ by
+// An operand's copies of k-tiles to shared memory, (BK, SX): BX rows of op(A) or columns of op(B),
+// by groups of 16 bytes. A thread copies within one row of the matrix, so that its addresses differ by
 // constants. Rows are whole aligned groups; what lies outside becomes zero.
-//   K_MAJOR (A as stored, B transposed)   the matrix's rows run along k: through registers, transposed
-//   else    (A transposed, B as stored)   they run along m or n, as in shared memory: by cp.async
+//   K_MAJOR (A as stored, B transposed): the rows run along k. Through registers, transposed.
+//   Else (A transposed, B as stored): they run along m or n, as in shared memory. By cp.async.
 template <class Tile, int BX, int SX_, bool K_MAJOR_>
 struct OperandCopy {
   static constexpr bool K_MAJOR = K_MAJOR_;
@@ -24,9 +24,9 @@ struct OperandCopy {
   static_assert(COPIES * COLS == (K_MAJOR ? Tile::BK : BX) && COLS >= 4);
   Vec<float> next[K_MAJOR ? COPIES : 1];  // on its way through registers
 
-  // From `from` on, of a thread whose first group is at (row, col) of the k-tile as stored: `left` k
-  // and `left_x` rows of op(A) or columns of op(B) are inside. All the way, or if K_MAJOR as far as
-  // registers.
+  // A thread's groups, from `from` on, at (row, col) of the k-tile as stored. `left` k and `left_x`
+  // rows of op(A) or columns of op(B) are inside. fetch: not K_MAJOR, all the way; load and commit:
+  // K_MAJOR, to registers and on.
   GEMM_DEVICE void fetch(float* to, const float* from, int row, int col, int left, int left_x) {
 #pragma unroll
     for (int c = 0; c < COPIES; ++c)
