@@ -46,10 +46,12 @@ void launch_tiles(const GemmArgs<float>& p, Stream stream, bool first) {
   StreamK rest{};  // no tile
   if (STREAM) rest = StreamK::of(tiles, cdiv(p.K, Tile::BK), sm_count() * Tile::BLOCKS);
   const int64_t whole = tiles - rest.tiles;
-  // Where the copies stand: the tile's own place is for A and B as stored. The others were counted.
-  constexpr bool NN = A_K_MAJOR && !B_K_MAJOR, TN = !A_K_MAJOR && !B_K_MAJOR;
-  constexpr int COPY = NN ? Tile::COPY : Tile::BM * Tile::BN < 128 * 256 ? 4 : TN ? 2 : 0;
-  using Loop = FfmaLoop<Tile, A_K_MAJOR, B_K_MAJOR, ALIGNED, COPY, NN ? Tile::COMMIT : 12>;
+  // Where the copies stand. The tile says it for A and B as stored; the others: counted in SASS.
+  constexpr bool NN = A_K_MAJOR && !B_K_MAJOR, NT = A_K_MAJOR && B_K_MAJOR;
+  constexpr bool TN = !A_K_MAJOR && !B_K_MAJOR, LARGE = Tile::BM * Tile::BN >= 128 * 256;
+  constexpr int COPY = NN ? Tile::COPY : LARGE ? (TN ? 2 : 0) : NT ? 2 : 4;
+  constexpr int COMMIT = NN ? Tile::COMMIT : !NT ? 12 : LARGE ? 13 : 10;
+  using Loop = FfmaLoop<Tile, A_K_MAJOR, B_K_MAJOR, ALIGNED, COPY, COMMIT>;
   gemm::launch(gemm_v13<Loop, CLUSTER>, whole * CLUSTER, dim3(Tile::THREADS),
                {.smem = Tile::SMEM, .cluster = CLUSTER, .pdl = !first && has_clusters()}, stream,
                p);

@@ -2,7 +2,7 @@
 //
 // before: v13's tiles are made for large results. 93 x 120 x 6295 is one tile of 128 x 256: one CTA
 //         works for long, 131 SMs do nothing, and rows of 6295 floats are repacked first
-// idea:   small tiles, and K cut until every SM has a share: among the groups of warps of a CTA,
+// idea:   small tiles, and K split until every SM has a share: among the groups of warps of a CTA,
 //         among the CTAs of a cluster, who send each other their sums, and, where that is not
 //         enough, among clusters, whose sums a second kernel adds up. Always in the same order
 // watch:  operands come as they are: cp.async by 4 bytes takes any row and any transposition;
@@ -22,20 +22,20 @@
 namespace {
 using namespace gemm;
 
-// How K is cut: `parts` clusters of `ctas` CTAs compute a tile.
+// How K is split: `parts` clusters of `ctas` CTAs compute a tile.
 struct Split {
   int ctas, parts;
 };
 
 // One operand's k-tiles on their way to shared memory, (BK, SX): BX rows of op(A) or columns of
 // op(B). What is asked for outside of the matrix becomes zero.
-//   K_MAJOR (A as stored, B transposed)  the matrix's rows run along k. A warp copies 8 k of 4 rows,
-//                                        4 bytes a lane: 4 sectors of 32 bytes, to 32 banks
-//   else    (A transposed, B as stored)  they run along m or n, as in shared memory: BYTES a lane
+//   K_MAJOR (A as stored, B transposed): the matrix's rows run along k. A warp copies 8 k of 4 rows,
+//   4 bytes a lane: 4 sectors of 32 bytes, to 32 banks.
+//   Else (A transposed, B as stored): they run along m or n, as in shared memory. BYTES a lane.
 template <class Tile, int BX, int SX, bool K_MAJOR, int BYTES>
 class OperandCopy {
   static constexpr int VEC = BYTES / 4, WARPS = Tile::THREADS / 32;
-  // What the CTA copies at once: (AT_ONCE_K, AT_ONCE_X), of which a warp has (LANES_K, LANES_X * VEC).
+  // What the CTA copies at once, (AT_ONCE_K, AT_ONCE_X); a warp's part, (LANES_K, LANES_X * VEC).
   static constexpr int LANES_X = K_MAJOR ? 4 : std::min(BX / VEC, 32), LANES_K = 32 / LANES_X;
   static constexpr int WARPS_X = K_MAJOR ? std::min(BX / 4, WARPS) : 1, WARPS_K = WARPS / WARPS_X;
   static constexpr int AT_ONCE_X = WARPS_X * LANES_X * VEC, AT_ONCE_K = WARPS_K * LANES_K;
@@ -80,7 +80,7 @@ class OperandCopy {
   }
 };
 
-// The products of K's k-tiles `begin` to `end` for CTA tile (bm, bn), shared by the groups of warps:
+// The products of k-tiles `begin` to `end` for CTA tile (bm, bn), shared by the groups of warps:
 // each thread's sums to shared memory, by put_sums. The first k-tile of all is the short one.
 template <class Tile, bool A_K_MAJOR, bool B_K_MAJOR, int BYTES>
 GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int begin, int end) {
@@ -187,12 +187,12 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
   const int part = blockIdx.x / ctas % split.parts;
   const TileIndex at = grouped_tile<8>(blockIdx.x / ctas / split.parts, tiles_m, tiles_n);
   const int64_t k_tiles = cdiv(p.K, Tile::BK);
-  const int nth = part * ctas + rank, pieces = ctas * split.parts;
+  const int nth = part * ctas + rank, splits = ctas * split.parts;
   if (ctas > 1) cluster_arrive();
   grid_launch_dependents();
   grid_dependency_wait();
-  multiply<Tile, A_K_MAJOR, B_K_MAJOR, BYTES>(p, at.m, at.n, int(k_tiles * nth / pieces),
-                                              int(k_tiles * (nth + 1) / pieces));
+  multiply<Tile, A_K_MAJOR, B_K_MAJOR, BYTES>(p, at.m, at.n, int(k_tiles * nth / splits),
+                                              int(k_tiles * (nth + 1) / splits));
   if (split.parts > 1) {  // not C yet, but this part's own matrix
     p.ldc = cdiv(p.N, 4) * 4;
     p.C = partial + part * (p.M * p.ldc);
@@ -269,12 +269,12 @@ void with_layout(const GemmArgs<float>& p, F&& f) {
     p.op_b == Op::N ? f(no, no) : f(no, yes);
 }
 
-// K in CUTS pieces: the CTAs of a cluster, and clusters where a cluster cannot have so many.
-template <class Tile, int CUTS>
+// K in SPLITS parts: the CTAs of a cluster, and several clusters where one cannot have so many.
+template <class Tile, int SPLITS>
 void launch(const GemmArgs<float>& call, const Plan&, Stream stream) {
   GemmArgs<float> p = call;
-  const int ctas = !has_clusters() ? 1 : std::min(CUTS, MAX_CLUSTER);
-  const Split split{ctas, CUTS / ctas};
+  const int ctas = !has_clusters() ? 1 : std::min(SPLITS, MAX_CLUSTER);
+  const Split split{ctas, SPLITS / ctas};
   const int64_t tiles = int64_t{cdiv(p.M, Tile::BM)} * cdiv(p.N, Tile::BN);
   const int groups = cdiv(p.N, 4);
   const bool aligned_c = aligned_rows(p.C, p.ldc) && p.N % 4 == 0;
@@ -287,7 +287,7 @@ void launch(const GemmArgs<float>& call, const Plan&, Stream stream) {
   }
   with_layout(p, [&](auto a_k_major, auto b_k_major) {
     const auto start = [&](auto kernel) {
-      gemm::launch(kernel, tiles * CUTS, dim3(Tile::THREADS),
+      gemm::launch(kernel, tiles * SPLITS, dim3(Tile::THREADS),
                    {.smem = SMEM<Tile>, .cluster = ctas, .pdl = has_clusters()}, stream, p,
                    first_aligned, split, partial.as<float>());
     };
@@ -314,21 +314,21 @@ using T64x64 = Tiling<64, 64, 32, 8, 8, 4, 4, 2, 8>;
 using T64x128 = Tiling<64, 128, 16, 8, 8, 4, 2, 2, 8>;
 using T128x64 = Tiling<128, 64, 16, 8, 8, 4, 2, 2, 8>;
 
-#define CUTS_TO_8(T, name)                                                              \
-  {name, launch<T, 1>}, {name " cut 2", launch<T, 2>}, {name " cut 4", launch<T, 4>}, { \
-    name " cut 8", launch<T, 8>                                                         \
+#define SPLITS_TO_8(T, name)                                                                \
+  {name, launch<T, 1>}, {name " split 2", launch<T, 2>}, {name " split 4", launch<T, 4>}, { \
+    name " split 8", launch<T, 8>                                                           \
   }
-#define CUTS_TO_32(T, name) \
-  CUTS_TO_8(T, name), {name " cut 16", launch<T, 16>}, { name " cut 32", launch<T, 32> }
+#define SPLITS_TO_32(T, name) \
+  SPLITS_TO_8(T, name), {name " split 16", launch<T, 16>}, { name " split 32", launch<T, 32> }
 const Variant<float> VARIANTS[] = {
-    CUTS_TO_32(T16x64, "16x64"),  CUTS_TO_32(T64x16, "64x16"),  CUTS_TO_32(T32x32, "32x32"),
-    CUTS_TO_8(T32x64, "32x64"),   CUTS_TO_8(T64x32, "64x32"),   CUTS_TO_8(T64x64, "64x64"),
-    CUTS_TO_8(T64x128, "64x128"), CUTS_TO_8(T128x64, "128x64"),
+    SPLITS_TO_32(T16x64, "16x64"),  SPLITS_TO_32(T64x16, "64x16"),  SPLITS_TO_32(T32x32, "32x32"),
+    SPLITS_TO_8(T32x64, "32x64"),   SPLITS_TO_8(T64x32, "64x32"),   SPLITS_TO_8(T64x64, "64x64"),
+    SPLITS_TO_8(T64x128, "64x128"), SPLITS_TO_8(T128x64, "128x64"),
 };
-static_assert(std::size(VARIANTS) == cut_variants(), "CUT_TILES, in the same order");
+static_assert(std::size(VARIANTS) == split_variants(), "SPLIT_TILES, in the same order");
 
 Plan plan(const GemmArgs<float>& p, const Arch& arch, int variant) {
-  const FfmaEstimate best = best_cut_tile(p, arch.sms, variant);
+  const FfmaEstimate best = best_split_tile(p, arch.sms, variant);
   return {.variant = best.variant, .makespan = best.us};
 }
 
@@ -337,9 +337,10 @@ std::string explain(const GemmArgs<float>&, const Plan& plan) {
          std::to_string(plan.sms) + " SMs";
 }
 
-const Registration rung({.prev = "v13",
-                         .idea = "split K: small tiles, any row, K cut until all SMs have a share",
-                         .needs = {.sm = 80, .transposed = true}},
-                        {f32(VARIANTS, {plan, explain})});
+const Registration rung(
+    {.prev = "v13",
+     .idea = "split K: small tiles, any row, K split until all SMs have a share",
+     .needs = {.sm = 80, .transposed = true}},
+    {f32(VARIANTS, {plan, explain})});
 
 }  // namespace

@@ -113,8 +113,9 @@ def parse_rung(path: Path) -> Rung:
         found = re.search(rf"\.{field}\s*=\s*{STRING}", registrations[0])
         return "".join(re.findall(r'"((?:\\.|[^"\\])*)"', found[1])) if found else ""
 
-    dtypes = re.findall(r"\b(t?f32|f16|bfloat16)\s*\(", registrations[0])
-    dtypes = ["bf16" if d == "bfloat16" else d for d in dtypes]
+    # f16(...), and what a dispatcher says: dispatcher(DType::f16, ...).
+    dtypes = re.findall(r"\b(t?f32|f16|bfloat16)\s*\(|\bdispatcher\(DType::(\w+)", registrations[0])
+    dtypes = ["bf16" if a == "bfloat16" else a or b for a, b in dtypes]
     tensor_cores = ".product_error" in registrations[0]
     sm = re.search(r"\.sm\s*=\s*(\d+)", registrations[0])
     exact_arch = re.search(r"\.exact_arch\s*=\s*true\b", registrations[0]) is not None

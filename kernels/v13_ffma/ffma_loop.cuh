@@ -10,49 +10,41 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// One operand's k-tiles on their way to shared memory, (BK, SX): BX rows of op(A) or columns of
-// op(B), by groups of 16 bytes. A thread copies within one row of the matrix, so that its addresses
-// differ by constants. Rows are whole aligned groups; what lies outside becomes zero.
-//   K_MAJOR (A as stored, B transposed)   the matrix's rows run along k: through registers, transposed
-//   else    (A transposed, B as stored)   they run along m or n, as in shared memory: by cp.async
-template <class Tile, int BX, int SX, bool K_MAJOR>
-class OperandCopy {
-  static constexpr int COPIES = BX * Tile::BK / 4 / Tile::THREADS;  // a thread
-  static constexpr int COLS = (K_MAJOR ? Tile::BK : BX) / COPIES;   // that are copied at once
+// An operand's copies of k-tiles to shared memory, (BK, SX): BX rows of op(A) or columns of op(B),
+// by groups of 16 bytes. A thread copies within one row of the matrix, so that its addresses differ by
+// constants. Rows are whole aligned groups; what lies outside becomes zero.
+//   K_MAJOR (A as stored, B transposed): the rows run along k. Through registers, transposed.
+//   Else (A transposed, B as stored): they run along m or n, as in shared memory. By cp.async.
+template <class Tile, int BX, int SX_, bool K_MAJOR_>
+struct OperandCopy {
+  static constexpr bool K_MAJOR = K_MAJOR_;
+  static constexpr int SX = SX_, COPIES = BX * Tile::BK / 4 / Tile::THREADS;  // a thread
+  static constexpr int COLS =
+      (K_MAJOR ? Tile::BK : BX) / COPIES;  // that a row's threads copy at once
   static_assert(COPIES * COLS == (K_MAJOR ? Tile::BK : BX) && COLS >= 4);
-  const int row_, col_;  // in the k-tile as stored
-  const float* from_;
-  const int64_t step_;  // to the next k-tile
-  const int left_x_;    // rows or columns of the matrix from this thread's first on
-  Vec<float> next_[K_MAJOR ? COPIES : 1];
+  Vec<float> next[K_MAJOR ? COPIES : 1];  // on its way through registers
 
- public:
-  GEMM_DEVICE OperandCopy(const float* matrix, int64_t ld, int x, int size_x, int k)
-      : row_(threadIdx.x / (COLS / 4)),
-        col_(threadIdx.x % (COLS / 4) * 4),
-        from_(K_MAJOR ? matrix + (x + row_) * ld + k + col_ : matrix + (k + row_) * ld + x + col_),
-        step_(K_MAJOR ? Tile::BK : Tile::BK * ld),
-        left_x_(size_x - x - (K_MAJOR ? row_ : col_)) {}
-  // The next k-tile, of which `left` k are inside: all the way, or if K_MAJOR as far as registers.
-  GEMM_DEVICE void fetch(float* to, int left) {
+  // A thread's groups, from `from` on, at (row, col) of the k-tile as stored. `left` k and `left_x`
+  // rows of op(A) or columns of op(B) are inside. fetch: not K_MAJOR, all the way; load and commit:
+  // K_MAJOR, to registers and on.
+  GEMM_DEVICE void fetch(float* to, const float* from, int row, int col, int left, int left_x) {
 #pragma unroll
     for (int c = 0; c < COPIES; ++c)
-      if constexpr (K_MAJOR) {
-        next_[c] = {};
-        if (left_x_ > 0 && col_ + c * COLS < left) next_[c] = load_vec(from_ + c * COLS);
-      } else {
-        cp_async_16(to + row_ * SX + col_ + c * COLS, from_ + c * COLS,
-                    row_ < left && c * COLS < left_x_ ? 16 : 0);
-      }
-    from_ += step_;
+      cp_async_16(to + row * SX + col + c * COLS, from + c * COLS,
+                  row < left && c * COLS < left_x ? 16 : 0);
   }
-  // From registers to shared memory.
-  GEMM_DEVICE void commit(float* to) const {
-    if constexpr (K_MAJOR)
+  GEMM_DEVICE void load(const float* from, int col, int left, bool inside) {
 #pragma unroll
-      for (int c = 0; c < COPIES; ++c)
+    for (int c = 0; c < COPIES; ++c) {
+      next[c] = {};
+      if (inside && col + c * COLS < left) next[c] = load_vec(from + c * COLS);
+    }
+  }
+  GEMM_DEVICE void commit(float* to, int row, int col) const {
 #pragma unroll
-        for (int e = 0; e < 4; ++e) to[(col_ + c * COLS + e) * SX + row_] = next_[c][e];
+    for (int c = 0; c < COPIES; ++c)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) to[(col + c * COLS + e) * SX + row] = next[c][e];
   }
 };
 
@@ -69,20 +61,32 @@ GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin,
   const int tid = threadIdx.x;
   float* const s = static_cast<float*>(dynamic_shared());
 
-  OperandCopy<Tile, Tile::BM, SA, A_K_MAJOR> copy_a(p.A, p.lda, bm * Tile::BM, p.M, k_begin);
-  OperandCopy<Tile, Tile::BN, SB, B_K_MAJOR> copy_b(p.B, p.ldb, bn * Tile::BN, p.N, k_begin);
+  using CopyA = OperandCopy<Tile, Tile::BM, SA, A_K_MAJOR>;
+  using CopyB = OperandCopy<Tile, Tile::BN, SB, B_K_MAJOR>;
+  const int rowA = tid / (CopyA::COLS / 4), colA = tid % (CopyA::COLS / 4) * 4;
+  const int rowB = tid / (CopyB::COLS / 4), colB = tid % (CopyB::COLS / 4) * 4;
+  const int m = bm * Tile::BM + (A_K_MAJOR ? rowA : colA), kA = A_K_MAJOR ? colA : rowA;
+  const int n = bn * Tile::BN + (B_K_MAJOR ? rowB : colB), kB = B_K_MAJOR ? colB : rowB;
+  const float* gA = A_K_MAJOR ? p.A + m * p.lda + k_begin + kA : p.A + (k_begin + kA) * p.lda + m;
+  const float* gB = B_K_MAJOR ? p.B + n * p.ldb + k_begin + kB : p.B + (k_begin + kB) * p.ldb + n;
+  const bool inside_m = m < p.M, inside_n = n < p.N;
+  const int left_m = p.M - m, left_n = p.N - n;
   int left = k_end - k_begin;
+  CopyA copy_a;
+  CopyB copy_b;
   const auto copy = [&](float* to) {  // by cp.async all the way, the others as far as registers
-    if constexpr (!A_K_MAJOR) copy_a.fetch(to, left);
-    if constexpr (!B_K_MAJOR) copy_b.fetch(to + A_STAGE, left);
+    if constexpr (!A_K_MAJOR) copy_a.fetch(to, gA, rowA, colA, left, left_m);
+    if constexpr (!B_K_MAJOR) copy_b.fetch(to + A_STAGE, gB, rowB, colB, left, left_n);
     cp_async_commit();
-    if constexpr (A_K_MAJOR) copy_a.fetch(to, left);
-    if constexpr (B_K_MAJOR) copy_b.fetch(to + A_STAGE, left);
+    if constexpr (A_K_MAJOR) copy_a.load(gA, colA, left, inside_m);
+    if constexpr (B_K_MAJOR) copy_b.load(gB, colB, left, inside_n);
+    gA += A_K_MAJOR ? Tile::BK : Tile::BK * p.lda;
+    gB += B_K_MAJOR ? Tile::BK : Tile::BK * p.ldb;
     left -= Tile::BK;
   };
   const auto commit = [&](float* to) {
-    copy_a.commit(to);
-    copy_b.commit(to + A_STAGE);
+    if constexpr (A_K_MAJOR) copy_a.commit(to, rowA, colA);
+    if constexpr (B_K_MAJOR) copy_b.commit(to + A_STAGE, rowB, colB);
   };
 
   for (int i = 0; i < Tile::STAGES - 1; ++i) {

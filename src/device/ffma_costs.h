@@ -45,55 +45,56 @@ inline double tile_us(double bm, double bn, double k, double rate) {
   return 2e-6 * bm * bn * k / (FFMA_COSTS.ffma * rate);
 }
 
-// Tiles whose K is cut into pieces, for small results
+// Split-K tiles, for small results
 // -------------------------------------------------------------------------------------------------
 
-struct CutTile {
+struct SplitTile {
   int bm, bn, bk;
-  int most_cuts;  // variants: 1, 2, 4, ... pieces, a CTA each
-  double rate;    // with two CTAs on an SM
+  int most_splits;  // variants: 1, 2, 4, ... splits of K, a CTA each
+  double rate;      // with two CTAs on an SM
 };
-inline constexpr CutTile CUT_TILES[] = {
+inline constexpr SplitTile SPLIT_TILES[] = {
     {16, 64, 64, 32, 0.45}, {64, 16, 64, 32, 0.45}, {32, 32, 64, 32, 0.58}, {32, 64, 64, 8, 0.64},
     {64, 32, 64, 8, 0.62},  {64, 64, 32, 8, 0.74},  {64, 128, 16, 8, 0.74}, {128, 64, 16, 8, 0.74},
 };
-inline constexpr int MAX_CLUSTER = 8;      // CTAs, what every GPU with clusters allows
-inline constexpr double CUT_ALONE = 0.75;  // rate of one CTA on an SM, of that of two
+inline constexpr int MAX_CLUSTER = 8;        // CTAs, what every GPU with clusters allows
+inline constexpr double SPLIT_ALONE = 0.75;  // rate of one CTA on an SM, of that of two
 
-constexpr int cut_variants() {
+constexpr int split_variants() {
   int n = 0;
-  for (const CutTile& tile : CUT_TILES)
-    for (int cuts = 1; cuts <= tile.most_cuts; cuts *= 2) ++n;
+  for (const SplitTile& tile : SPLIT_TILES)
+    for (int splits = 1; splits <= tile.most_splits; splits *= 2) ++n;
   return n;
 }
 
-inline double cut_tile_us(const GemmArgs<float>& p, int sms, const CutTile& tile, int cuts) {
+inline double split_tile_us(const GemmArgs<float>& p, int sms, const SplitTile& tile, int splits) {
   const FfmaCosts& c = FFMA_COSTS;
-  const double ctas = double(cdiv(p.M, tile.bm)) * cdiv(p.N, tile.bn) * cuts;
-  const double k = double(cdiv(cdiv(p.K, tile.bk), cuts)) * tile.bk;
+  const double ctas = double(cdiv(p.M, tile.bm)) * cdiv(p.N, tile.bn) * splits;
+  const double k = double(cdiv(cdiv(p.K, tile.bk), splits)) * tile.bk;
   // The fullest SM: pairs of CTAs, and perhaps one alone.
   const double most = std::ceil(ctas / sms), pairs = std::floor(most / 2), alone = most - 2 * pairs;
   const bool a_16 = p.op_a == Op::T, b_16 = p.op_b == Op::N;  // not K-major
   const bool by_4 = (a_16 && !(aligned_rows(p.A, p.lda) && p.M % 4 == 0)) ||
                     (b_16 && !(aligned_rows(p.B, p.ldb) && p.N % 4 == 0)) || !(a_16 || b_16);
   const double multiply = tile_us(tile.bm, tile.bn, k, tile.rate) *
-                          (2 * pairs + alone / CUT_ALONE) * (by_4 ? c.by_4_bytes : 1);
+                          (2 * pairs + alone / SPLIT_ALONE) * (by_4 ? c.by_4_bytes : 1);
   const double bytes = 4e-6 * k * (tile.bm + tile.bn);  // of a CTA; 1e-6: us at 1 TB/s
   const double fetch = std::max(bytes * ctas / c.l2, bytes * most / c.sm_fetch);
-  const int parts = std::max(cuts / MAX_CLUSTER, 1);
+  const int parts = std::max(splits / MAX_CLUSTER, 1);
   const double sums =
-      (cuts > 1 ? c.cluster : 0) + (parts > 1 ? c.second + 8e-6 * parts * p.M * p.N / c.l2 : 0);
+      (splits > 1 ? c.cluster : 0) + (parts > 1 ? c.second + 8e-6 * parts * p.M * p.N / c.l2 : 0);
   return c.launch + c.wave * (pairs + alone - 1) + sums + std::max({multiply, fetch, memory_us(p)});
 }
 
 // The fastest, or the one asked for.
-inline FfmaEstimate best_cut_tile(const GemmArgs<float>& p, int sms, int only = ANY_VARIANT) {
+inline FfmaEstimate best_split_tile(const GemmArgs<float>& p, int sms, int only = ANY_VARIANT) {
   FfmaEstimate best{0, INFINITY};
   int variant = 0;
-  for (const CutTile& tile : CUT_TILES)
-    for (int cuts = 1; cuts <= tile.most_cuts; cuts *= 2, ++variant)
+  for (const SplitTile& tile : SPLIT_TILES)
+    for (int splits = 1; splits <= tile.most_splits; splits *= 2, ++variant)
       if (only == ANY_VARIANT || only == variant)
-        if (const double us = cut_tile_us(p, sms, tile, cuts); us < best.us) best = {variant, us};
+        if (const double us = split_tile_us(p, sms, tile, splits); us < best.us)
+          best = {variant, us};
   return best;
 }
 
@@ -129,7 +130,12 @@ inline double whole_tile_us(const GemmArgs<float>& p, int sms, const WholeTile& 
   const double copied = fit_a && fit_b ? 0
                                        : c.repack + 8e-6 * p.K / c.memory *
                                                         ((fit_a ? 0.0 : p.M) + (fit_b ? 0.0 : p.N));
-  if (tile.stream_k) return copied + std::max(tiles / sms * us, memory_us(p)) + 26 + edges;
+  if (tile.stream_k) {
+    // 26 us hold for tiles of which each has about 4 parts; one SM adds up all parts of a tile.
+    const double rest = std::max(std::fmod(tiles, sms), 1.0), parts = sms / rest;
+    const double sums = std::max(parts - 4, 0.0) * 4e-6 * tile.bm * tile.bn / c.sm_fetch;
+    return copied + std::max(tiles / sms * us, memory_us(p)) + 26 + sums + edges;
+  }
   const double waves = std::ceil(tiles * tile.cluster / sms);
   return copied + std::max(waves * us / tile.cluster, memory_us(p)) + edges +
          (tile.cluster > 1 ? 7 * waves : 5);

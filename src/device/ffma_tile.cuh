@@ -22,8 +22,8 @@ struct Tiling {
   static constexpr int BLOCKS = BLOCKS_, COPY = COPY_, COMMIT = COMMIT_;
   static constexpr int LM = LM_, LN = 32 / LM;  // lanes of a warp along m, and along n
   static constexpr int SUMS = TM * TN / 4;      // vectors of sums a thread
-  // Rows of A's and of B's k-tile in shared memory, a stage, floats; K steps of a group. With 4 more
-  // than a row has, operands that are transposed on the way have no bank conflicts.
+  // Row strides of A's and of B's k-tile in shared memory, a stage, floats; K steps of a group. 4
+  // more than a row has: operands that are transposed on the way have no bank conflicts.
   static constexpr int SA = BM + 4, SB = BN + 4, STAGE = BK * (SA + SB), KS = BK / K_GROUPS;
   static constexpr size_t PIPELINE = sizeof(float) * STAGES * STAGE, ALL_SUMS = 16 * SUMS * THREADS;
   static constexpr size_t SMEM =
