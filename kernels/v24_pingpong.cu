@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     for (int i = 0; i < BM / MMA_M; ++i) {
       const int m = bm * BM + i * MMA_M, n = bn * BN;
       fence_operand(acc[i]);
-      apply_epilogue(p, aligned_c, m, n, acc[i]);
+      apply_epilogue<BN <= 128 ? 64 : 32>(p, aligned_c, m, n, acc[i]);
       // The CTA's last tile no main loop hides. (`step` in place of gridDim.x would spill.)
       if constexpr (sizeof(TC) == 4) {  // a pair is 8 bytes: four lanes write a whole sector
         store_pairs(p, aligned_c, m, n, acc[i]);

@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     for (int i = 0; i < BM / MMA_M; ++i) {
       if (i == blocks) break;
       fence_operand(acc[i]);
-      apply_epilogue(p, true, m + i * MMA_M, n, acc[i]);
+      apply_epilogue<64>(p, true, m + i * MMA_M, n, acc[i]);
       if (last)  // no main loop hides it
         store_accumulators_aligned(p, m + i * MMA_M, n, acc[i]);
       else

@@ -110,14 +110,14 @@ GEMM_DEVICE void combine_pairs(const Epilogue& epilogue, float* acc,
 }
 
 // The epilogue of the 64 x 2 COUNT / 2 tile at (m, n), in the accumulators. `aligned_c`:
-// has_aligned_c. A thread has reads of C for all of 64 accumulators in flight, or of more for
-// AT_ONCE.
+// has_aligned_c. A thread has reads of C for AT_ONCE of them in flight: more take registers, fewer
+// wait longer.
 template <int AT_ONCE = 32, int COUNT, class... T>
 GEMM_DEVICE void apply_epilogue(const GemmArgs<T...>& p, bool aligned_c, int m, int n,
                                 float (&acc)[COUNT]) {
   if (p.epilogue.is_plain()) return;
   using TC = typename GemmArgs<T...>::TypeC;
-  constexpr int STEP = sizeof(TC) == 4 ? 16 : COUNT <= 64 ? COUNT : AT_ONCE;
+  constexpr int STEP = sizeof(TC) == 4 ? 16 : AT_ONCE;
   static_assert(COUNT % STEP == 0, "whole steps");
   const int row = m + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
   const int col = n + threadIdx.x % 4 * 2;
@@ -162,7 +162,7 @@ GEMM_DEVICE void store_pairs(const GemmArgs<T...>& p, bool aligned_c, int m, int
 template <int COUNT, class... T>
 GEMM_DEVICE void store_accumulators(const GemmArgs<T...>& p, bool aligned_c, int m, int n,
                                     float (&acc)[COUNT]) {
-  apply_epilogue(p, aligned_c, m, n, acc);
+  apply_epilogue<16>(p, aligned_c, m, n, acc);
   store_pairs(p, aligned_c, m, n, acc);
 }
 
