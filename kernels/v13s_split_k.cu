@@ -29,7 +29,7 @@ struct Split {
 
 // One operand's k-tiles on their way to shared memory, (BK, SX): BX rows of op(A) or columns of
 // op(B). What is asked for outside of the matrix becomes zero.
-//   K_MAJOR (A as stored, B transposed): the matrix's rows run along k. A warp copies 8 k of 4 rows,
+//   K_MAJOR (A as stored, B transposed): its rows run along k. A warp copies 8 k of 4 rows,
 //   4 bytes a lane: 4 sectors of 32 bytes, to 32 banks.
 //   Else (A transposed, B as stored): they run along m or n, as in shared memory. BYTES a lane.
 template <class Tile, int BX, int SX, bool K_MAJOR, int BYTES>
