@@ -329,11 +329,11 @@ void GpuDevice::fill(void* allocation, const Problem& p, Operand operand, Inputs
   check_cuda(cudaGetLastError(), "fill_kernel");
 }
 
-void GpuDevice::fill_random(void* allocation, size_t bytes, DType dtype, uint64_t seed) {
+void GpuDevice::fill_random(void* allocation, size_t bytes, Element element, uint64_t seed) {
   const DeviceScope scope(ordinal_);
-  const auto elements = static_cast<int64_t>(bytes / element_size(dtype));
+  const auto elements = static_cast<int64_t>(bytes / info(element).bytes);
   if (elements == 0) return;
-  with_element(dtype, [&](auto t) {
+  with_element<GpuTypes>(element, [&](auto t) {
     random_kernel<<<blocks_for(elements), THREADS, 0, stream_>>>(
         static_cast<decltype(t)*>(allocation), elements, seed);
   });

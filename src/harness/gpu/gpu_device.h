@@ -46,8 +46,8 @@ class GpuDevice final : public Device {
   // earlier kernel broke the context, std::bad_alloc when there is no memory for its workspace.
   void enqueue(const Rung& rung, const GemmCall& call);
   void synchronize();
-  // Fills a whole allocation with uniform numbers in [-1, 1) of the type, in one launch.
-  void fill_random(void* allocation, size_t bytes, DType dtype, uint64_t seed);
+  // Fills a whole allocation with uniform numbers in [-1, 1), in one launch.
+  void fill_random(void* allocation, size_t bytes, Element element, uint64_t seed);
   // The baselines' cuBLAS, made when first asked for: to make one takes longer than most problems.
   const Blas& blas(size_t workspace_bytes);
   // Asks the GPU what its code was compiled for; code() knows it from then on.

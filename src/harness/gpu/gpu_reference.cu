@@ -55,7 +55,7 @@ std::unique_ptr<GpuReference> multiply(GpuDevice& device, const Problem& p, uint
 double exact_element(const Problem& p, uint64_t seed, int64_t m, int64_t n) {
   const Generator generator(p, Inputs::uniform, seed);
   const auto at = [&](Operand operand, int64_t row, int64_t col) {
-    return round_to(p.dtype, generator.stored(operand, row, col));
+    return round_to(p.dtype, generator.stored(operand, row, col), operand);
   };
   double sum = 0;
   if (p.alpha != 0)

@@ -34,8 +34,8 @@ class BufferSets {
         count_(count(device, p, l2_cold)),
         slab_(device, static_cast<size_t>(count_) * offsets_[4]) {
     // All sets at once, of which there may be thousands; the first, which is compared, once more.
-    device.fill_random(slab_.as<void>(), static_cast<size_t>(count_) * offsets_[4], p.dtype,
-                       SEED + 1);
+    device.fill_random(slab_.as<void>(), static_cast<size_t>(count_) * offsets_[4],
+                       info(p.dtype).in, SEED + 1);
     device.fill(a(0), p, Operand::A, Inputs::uniform, SEED);
     device.fill(b(0), p, Operand::B, Inputs::uniform, SEED);
     for (int side : {0, 1}) device.fill(c(0, side), p, Operand::C, Inputs::uniform, SEED);
