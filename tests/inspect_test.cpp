@@ -558,7 +558,9 @@ class TracedRung : public testing::TestWithParam<const Rung*> {};
 void expect_no_findings(const Rung& rung, const Problem& p) {
   Inspector inspector(p);
   EXPECT_EQ(all_of(inspector.inspect(rung, 0).findings), "") << shape_name(p);
-  for (size_t i = 0; i < rung.variants.size(); ++i) {
+  constexpr size_t MANY = 12;  // of more, a part
+  const size_t step = rung.variants.size() / MANY + (rung.variants.size() % MANY != 0);
+  for (size_t i = 0; i < rung.variants.size(); i += step) {
     if (find_rung(rung.backend, rung.variants[i].name, rung.dtype) != nullptr) continue;
     EXPECT_EQ(all_of(inspector.inspect(with_variant(rung, static_cast<int>(i)), 0).findings), "")
         << shape_name(p) << " " << rung.variants[i].name;

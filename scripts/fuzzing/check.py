@@ -273,7 +273,7 @@ def of_copy(case: Case, result: Result) -> Violation | None:
 # A run's table, and its JSON
 # --------------------------------------------------------------------------------------------------
 
-PROBLEM = re.compile(r"(f32|f16|tf32|bf16) (nn|nt|tn|tt) (\d+x\d+x\d+) ")
+PROBLEM = re.compile(r"(\w+) (nn|nt|tn|tt) (\d+x\d+x\d+) ")
 ROW = re.compile(
     r"(v\w+) +.*?(?: +(\d+) +(\d+) +(\d+) +(\d+) +(\d+)  )?(verified|skipped: |WRONG|FAILED)(.*)"
 )

@@ -229,8 +229,13 @@ void runtime::launch(void (*body)(void*), void* context, const LaunchConfig& con
         some.push_back(b / config.cluster);
     if (!session->options.blocks.empty()) job.some = &some;
   }
-  const int threads =
-      os_threads != 0 ? os_threads : std::max(1u, std::thread::hardware_concurrency());
+  // A simulated thread's stack takes two of the 65530 mappings that Linux gives a process.
+  constexpr int64_t MOST_STACKS = 16384;
+  const int64_t stacks = int64_t{config.block.x} * config.block.y * config.block.z * config.cluster;
+  const int threads = os_threads != 0 ? os_threads
+                                      : static_cast<int>(std::clamp<int64_t>(
+                                            MOST_STACKS / std::max<int64_t>(stacks, 1), 1,
+                                            std::max(1u, std::thread::hardware_concurrency())));
   running_job = &job;
   pool.run(job, static_cast<int>(std::min<int64_t>(threads, job.clusters())));
   job.stats.blocks = config.grid;
