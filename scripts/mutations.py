@@ -765,9 +765,9 @@ HOPPER = (
     # v28
     of_rung(
         "v28_dispatch",
-        "flat results go to v24",
-        'return {2, "v25: " + std::to_string(shorter)',
-        'return {0, "v25: " + std::to_string(shorter)',
+        "of equal estimates the last one counts",
+        "plan->makespan >= best.makespan",
+        "plan->makespan > best.makespan",
         EQUIVALENT,
         "which kernel runs is a matter of speed",
     ),

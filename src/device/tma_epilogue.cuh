@@ -60,7 +60,7 @@ GEMM_DEVICE void store_panel(const GemmArgs<T...>& p, bool aligned_c, const Tens
   const int row = threadIdx.x % 128 / 32 * 16;
   const bool leader = threadIdx.x % 32 == 0;
   if (leader) tma_store_wait_read<PENDING>();
-  __syncwarp();  // what the warp left there has been read
+  __syncwarp();  // TMA has read what the warp wrote there before
   stage_panel<typename GemmArgs<T...>::TypeC>(sC, acc);
   fence_proxy_async();
   __syncwarp();  // all lanes have written
