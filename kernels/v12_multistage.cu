@@ -4,9 +4,10 @@
 //         k
 // idea:   cp.async copies 16 bytes of B from global to shared memory, and no register sees them.
 //         It fills a pipeline of three k-tiles, each twice as deep, two ahead. A has to be
-//         transposed, which no copy can do: it is fetched early in a k-tile and stored late in it
+//         transposed, which no copy can do: one half is fetched early in a k-tile and stored in
+//         its middle, the other fetched there and stored at its end
 // watch:  half the barriers; a multiply-add waits only for copies that were asked for two k-tiles
-//         ago; the registers that held v11's next k-tile hold the A of one twice as deep
+//         ago; half the registers of v11's next k-tile hold the A of one twice as deep
 // needs:  sm_80; a second, narrow kernel serves rows that are not whole aligned 16-byte groups
 #include "device/dynamic_shared.cuh"
 #include "device/epilogue.cuh"
@@ -73,41 +74,50 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v12(GemmArgs<T> p) {
   const T* gB = p.B + bn * BN;
   auto* stages = static_cast<Stage<T>*>(dynamic_shared());
 
-  // Half a k-tile of A is one vector a thread: 32 bytes of a row, stored without more conflicts
-  // than v11's. Past the end of K the copies are zeros, so that every wait counts alike.
+  // A goes through one vector of registers, half a k-tile at a time: 32 bytes of a row, stored
+  // without more conflicts than v11's. Past the end of K the copies are zeros, so that every wait
+  // counts alike.
   const int cpA_m = tid / (BK<T> / 2 / VEC), cpA_k = tid % (BK<T> / 2 / VEC) * VEC;
-  Vec<T> nextA[2];
+  Vec<T> nextA;    // half of a k-tile's A on its way
   int left = p.K;  // of the k-tiles not yet asked for
-  const auto fetch = [&](Stage<T>& s) {
+  const auto fetch_b = [&](Stage<T>& s) {
     copy_tile_async<ALIGNED, THREADS, BK<T>, BN>(s.B, gB, p.ldb, left, p.N - bn * BN, tid);
     cp_async_commit();
-#pragma unroll
-    for (int h = 0; h < 2; ++h)
-      nextA[h] =
-          load_group<ALIGNED>(gA, p.lda, cpA_m, cpA_k + h * (BK<T> / 2), p.M - bm * BM, left);
-    gA += BK<T>;
     gB += BK<T> * p.ldb;
-    left -= BK<T>;
   };
-  const auto commit = [&](Stage<T>& s) {
+  const auto fetch_a = [&](int half) {
+    nextA = load_group<ALIGNED>(gA, p.lda, cpA_m, cpA_k + half * (BK<T> / 2), p.M - bm * BM, left);
+  };
+  const auto commit_a = [&](Stage<T>& s, int half) {
 #pragma unroll
-    for (int h = 0; h < 2; ++h)
-#pragma unroll
-      for (int e = 0; e < VEC; ++e) s.A[cpA_k + h * (BK<T> / 2) + e][cpA_m] = nextA[h][e];
+    for (int e = 0; e < VEC; ++e) s.A[cpA_k + half * (BK<T> / 2) + e][cpA_m] = nextA[e];
+  };
+  const auto advance = [&] {
+    gA += BK<T>;
+    left -= BK<T>;
   };
 
   float acc[TM][TN] = {};
   for (int s = 0; s < STAGES - 1; ++s) {
-    fetch(stages[s]);
-    commit(stages[s]);
+    fetch_b(stages[s]);
+    for (int half = 0; half < 2; ++half) {
+      fetch_a(half);
+      commit_a(stages[s], half);
+    }
+    advance();
   }
   int read = 0, write = STAGES - 1;  // stages
   for (int k0 = 0; k0 < p.K; k0 += BK<T>) {
     cp_async_wait<STAGES - 2>();
     __syncthreads();  // both: this k-tile is there, and the one before has been read
-    fetch(stages[write]);
+    fetch_b(stages[write]);
+    fetch_a(0);
 #pragma unroll
     for (int k = 0; k < BK<T>; ++k) {
+      if (k == BK<T> / 2) {
+        commit_a(stages[write], 0);
+        fetch_a(1);
+      }
       float rA[TM], rB[TN];
       load_fragment(rA, &stages[read].A[k][tm], WM / TM * VEC);
       load_fragment(rB, &stages[read].B[k][tn], WN / TN * VEC);
@@ -116,7 +126,8 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v12(GemmArgs<T> p) {
 #pragma unroll
         for (int i = 0; i < TM; ++i) acc[i][j] += rA[i] * rB[j];
     }
-    commit(stages[write]);
+    commit_a(stages[write], 1);
+    advance();
     read = (read + 1) % STAGES;
     write = (write + 1) % STAGES;
   }

@@ -155,7 +155,7 @@ Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
   const int shortest = cut.tallest() > 160 ? 2 : cut.tallest() > 128;
   Plan plan{.variant = variant == ANY_VARIANT ? shortest : variant,
             .makespan = cut.makespan(arch.sms) + arch.costs->transposed_epilogue};
-  // A CTA's only tile is stored as it is. Later ones are transposed, which K hides unless it is short.
+  // A CTA's only tile is stored as it is. Later ones are transposed, which only a long K hides.
   if (straddles_lines(p) || (p.K < 1024 && cut.waves(arch.sms) > 1)) plan.makespan = NEVER;
   cut = choose_row_panels(
       p.M, p.N, {BX, ROW_PANELS_128.shortest, TALLEST[plan.variant], ROW_PANELS_128.group},

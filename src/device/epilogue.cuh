@@ -36,10 +36,15 @@ struct Scale {
 template <class... T, class Stores>
 GEMM_DEVICE void with_epilogue(const GemmArgs<T...>& p, Stores&& stores) {
   using TC = typename GemmArgs<T...>::TypeC;
-  if (p.epilogue.only_scales())
+  if (p.epilogue.only_scales()) {
     stores(Output<TC, Scale>{p.M, p.N, p.C, p.ldc, {p.epilogue.alpha}});
-  else
-    stores(Output<TC, Epilogue>{p.M, p.N, p.C, p.ldc, p.epilogue});
+  } else {
+    Output<TC, Epilogue> out{p.M, p.N, p.C, p.ldc, p.epilogue};
+    // What the compiler cannot know to be the same: it would compare and compute addresses once for
+    // both branches, and keep the results in registers of the main loop.
+    asm volatile("" : "+r"(out.M), "+r"(out.N), "+l"(out.C), "+l"(out.ldc));
+    stores(out);
+  }
 }
 
 // C = epilogue(acc, C) at element (m, n); nothing outside the matrix. Taught in v1.
