@@ -155,23 +155,26 @@ struct FfmaLoop {
     sync_cluster<CLUSTER>();
     const int group = threadIdx.x / Tile::K_GROUP, t = threadIdx.x % Tile::K_GROUP;
     const int2 at = thread_origin<Tile>(t);
+    with_epilogue(p, [&](const auto& out) {
 #pragma unroll 2
-    for (int q = rank * Tile::K_GROUPS + group; q < Tile::SUMS / 2; q += CLUSTER * Tile::K_GROUPS) {
-      SumBlock block;  // rows i and i + 1, columns j to j + 3 of the thread's elements
+      for (int q = rank * Tile::K_GROUPS + group; q < Tile::SUMS / 2;
+           q += CLUSTER * Tile::K_GROUPS) {
+        SumBlock block;  // rows i and i + 1, columns j to j + 3 of the thread's elements
 #pragma unroll
-      for (int r = 0; r < CLUSTER; ++r) {
-        const Vec<float>* const from = CLUSTER > 1 ? map_shared(sums, r) : sums;
+        for (int r = 0; r < CLUSTER; ++r) {
+          const Vec<float>* const from = CLUSTER > 1 ? map_shared(sums, r) : sums;
 #pragma unroll
-        for (int g = 0; g < Tile::K_GROUPS; ++g)
-          block.add(from + 2 * q * Tile::THREADS + g * Tile::K_GROUP + t, Tile::THREADS);
+          for (int g = 0; g < Tile::K_GROUPS; ++g)
+            block.add(from + 2 * q * Tile::THREADS + g * Tile::K_GROUP + t, Tile::THREADS);
+        }
+        const int i = q * 4 / Tile::TN * 2, j = q * 4 % Tile::TN;
+        const int n = bn * Tile::BN + at.y + tile_row<4, Tile::LN>(0, j);
+#pragma unroll
+        for (int r = 0; r < 2; ++r)
+          store_group<ALIGNED>(out, bm * Tile::BM + at.x + tile_row<4, Tile::LM>(0, i + r), n,
+                               block.row[r]);
       }
-      const int i = q * 4 / Tile::TN * 2, j = q * 4 % Tile::TN;
-      const int n = bn * Tile::BN + at.y + tile_row<4, Tile::LN>(0, j);
-#pragma unroll
-      for (int r = 0; r < 2; ++r)
-        store_group<ALIGNED>(p, bm * Tile::BM + at.x + tile_row<4, Tile::LM>(0, i + r), n,
-                             block.row[r]);
-    }
+    });
     if constexpr (CLUSTER > 1) sync_cluster<CLUSTER>();  // nobody reads a block that ended
   }
   // Where rows of C begin anywhere: a warp stores 32 neighbours. Thread by thread as above, 4 bytes

@@ -106,6 +106,8 @@ GEMM_DEVICE void store_group(const Out& p, int m, int n, const float* acc) {
       p.epilogue.activate(x);
 #pragma unroll
       for (int e = 0; e < VEC; ++e) out.set(e, TC(x[e]));
+      // C is read group by group: all at once takes registers. In f32 the loop is better without.
+      if constexpr (sizeof(TC) == 2) asm volatile("" ::: "memory");
     }
     store_vec(c, out);
   } else {
