@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/platform.h"
+#include "launch_mode.h"
 #include "plan/arch.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
@@ -20,12 +21,19 @@ inline int current_device() {
   return device;
 }
 
-// The GPU on which a stream's work runs. CUDA tells since 12.8; before that, and of the default
-// stream, it is the current one, so that a program with several GPUs then has to set it itself.
+// The GPU on which a stream's work runs: what the caller has said (LaunchMode), else what CUDA says
+// since 12.8. Before that, and of the default stream, it is the current one, so that a program with
+// several GPUs then has to set it itself.
 inline int device_of(Stream stream) {
+  if (const int known = launch_mode().device; known >= 0) return known;
 #if GEMM_ON_GPU && CUDART_VERSION >= 12080
   int device = 0;
-  if (stream != nullptr && cudaStreamGetDevice(stream, &device) == cudaSuccess) return device;
+  // To ask is no work of the stream: allowed while this thread captures one.
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  const bool told = stream != nullptr && cudaStreamGetDevice(stream, &device) == cudaSuccess;
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  if (told) return device;
   cudaGetLastError();  // no such stream: the launch says so
 #else
   static_cast<void>(stream);
@@ -59,10 +67,9 @@ class DeviceScope {
   const bool changed_;
 };
 
-// Of the current GPU, what planning knows of it; in the simulator of an H200, so that a rung is
-// planned there as it would be on one. All GPUs are asked once a process; nothing of that starts one.
-inline const Arch& current_arch() {
 #if GEMM_ON_GPU
+// Of every GPU, what planning knows of it. All are asked once a process; nothing of that starts one.
+inline const std::vector<Arch>& gpu_archs() {
   static const std::vector<Arch> all = [] {
     int count = 0;
     cudaGetDeviceCount(&count);
@@ -80,7 +87,16 @@ inline const Arch& current_arch() {
     }
     return found;
   }();
+  return all;
+}
+#endif
+
+// Of the current GPU; in the simulator of an H200, so that a rung is planned there as it would be on
+// one.
+inline const Arch& current_arch() {
+#if GEMM_ON_GPU
   static const Arch none;
+  const std::vector<Arch>& all = gpu_archs();
   const size_t device = size_t(current_device());
   return device < all.size() ? all[device] : none;
 #else
