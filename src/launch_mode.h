@@ -12,7 +12,8 @@ struct LaunchMode {
   // Load the kernels and set their limits, count the workspaces; launch and allocate nothing. So a
   // later launch does nothing that a captured stream could refuse.
   bool prepare = false;
-  // That has been done for this call: limits are set.
+  // That has been done for this call: limits are set. With `prepare`: nothing is left to do, and what
+  // a launch takes is the host's time before CUDA's own (bench/host_time).
   bool prepared = false;
   // While preparing: bytes of the workspaces that live now, and the most that lived at once.
   size_t workspace = 0, workspace_peak = 0;

@@ -68,6 +68,7 @@ template <class... Params, class... Args>
             kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(options.smem));
         error != cudaSuccess)
       return failed(error, "cudaFuncSetAttribute");
+  if (mode.prepare && mode.prepared) return {};
   if (mode.prepare) {
     cudaFuncAttributes attributes{};  // to ask for these loads the kernel
     const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);

@@ -44,9 +44,9 @@ typedef enum gemm_status {
 
 /* Types of elements. */
 typedef enum gemm_type {
-  GEMM_F32 = 0,  /* float */
-  GEMM_F16 = 1,  /* __half, IEEE 754 binary16 */
-  GEMM_BF16 = 2  /* __nv_bfloat16 */
+  GEMM_F32 = 0, /* float */
+  GEMM_F16 = 1, /* __half, IEEE 754 binary16 */
+  GEMM_BF16 = 2 /* __nv_bfloat16 */
 } gemm_type;
 
 /* How elements are multiplied. Sums are float, always. */
@@ -71,7 +71,8 @@ typedef enum gemm_activation {
  * touches nothing. */
 typedef struct gemm_problem {
   int64_t m, n, k;
-  int64_t lda, ldb, ldc; /* elements from row to row, at least a stored row's; 0: rows without gaps */
+  /* Elements from row to row, at least as many as a stored row has. 0: rows without gaps. */
+  int64_t lda, ldb, ldc;
   int32_t type_a, type_b, type_c; /* gemm_type */
   int32_t compute;                /* gemm_compute */
   int32_t op_a, op_b;             /* gemm_op */
@@ -92,7 +93,10 @@ typedef struct gemm_epilogue {
   int64_t reserved[4];
 } gemm_epilogue;
 
-#define GEMM_EPILOGUE_DEFAULT {1.0f, 0.0f, GEMM_ACTIVATION_NONE, 0, NULL, {0, 0, 0, 0}}
+#define GEMM_EPILOGUE_DEFAULT                                 \
+  {                                                           \
+    1.0f, 0.0f, GEMM_ACTIVATION_NONE, 0, NULL, { 0, 0, 0, 0 } \
+  }
 
 /* A launch, planned: which kernel, which tiles, on which device. A plain value to copy and keep for
  * as long as the process lives, and to be used by any number of threads at once. */

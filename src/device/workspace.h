@@ -66,6 +66,9 @@ class Workspace {
     if (bytes == 0) return;
     if (launch_mode().prepare) {
       p_ = launch_mode().take(bytes);
+#if GEMM_ON_GPU
+      workspace_pool(device_of(stream));
+#endif
       return;
     }
 #if GEMM_ON_GPU

@@ -111,7 +111,8 @@ Checked checked(const gemm_problem* problem) {
 
   const DType dtype = dtype_of(p);
   const bool ta = p.op_a == GEMM_T, tb = p.op_b == GEMM_T;
-  Checked c{.key = {}, .matrices = {
+  Checked c{.key = {},
+            .matrices = {
                 {"A", ta ? p.k : p.m, ta ? p.m : p.k, p.lda, element_bytes(p.type_a)},
                 {"B", tb ? p.n : p.k, tb ? p.k : p.n, p.ldb, element_bytes(p.type_b)},
                 {"C", p.m, p.n, p.ldc, element_bytes(p.type_c)},
@@ -119,8 +120,9 @@ Checked checked(const gemm_problem* problem) {
   for (Matrix& x : c.matrices) {
     if (x.ld == 0) x.ld = x.cols;
     if (x.ld < x.cols || x.ld > INT64_MAX / 8 / std::max<int64_t>(x.rows, 1))
-      fail(GEMM_BAD_ARGUMENT, "the rows of ", x.name, " lie ", x.ld, " elements apart: allowed are ",
-           x.cols, ", a stored row's length, or more, within 2^63 bytes in all");
+      fail(GEMM_BAD_ARGUMENT, "the rows of ", x.name, " lie ", x.ld,
+           " elements apart: allowed are ", x.cols,
+           ", a stored row's length, or more, within 2^63 bytes in all");
   }
   c.key.lda = c.matrices[0].ld;
   c.key.ldb = c.matrices[1].ld;
@@ -138,8 +140,8 @@ gemm_epilogue checked(const gemm_epilogue* epilogue) {
   if (epilogue == nullptr) return GEMM_EPILOGUE_DEFAULT;
   const gemm_epilogue& e = *epilogue;
   if (e.activation < GEMM_ACTIVATION_NONE || e.activation > GEMM_ACTIVATION_SILU)
-    fail(GEMM_BAD_ARGUMENT, "activation is ", e.activation, ": allowed are GEMM_ACTIVATION_NONE to ",
-         "GEMM_ACTIVATION_SILU");
+    fail(GEMM_BAD_ARGUMENT, "activation is ", e.activation,
+         ": allowed are GEMM_ACTIVATION_NONE to ", "GEMM_ACTIVATION_SILU");
   check_zeros(e.reserved, std::size(e.reserved), "gemm_epilogue");
   if (e.bias != nullptr || e.type_bias != 0) fail(GEMM_UNSUPPORTED, "no kernel adds a bias yet");
   if (e.activation != GEMM_ACTIVATION_NONE)
@@ -149,8 +151,8 @@ gemm_epilogue checked(const gemm_epilogue* epilogue) {
 
 // Exponent of the largest power of two, up to MAX_ALIGN, that divides the address.
 uint8_t align_of(const void* p) {
-  return static_cast<uint8_t>(
-      std::countr_zero(static_cast<unsigned>(reinterpret_cast<uintptr_t>(p)) | unsigned{MAX_ALIGN}));
+  return static_cast<uint8_t>(std::countr_zero(
+      static_cast<unsigned>(reinterpret_cast<uintptr_t>(p)) | unsigned{MAX_ALIGN}));
 }
 
 // Checks the pointers. `reads_products`: A and B are read.
@@ -162,6 +164,7 @@ void check_pointers(const Matrix (&matrices)[3], const void* a, const void* b, c
     if (reinterpret_cast<uintptr_t>(p) % x.bytes != 0)
       fail(GEMM_BAD_ARGUMENT, x.name, " is not aligned to its elements of ", x.bytes, " bytes");
   };
+  if (matrices[2].rows == 0 || matrices[2].cols == 0) return;
   if (reads_products) {
     check(matrices[0], a);
     check(matrices[1], b);
@@ -180,8 +183,8 @@ uint8_t planned_align(const char* name, int32_t align, int bytes) {
 // Planning
 // -------------------------------------------------------------------------------------------------
 
-GemmCall make_call(const PlanKey& key, const gemm_epilogue& e, const void* a, const void* b, void* c,
-                   void* stream) {
+GemmCall make_call(const PlanKey& key, const gemm_epilogue& e, const void* a, const void* b,
+                   void* c, void* stream) {
   return {.M = key.M,
           .N = key.N,
           .K = key.K,
@@ -335,8 +338,7 @@ gemm_status gemm_plan_create(const gemm_problem* problem, int device, gemm_plan*
     const int32_t aligns[] = {problem->align_a, problem->align_b, problem->align_c};
     constexpr const char* NAMES[] = {"align_a", "align_b", "align_c"};
     uint8_t* const parts[] = {&c.key.align_a, &c.key.align_b, &c.key.align_c};
-    for (int i = 0; i < 3; ++i)
-      *parts[i] = planned_align(NAMES[i], aligns[i], c.matrices[i].bytes);
+    for (int i = 0; i < 3; ++i) *parts[i] = planned_align(NAMES[i], aligns[i], c.matrices[i].bytes);
     HeldPlan h{HeldPlan::MAGIC, prepare(c.key), {}};
     std::copy(std::begin(c.matrices), std::end(c.matrices), h.matrices);
     std::memcpy(plan, &h, sizeof h);
@@ -381,8 +383,7 @@ gemm_status gemm_run(const gemm_plan* plan, const gemm_epilogue* epilogue, const
     key.align_a = align_of(a);
     key.align_b = align_of(b);
     key.align_c = align_of(c);
-    if (key.K != planned.K)
-      return run(find_or_prepare(key).plan, key, e, a, b, c, stream, true);
+    if (key.K != planned.K) return run(find_or_prepare(key).plan, key, e, a, b, c, stream, true);
     const auto check = [](const char* name, uint8_t has, uint8_t wanted) {
       if (has < wanted)
         fail(GEMM_BAD_ARGUMENT, name, " is aligned to ", 1 << has, " bytes, and the plan is for ",

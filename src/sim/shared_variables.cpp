@@ -56,7 +56,8 @@ std::string own_file() {
         const auto here = reinterpret_cast<ElfW(Addr)>(&last_name);
         for (int i = 0; i < module->dlpi_phnum; ++i) {
           const ElfW(Phdr)& segment = module->dlpi_phdr[i];
-          if (segment.p_type != PT_LOAD || here - module->dlpi_addr - segment.p_vaddr >= segment.p_memsz)
+          if (segment.p_type != PT_LOAD ||
+              here - module->dlpi_addr - segment.p_vaddr >= segment.p_memsz)
             continue;
           // The program itself has no name.
           if (module->dlpi_name[0] != 0) *static_cast<std::string*>(result) = module->dlpi_name;
