@@ -72,7 +72,7 @@ class Package(unittest.TestCase):
 
     def test_another_version_is_not_found(self) -> None:
         major, minor, _ = map(int, version.split("."))
-        with self.assertRaisesRegex(AssertionError, "compatible with requested version"):
+        with self.assertRaisesRegex(AssertionError, "matches requested version"):
             self.project(ROOT / "tests/package", f"-DVERSION={major}.{minor + 1}.0")
 
     def test_only_the_interface_can_be_seen(self) -> None:
@@ -85,14 +85,20 @@ class Package(unittest.TestCase):
         self.assertTrue(archives)
         for archive in archives:
             with self.subTest(archive=archive.name):
-                strong = re.findall(r" [TDBR] (\w+)$", run("nm", "-g", archive).stdout, re.MULTILINE)
-                self.assertEqual(sorted(strong), declared)
+                seen = re.findall(
+                    r" [A-TV-Z] (\w+)$", run("nm", "-g", archive).stdout, re.MULTILINE
+                )
+                self.assertEqual(sorted(seen), declared)
 
     def test_nothing_else_is_installed(self) -> None:
-        names = {p.relative_to(self.prefix).as_posix() for p in self.prefix.rglob("*") if p.is_file()}
+        names = {
+            p.relative_to(self.prefix).as_posix() for p in self.prefix.rglob("*") if p.is_file()
+        }
         headers = {"include/gemm/gemm.h", "include/gemm/gemm.hpp"}
         self.assertEqual({n for n in names if n.startswith("include/")}, headers)
-        rest = re.compile(r"\w+/(\w+-linux-gnu/)?(libgemm_ladder\w*\.(a|so[\d.]*)|cmake/gemm_ladder/.+)")
+        rest = re.compile(
+            r"\w+/(\w+-linux-gnu/)?(libgemm_ladder\w*\.(a|so[\d.]*)|cmake/gemm_ladder/.+)"
+        )
         self.assertEqual([n for n in names - headers if not rest.fullmatch(n)], [])
 
 
