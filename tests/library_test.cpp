@@ -525,7 +525,8 @@ struct Stream {
 
 TEST(LibraryItself, WithoutAGpuSaysSo) {
   if (gpu_count() > 0) GTEST_SKIP() << "there is a GPU";
-  const gemm_problem problem = {.m = 1, .n = 1, .k = 1};
+  gemm_problem problem = {};
+  problem.m = problem.n = problem.k = 1;
   gemm_plan plan;
   EXPECT_EQ(gemm_plan_create(&problem, 0, &plan), GEMM_NO_DEVICE);
   EXPECT_THAT(gemm_last_error(), HasSubstr("there is no GPU"));
