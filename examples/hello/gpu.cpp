@@ -1,5 +1,5 @@
 // C = A B on a GPU.
-#include <cuda_runtime_api.h>
+#include <cuda_runtime.h>
 
 #include <cstdio>
 #include <gemm/gemm.hpp>
