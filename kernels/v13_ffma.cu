@@ -9,6 +9,7 @@
 //         before; --tune measures every variant on the card, --explain says which runs and why
 // needs:  sm_80, clusters sm_90; rows that are not whole aligned 16-byte groups are repacked first
 #include "device/dynamic_shared.cuh"
+#include "device/ffma_costs.h"
 #include "device/ptx/cluster.cuh"
 #include "device/ptx/grid.cuh"
 #include "device/repack.cuh"
@@ -36,20 +37,25 @@ __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
 // [region idea]
 // CLUSTER blocks a tile, if the GPU can; if STREAM, what fills no wave of it by stream-K. Unless
 // `first`, it begins as SMs become free, and ends after the kernel before it.
-template <class Tile, bool STREAM, int CLUSTER, bool ALIGNED>
+template <class Tile, bool STREAM, int CLUSTER, bool A_K_MAJOR, bool B_K_MAJOR, bool ALIGNED>
 void launch_tiles(const GemmArgs<float>& p, Stream stream, bool first) {
   if constexpr (CLUSTER > 1)
-    if (!has_clusters()) return launch_tiles<Tile, STREAM, 1, ALIGNED>(p, stream, first);
+    if (!has_clusters())
+      return launch_tiles<Tile, STREAM, 1, A_K_MAJOR, B_K_MAJOR, ALIGNED>(p, stream, first);
   const int64_t tiles = int64_t{cdiv(p.M, Tile::BM)} * cdiv(p.N, Tile::BN);
   StreamK rest{};  // no tile
   if (STREAM) rest = StreamK::of(tiles, cdiv(p.K, Tile::BK), sm_count() * Tile::BLOCKS);
   const int64_t whole = tiles - rest.tiles;
-  gemm::launch(gemm_v13<FfmaLoop<Tile, ALIGNED, Tile::COPY, Tile::COMMIT>, CLUSTER>,
-               whole * CLUSTER, dim3(Tile::THREADS),
+  // Where the copies stand: the tile's own place is for A and B as stored. The others were counted.
+  constexpr bool NN = A_K_MAJOR && !B_K_MAJOR, TN = !A_K_MAJOR && !B_K_MAJOR;
+  constexpr int COPY = NN ? Tile::COPY : Tile::BM * Tile::BN < 128 * 256 ? 4 : TN ? 2 : 0;
+  using Loop = FfmaLoop<Tile, A_K_MAJOR, B_K_MAJOR, ALIGNED, COPY, NN ? Tile::COMMIT : 12>;
+  gemm::launch(gemm_v13<Loop, CLUSTER>, whole * CLUSTER, dim3(Tile::THREADS),
                {.smem = Tile::SMEM, .cluster = CLUSTER, .pdl = !first && has_clusters()}, stream,
                p);
   if constexpr (STREAM)
-    launch_stream_k<FfmaLoop<Tile, ALIGNED, 0, 10>>(p, rest, stream, first && whole == 0);
+    launch_stream_k<FfmaLoop<Tile, A_K_MAJOR, B_K_MAJOR, ALIGNED, 0, 10>>(p, rest, stream,
+                                                                          first && whole == 0);
 }
 // [/region idea]
 
@@ -57,36 +63,34 @@ using Row = Tiling<32, 64, 64, 8, 4, 3, 4>;     // for edges of a few rows
 using Column = Tiling<64, 32, 64, 8, 4, 3, 4>;  // and of a few columns
 using ThinRow = Tiling<16, 64, 64, 4, 4, 3, 4>;
 using ThinColumn = Tiling<64, 16, 64, 4, 4, 3, 4, 1, 2, 10, 8>;
-// Rows or columns too few for another row or column of these tiles.
-template <int TILE>
-int thin_edge(int size) {
-  return TILE >= 128 && size > TILE && size % TILE <= 32 ? size % TILE : 0;
-}
 
-template <class Tile, bool STREAM, int CLUSTER, bool ALIGNED>
+template <class Tile, bool STREAM, int CLUSTER, bool A_K_MAJOR, bool B_K_MAJOR, bool ALIGNED>
 void launch_parts(GemmArgs<float> p, Stream stream) {
-  const int m = thin_edge<Tile::BM>(p.M), n = thin_edge<Tile::BN>(p.N);
+  const int m = thin_edge(p.M, Tile::BM), n = thin_edge(p.N, Tile::BN);
   GemmArgs<float> row = p, column = p;
   row.M = m;
-  row.A += (p.M - m) * p.lda;
+  row.A += (p.M - m) * (A_K_MAJOR ? p.lda : 1);
   row.C += (p.M - m) * p.ldc;
   p.M -= m;
   column.M = p.M;
   column.N = n;
-  column.B += p.N - n;
+  column.B += (p.N - n) * (B_K_MAJOR ? p.ldb : 1);
   column.C += p.N - n;
   p.N -= n;
-  launch_tiles<Tile, STREAM, CLUSTER, ALIGNED>(p, stream, true);
-  (m <= 16 ? launch_tiles<ThinRow, false, 2, ALIGNED>  // or nothing: no tile
-           : launch_tiles<Row, false, 2, ALIGNED>)(row, stream, false);
-  (n <= 16 ? launch_tiles<ThinColumn, false, 2, ALIGNED>
-           : launch_tiles<Column, false, 2, ALIGNED>)(column, stream, false);
+  const auto edge = [&]<class Thin>(Thin, const GemmArgs<float>& q) {  // or nothing: no tile
+    launch_tiles<Thin, false, 2, A_K_MAJOR, B_K_MAJOR, ALIGNED>(q, stream, false);
+  };
+  launch_tiles<Tile, STREAM, CLUSTER, A_K_MAJOR, B_K_MAJOR, ALIGNED>(p, stream, true);
+  m <= 16 ? edge(ThinRow{}, row) : edge(Row{}, row);
+  n <= 16 ? edge(ThinColumn{}, column) : edge(Column{}, column);
 }
 
 template <class Tile, bool STREAM = false, int CLUSTER = 1>
 void launch(const GemmArgs<float>& call, const Plan&, Stream stream) {
-  const RepackedPair<float> in({call.A, call.M, call.K, call.lda},
-                               {call.B, call.K, call.N, call.ldb}, stream, /*whole_groups=*/true);
+  const bool ta = call.op_a == Op::T, tb = call.op_b == Op::T;
+  const RepackedPair<float> in({call.A, ta ? call.K : call.M, ta ? call.M : call.K, call.lda},
+                               {call.B, tb ? call.N : call.K, tb ? call.K : call.N, call.ldb},
+                               stream, /*whole_groups=*/true);
   GemmArgs<float> p = call;
   p.A = in.A.data;
   p.lda = in.A.ld;
@@ -98,8 +102,13 @@ void launch(const GemmArgs<float>& call, const Plan&, Stream stream) {
   }
   const bool aligned_c =
       reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % 4 == 0 && p.N % 4 == 0;
-  (aligned_c ? launch_parts<Tile, STREAM, CLUSTER, true>
-             : launch_parts<Tile, STREAM, CLUSTER, false>)(p, stream);
+  const auto with = [&](auto a_k_major, auto b_k_major) {
+    (aligned_c ? launch_parts<Tile, STREAM, CLUSTER, a_k_major(), b_k_major(), true>
+               : launch_parts<Tile, STREAM, CLUSTER, a_k_major(), b_k_major(), false>)(p, stream);
+  };
+  constexpr std::true_type yes;
+  constexpr std::false_type no;
+  ta ? (tb ? with(no, yes) : with(no, no)) : (tb ? with(yes, yes) : with(yes, no));
 }
 
 template <class Tile, int CLUSTER = 1>
@@ -108,7 +117,6 @@ bool fits(const GemmArgs<float>&) {
 }
 
 using Large = Tiling<128, 256, 16, 8, 16, 4, 1, 1, 0, 12>;  // of 54 TFLOPS in whole waves
-using Middle = Tiling<128, 128, 16, 8, 8, 3, 1, 2, 2, 12>;  // of 52
 using Small = Tiling<64, 64, 32, 8, 8, 4, 4, 2>;            // four groups of warps share a k-tile
 using Wide = Tiling<64, 128, 32, 8, 8, 4, 4, 1, 0>;
 using Pair64 = Tiling<64, 64, 32, 8, 8, 4, 4, 1, 0>;  // two blocks share a tile: half of K each
@@ -117,7 +125,6 @@ using Pair96 = Tiling<96, 96, 32, 8, 12, 4, 4, 1, 2, 10, 4>;
 const Variant<float> VARIANTS[] = {
     {"128x256x16 8x16", launch<Large>, fits<Large>},
     {"128x256x16 8x16 stream-K", launch<Large, true>, fits<Large>},
-    {"128x128x16 8x8", launch<Middle>},
     {"64x64x32 8x8 groups 4", launch<Small>},
     {"64x128x32 8x8 groups 4", launch<Wide>, fits<Wide>},
     {"64x64x32 8x8 groups 4 cluster 2", launch<Pair64, false, 2>, fits<Pair64, 2>},
@@ -127,31 +134,17 @@ const Variant<float> VARIANTS[] = {
     {"32x32x32 8x4", launch<Tiling<32, 32, 32, 8, 4, 4>>},
 };
 
-// Estimated microseconds on an H200: waves times a tile's time at the rate of a full card. Stream-K
-// has no last wave. Other cards differ in all of the constants, but less in the order.
-template <class Tile, int CLUSTER = 1>
-double estimate(const GemmArgs<float>& p, int sms, double tflops, bool stream = false) {
-  const int m = thin_edge<Tile::BM>(p.M), n = thin_edge<Tile::BN>(p.N);
-  const double tiles = double(cdiv(p.M - m, Tile::BM)) * cdiv(p.N - n, Tile::BN);
-  const double edges = (m > 0 || n > 0) * (5 + 0.011 * p.K);
-  const double tile_us = 2e-6 * Tile::BM * Tile::BN * p.K / (tflops / sms);  // alone on an SM
-  if (stream) return tiles / sms * tile_us + 26 + edges;
-  const double waves = double(int64_t((tiles * CLUSTER + sms - 1) / sms));
-  return waves * tile_us / CLUSTER + (CLUSTER > 1 ? 7 * waves : 5) + edges;
-}
+static_assert(std::size(VARIANTS) >= std::size(WHOLE_TILES), "in the same order");
 
 Plan plan(const GemmArgs<float>& p, const Arch& arch, int variant) {
-  const int sms = arch.sms;
-  const double us[] = {estimate<Large>(p, sms, 54.5),    estimate<Large>(p, sms, 53.8, true),
-                       estimate<Middle>(p, sms, 47),     estimate<Small>(p, sms, 48.5),
-                       estimate<Wide>(p, sms, 50),       estimate<Pair64, 2>(p, sms, 41),
-                       estimate<Pair96, 2>(p, sms, 43.5)};
-  if (variant != ANY_VARIANT)
-    return {.variant = variant, .makespan = variant < int(std::size(us)) ? us[variant] : NEVER};
-  int best = 3;  // fits everywhere
-  for (int i = 0; i < int(std::size(us)); ++i)
-    if (us[i] < us[best] && (VARIANTS[i].fits == nullptr || VARIANTS[i].fits(p))) best = i;
-  return {.variant = best, .makespan = us[best]};
+  if (variant != ANY_VARIANT) {
+    const bool known = variant < int(std::size(WHOLE_TILES));
+    return {.variant = variant,
+            .makespan = known ? whole_tile_us(p, arch.sms, WHOLE_TILES[variant]) : NEVER};
+  }
+  const FfmaEstimate best = best_whole_tile(
+      p, arch.sms, [&](int i) { return VARIANTS[i].fits == nullptr || VARIANTS[i].fits(p); });
+  return {.variant = best.variant, .makespan = best.us};
 }
 
 std::string explain(const GemmArgs<float>&, const Plan& plan) {
@@ -161,7 +154,7 @@ std::string explain(const GemmArgs<float>&, const Plan& plan) {
 
 const Registration rung({.prev = "v12",
                          .idea = "tuned FFMA: stream-K, and a tile for every shape",
-                         .needs = {.sm = 80}},
+                         .needs = {.sm = 80, .transposed = true}},
                         {f32(VARIANTS, {plan, explain})});
 
 }  // namespace

@@ -3,114 +3,95 @@
 
 #include "device/dynamic_shared.cuh"
 #include "device/epilogue.cuh"
+#include "device/ffma_tile.cuh"
 #include "device/ptx/cluster.cuh"
 #include "device/ptx/cp_async.cuh"
 #include "stream_k.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// A CTA tile of BM x BN x BK, TM x TN elements a thread, STAGES k-tiles in shared memory.
-// Intra-CTA split-K: K_GROUPS groups of warps share the K steps of a k-tile. BLOCKS CTAs run on an
-// SM at once.
-// COPY and COMMIT say, in sixteenths of a k-tile, before which K step the next k-tile is asked for
-// and stored. ptxas mixes both into the multiply-adds. Where they stand decides whether it keeps
-// their order, and whether one of the six scoreboards serves a global load and a shared one alike,
-// so that the next fragment waits for both: 44 to 53 TFLOPS for the same instructions.
-template <int BM_, int BN_, int BK_, int TM_, int TN_, int STAGES_, int K_GROUPS_ = 1,
-          int BLOCKS_ = 1, int COPY_ = 2, int COMMIT_ = 10, int LM_ = (TM_ < TN_) ? 8 : 4>
-struct Tiling {
-  static constexpr int BM = BM_, BN = BN_, BK = BK_, TM = TM_, TN = TN_, STAGES = STAGES_;
-  static constexpr int K_GROUPS = K_GROUPS_, K_GROUP = (BM / TM) * (BN / TN),
-                       THREADS = K_GROUP * K_GROUPS;
-  static constexpr int BLOCKS = BLOCKS_, COPY = COPY_, COMMIT = COMMIT_;
-  static constexpr int LM = LM_, LN = 32 / LM;  // lanes of a warp along m, and along n
-  static constexpr int SUMS = TM * TN / 4;      // vectors of sums a thread
-  static constexpr int SA = BM + 4, STAGE = BK * (SA + BN), KS = BK / K_GROUPS;  // floats; K steps
-  static constexpr size_t PIPELINE = sizeof(float) * STAGES * STAGE, ALL_SUMS = 16 * SUMS * THREADS;
-  static constexpr size_t SMEM =
-      PIPELINE > ALL_SUMS ? PIPELINE : ALL_SUMS;  // bytes: the k-tiles, later the sums
+// One operand's k-tiles on their way to shared memory, (BK, SX): BX rows of op(A) or columns of
+// op(B), by groups of 16 bytes. A thread copies within one row of the matrix, so that its addresses
+// differ by constants. Rows are whole aligned groups; what lies outside becomes zero.
+//   K_MAJOR (A as stored, B transposed)   the matrix's rows run along k: through registers, transposed
+//   else    (A transposed, B as stored)   they run along m or n, as in shared memory: by cp.async
+template <class Tile, int BX, int SX, bool K_MAJOR>
+class OperandCopy {
+  static constexpr int COPIES = BX * Tile::BK / 4 / Tile::THREADS;  // a thread
+  static constexpr int COLS = (K_MAJOR ? Tile::BK : BX) / COPIES;   // that are copied at once
+  static_assert(COPIES * COLS == (K_MAJOR ? Tile::BK : BX) && COLS >= 4);
+  const int row_, col_;  // in the k-tile as stored
+  const float* from_;
+  const int64_t step_;  // to the next k-tile
+  const int left_x_;    // rows or columns of the matrix from this thread's first on
+  Vec<float> next_[K_MAJOR ? COPIES : 1];
+
+ public:
+  GEMM_DEVICE OperandCopy(const float* matrix, int64_t ld, int x, int size_x, int k)
+      : row_(threadIdx.x / (COLS / 4)),
+        col_(threadIdx.x % (COLS / 4) * 4),
+        from_(K_MAJOR ? matrix + (x + row_) * ld + k + col_ : matrix + (k + row_) * ld + x + col_),
+        step_(K_MAJOR ? Tile::BK : Tile::BK * ld),
+        left_x_(size_x - x - (K_MAJOR ? row_ : col_)) {}
+  // The next k-tile, of which `left` k are inside: all the way, or if K_MAJOR as far as registers.
+  GEMM_DEVICE void fetch(float* to, int left) {
+#pragma unroll
+    for (int c = 0; c < COPIES; ++c)
+      if constexpr (K_MAJOR) {
+        next_[c] = {};
+        if (left_x_ > 0 && col_ + c * COLS < left) next_[c] = load_vec(from_ + c * COLS);
+      } else {
+        cp_async_16(to + row_ * SX + col_ + c * COLS, from_ + c * COLS,
+                    row_ < left && c * COLS < left_x_ ? 16 : 0);
+      }
+    from_ += step_;
+  }
+  // From registers to shared memory.
+  GEMM_DEVICE void commit(float* to) const {
+    if constexpr (K_MAJOR)
+#pragma unroll
+      for (int c = 0; c < COPIES; ++c)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) to[(col_ + c * COLS + e) * SX + row_] = next_[c][e];
+  }
 };
-
-// This thread's first row and column in the block tile. Bit 0 of the lane belongs to n and bit 1 to
-// m: then lanes l, l^1 read the same words of A and l, l^2 the same of B, which halves the phases.
-template <class Tile>
-GEMM_DEVICE int2 thread_origin(int tid) {
-  constexpr int WM = Tile::LM * Tile::TM, WN = Tile::LN * Tile::TN;
-  const int warp = tid % Tile::K_GROUP / 32, lane = tid % 32;
-  const int m = Tile::LM == 8 ? (lane >> 1 & 1) | lane >> 3 << 1 : lane >> 1 & 3;
-  const int n = Tile::LM == 8 ? (lane & 1) | (lane >> 2 & 1) << 1 : (lane & 1) | lane >> 3 << 1;
-  return {warp / (Tile::BN / WN) * WM + m * 4, warp % (Tile::BN / WN) * WN + n * 4};
-}
-
-// Where put_sums leaves element (m, n) of the tile, in floats, less 1 (the odd row comes first).
-// Each bit of m and of n adds its own.
-template <class Tile>
-GEMM_DEVICE constexpr int sum_offset(int m, int n) {
-  constexpr int WM = Tile::LM * Tile::TM, WN = Tile::LN * Tile::TN;
-  const int i = m % WM / (4 * Tile::LM) * 4 + m % 4, j = n % WN / (4 * Tile::LN) * 4 + n % 4;
-  const int warp = m / WM * (Tile::BN / WN) + n / WN;
-  const int down = m / 4 % Tile::LM, right = n / 4 % Tile::LN;  // threads
-  const int lane = Tile::LM == 8 ? (right & 1) | (down & 1) << 1 | right >> 1 << 2 | down >> 1 << 3
-                                 : (right & 1) | down << 1 | right >> 1 << 3;
-  return ((i / 2 * (Tile::TN / 2) + j / 2) * Tile::THREADS + warp * 32 + lane) * 4 + j % 2 * 2 -
-         i % 2;
-}
 
 // The products of k_begin <= k < k_end for block tile (bm, bn), shared out among the groups of
 // warps, as sums at `to`, in shared memory or in global: see put_sums. Threads t, t + K_GROUP, ...
 // have parts of the same elements. k_begin is a multiple of BK. Rows of A and B are whole aligned
 // 16-byte groups.
-template <class Tile, int COPY, int COMMIT>
+template <class Tile, bool A_K_MAJOR, bool B_K_MAJOR, int COPY, int COMMIT>
 GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin, int k_end,
                           Vec<float>* to) {
-  constexpr int SA = Tile::SA, KS = Tile::KS, A_STAGE = Tile::BK * SA;
-  constexpr int LAST = (Tile::STAGES - 1) * Tile::STAGE;
+  constexpr int SA = Tile::SA, SB = B_K_MAJOR || !A_K_MAJOR ? Tile::SB : Tile::BN, KS = Tile::KS;
+  constexpr int A_STAGE = Tile::BK * SA, STAGE = A_STAGE + Tile::BK * SB;
+  constexpr int LAST = (Tile::STAGES - 1) * STAGE;
   const int tid = threadIdx.x;
   float* const s = static_cast<float*>(dynamic_shared());
 
-  // A thread copies from one row of A and from one of B, so that its addresses differ by constants.
-  constexpr int CA = Tile::BM * Tile::BK / 4 / Tile::THREADS,
-                CB = Tile::BK * Tile::BN / 4 / Tile::THREADS;
-  constexpr int COLS_A = Tile::BK / CA,
-                COLS_B = Tile::BN / CB;  // that a row's threads copy at once
-  static_assert(CA * COLS_A == Tile::BK && CB * COLS_B == Tile::BN && COLS_A >= 4 && COLS_B >= 4);
-  const int cpA_m = tid / (COLS_A / 4), cpA_k = tid % (COLS_A / 4) * 4;
-  const int cpB_k = tid / (COLS_B / 4), cpB_n = tid % (COLS_B / 4) * 4;
-  const float* gA = p.A + (bm * Tile::BM + cpA_m) * p.lda + k_begin + cpA_k;
-  const float* gB = p.B + (k_begin + cpB_k) * p.ldb + bn * Tile::BN + cpB_n;
-  const bool inside_m = bm * Tile::BM + cpA_m < p.M;
-  const int left_n = p.N - bn * Tile::BN - cpB_n;
+  OperandCopy<Tile, Tile::BM, SA, A_K_MAJOR> copy_a(p.A, p.lda, bm * Tile::BM, p.M, k_begin);
+  OperandCopy<Tile, Tile::BN, SB, B_K_MAJOR> copy_b(p.B, p.ldb, bn * Tile::BN, p.N, k_begin);
   int left = k_end - k_begin;
-  Vec<float> nextA[CA];
-  const auto copy = [&](float* to) {  // B all the way, A as far as registers
-#pragma unroll
-    for (int c = 0; c < CB; ++c)
-      cp_async_16(to + A_STAGE + cpB_k * Tile::BN + cpB_n + c * COLS_B, gB + c * COLS_B,
-                  cpB_k < left && c * COLS_B < left_n ? 16 : 0);
+  const auto copy = [&](float* to) {  // by cp.async all the way, the others as far as registers
+    if constexpr (!A_K_MAJOR) copy_a.fetch(to, left);
+    if constexpr (!B_K_MAJOR) copy_b.fetch(to + A_STAGE, left);
     cp_async_commit();
-#pragma unroll
-    for (int c = 0; c < CA; ++c) {
-      nextA[c] = {};
-      if (inside_m && cpA_k + c * COLS_A < left) nextA[c] = load_vec(gA + c * COLS_A);
-    }
-    gA += Tile::BK;
-    gB += Tile::BK * p.ldb;
+    if constexpr (A_K_MAJOR) copy_a.fetch(to, left);
+    if constexpr (B_K_MAJOR) copy_b.fetch(to + A_STAGE, left);
     left -= Tile::BK;
   };
   const auto commit = [&](float* to) {
-#pragma unroll
-    for (int c = 0; c < CA; ++c)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) to[(cpA_k + c * COLS_A + e) * SA + cpA_m] = nextA[c][e];
+    copy_a.commit(to);
+    copy_b.commit(to + A_STAGE);
   };
 
   for (int i = 0; i < Tile::STAGES - 1; ++i) {
-    copy(s + i * Tile::STAGE);
-    commit(s + i * Tile::STAGE);
+    copy(s + i * STAGE);
+    commit(s + i * STAGE);
   }
   const int2 origin = thread_origin<Tile>(tid);
   const int steps = tid / Tile::K_GROUP * KS;  // of the groups before this one
-  const int offset_a = origin.x + steps * SA, offset_b = A_STAGE + origin.y + steps * Tile::BN;
+  const int offset_a = origin.x + steps * SA, offset_b = A_STAGE + origin.y + steps * SB;
   float* write = s + LAST;
   const float* read = s;
   float acc[Tile::TM][Tile::TN] = {};
@@ -127,27 +108,20 @@ GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin,
       if (k == KS * COPY / 16) copy(write);
       if (k == KS * COMMIT / 16) commit(write);
       if (k == KS - 1) {
-        write = write == s + LAST ? s : write + Tile::STAGE;
+        write = write == s + LAST ? s : write + STAGE;
         cp_async_wait<Tile::STAGES - 2>();
         __syncthreads();
-        read = read == s + LAST ? s : read + Tile::STAGE;
+        read = read == s + LAST ? s : read + STAGE;
         sA = read + offset_a - KS * SA;
-        sB = read + offset_b - KS * Tile::BN;
+        sB = read + offset_b - KS * SB;
       }
       load_fragment(a[(k + 1) % 2], sA + (k + 1) * SA, Tile::LM * 4);
-      load_fragment(b[(k + 1) % 2], sB + (k + 1) * Tile::BN, Tile::LN * 4);
+      load_fragment(b[(k + 1) % 2], sB + (k + 1) * SB, Tile::LN * 4);
       if (k == KS - 1) {
         sA += KS * SA;
-        sB += KS * Tile::BN;
+        sB += KS * SB;
       }
-#pragma unroll
-      for (int j = 0; j < Tile::TN; ++j)
-#pragma unroll
-        for (int x = 0; x < Tile::TM; ++x) {
-          const int y = j % 2 ? Tile::TM - 1 - x : x;  // down and up again: b or a is reused
-          const int i = y < Tile::TM / 2 ? 2 * y : 2 * (Tile::TM - 1 - y) + 1;  // 0 2 4 6 7 5 3 1
-          acc[i][j] += a[k % 2][i] * b[k % 2][j];
-        }
+      multiply_step(acc, a[k % 2], b[k % 2]);
     }
   }
   // [/region main]
@@ -157,7 +131,7 @@ GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin,
 }
 
 // What stream_k.cuh wants of a rung.
-template <class Tile_, bool ALIGNED, int COPY, int COMMIT>
+template <class Tile_, bool A_K_MAJOR, bool B_K_MAJOR, bool ALIGNED, int COPY, int COMMIT>
 struct FfmaLoop {
   using Tile = Tile_;
   // Eight rows of tiles share what they read through L2.
@@ -166,7 +140,7 @@ struct FfmaLoop {
   }
   static GEMM_DEVICE void sum(const GemmArgs<float>& p, int bm, int bn, int k_begin, int k_end,
                               Vec<float>* to) {
-    multiply<Tile, COPY, COMMIT>(p, bm, bn, k_begin, k_end, to);
+    multiply<Tile, A_K_MAJOR, B_K_MAJOR, COPY, COMMIT>(p, bm, bn, k_begin, k_end, to);
   }
   // The sums of this block, the rank-th of CLUSTER, to C: those of all groups and blocks, added up
   // in order of K. Each block stores its share of the tile.

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "device/dynamic_shared.cuh"
+#include "device/ffma_tile.cuh"
 #include "device/ptx/grid.cuh"
 #include "device/scheduler.cuh"
 #include "device/vec.cuh"
@@ -18,36 +19,6 @@
 #include "rung.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
-
-// A thread's sums in memory, vector by vector, STRIDE vectors apart. A vector is 2 x 2 sums, column
-// by column, of either the odd row first. It wants four registers in a row, from a multiple of four
-// on, as do the rows of A; so the sums of even rows are kept in odd registers, the elements of even
-// rows in even ones, and a multiply-add finds its operands in both register banks.
-template <int STRIDE, int TM, int TN>
-GEMM_DEVICE void put_sums(Vec<float>* to, const float (&acc)[TM][TN]) {
-#pragma unroll
-  for (int v = 0; v < TM * TN / 4; ++v) {
-    const int i = v * 2 / TN * 2, j = v * 2 % TN;
-    Vec<float> sums = {};
-#pragma unroll
-    for (int e = 0; e < 4; ++e) sums.set(e, acc[i + 1 - e % 2][j + e / 2]);
-    to[v * STRIDE] = sums;
-  }
-}
-
-// Two such vectors side by side: 2 rows of 4.
-struct SumBlock {
-  float row[2][4] = {};
-  // Adds the vectors at `from` and `stride` vectors on.
-  GEMM_DEVICE void add(const Vec<float>* from, int stride) {
-    const Vec<float> left = from[0], right = from[stride];
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      row[1 - e % 2][e / 2] += left[e];
-      row[1 - e % 2][2 + e / 2] += right[e];
-    }
-  }
-};
 
 // Stream-K's share of the work: the tiles from `first` on, fewer than SMs, which fill no wave. Each
 // has a CTA of its own, which computes and stores it but for its first `helped` k-tiles. Those of

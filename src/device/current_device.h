@@ -22,18 +22,17 @@ inline int current_device() {
 }
 
 // The GPU on which a stream's work runs: what the caller has said (LaunchMode), else what CUDA says
-// since 12.8. Before that, and of the default stream, it is the current one, so that a program with
-// several GPUs then has to set it itself.
+// since 12.8. Before that, of the default stream and of one that is captured it is the current GPU: a
+// program with several GPUs then sets it itself.
 inline int device_of(Stream stream) {
   if (const int known = launch_mode().device; known >= 0) return known;
 #if GEMM_ON_GPU && CUDART_VERSION >= 12080
+  // A captured stream must not be asked: that would end the capture with an error.
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   int device = 0;
-  // To ask is no work of the stream: allowed while this thread captures one.
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-  cudaThreadExchangeStreamCaptureMode(&mode);
-  const bool told = stream != nullptr && cudaStreamGetDevice(stream, &device) == cudaSuccess;
-  cudaThreadExchangeStreamCaptureMode(&mode);
-  if (told) return device;
+  if (stream != nullptr && cudaStreamIsCapturing(stream, &capture) == cudaSuccess &&
+      capture == cudaStreamCaptureStatusNone && cudaStreamGetDevice(stream, &device) == cudaSuccess)
+    return device;
   cudaGetLastError();  // no such stream: the launch says so
 #else
   static_cast<void>(stream);

@@ -1,4 +1,4 @@
-// cp.async: copies of 16 bytes from global to shared memory, without waiting (PTX ISA,
+// cp.async: copies of 16 or 4 bytes from global to shared memory, without waiting (PTX ISA,
 // "cp.async").
 #pragma once
 
@@ -16,6 +16,18 @@ GEMM_DEVICE void cp_async_16(void* shared, const void* global, int src_bytes GEM
                 : "memory");
 #else
   sim::cp_async(shared, global, 16, src_bytes GEMM_CALLER_PASS);
+#endif
+}
+
+// cp.async.ca: 4 bytes, through L1; both addresses 4-byte aligned. With src_bytes 0 nothing is read,
+// and a zero written. Complete only after cp_async_wait.
+GEMM_DEVICE void cp_async_4(void* shared, const void* global, int src_bytes GEMM_CALLER_ARG) {
+#if GEMM_ON_GPU
+  GEMM_SM80_ASM("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(shared)),
+                "l"(global), "r"(src_bytes)
+                : "memory");
+#else
+  sim::cp_async(shared, global, 4, src_bytes GEMM_CALLER_PASS);
 #endif
 }
 

@@ -1,0 +1,346 @@
+// v13s split K: small and narrow results, at any alignment, in one launch.
+//
+// before: v13's tiles are made for large results. 93 x 120 x 6295 is one tile of 128 x 256: one CTA
+//         works for long, 131 SMs do nothing, and rows of 6295 floats are repacked first
+// idea:   small tiles, and K cut until every SM has a share: among the groups of warps of a CTA,
+//         among the CTAs of a cluster, who send each other their sums, and, where that is not
+//         enough, among clusters, whose sums a second kernel adds up. Always in the same order
+// watch:  operands come as they are: cp.async by 4 bytes takes any row and any transposition;
+//         the short k-tile is the first, so that the loop asks for no bounds
+// needs:  sm_80, clusters sm_90
+#include "device/dynamic_shared.cuh"
+#include "device/epilogue.cuh"
+#include "device/ffma_costs.h"
+#include "device/ffma_tile.cuh"
+#include "device/ptx/cluster.cuh"
+#include "device/ptx/cp_async.cuh"
+#include "device/ptx/grid.cuh"
+#include "device/scheduler.cuh"
+#include "device/workspace.h"
+#include "rung.h"
+
+namespace {
+using namespace gemm;
+
+// How K is cut: `parts` clusters of `ctas` CTAs compute a tile.
+struct Split {
+  int ctas, parts;
+};
+
+// One operand's k-tiles on their way to shared memory, (BK, SX): BX rows of op(A) or columns of
+// op(B). What is asked for outside of the matrix becomes zero.
+//   K_MAJOR (A as stored, B transposed)  the matrix's rows run along k. A warp copies 8 k of 4 rows,
+//                                        4 bytes a lane: 4 sectors of 32 bytes, to 32 banks
+//   else    (A transposed, B as stored)  they run along m or n, as in shared memory: BYTES a lane
+template <class Tile, int BX, int SX, bool K_MAJOR, int BYTES>
+class OperandCopy {
+  static constexpr int VEC = BYTES / 4, WARPS = Tile::THREADS / 32;
+  // What the CTA copies at once: (AT_ONCE_K, AT_ONCE_X), of which a warp has (LANES_K, LANES_X * VEC).
+  static constexpr int LANES_X = K_MAJOR ? 4 : std::min(BX / VEC, 32), LANES_K = 32 / LANES_X;
+  static constexpr int WARPS_X = K_MAJOR ? std::min(BX / 4, WARPS) : 1, WARPS_K = WARPS / WARPS_X;
+  static constexpr int AT_ONCE_X = WARPS_X * LANES_X * VEC, AT_ONCE_K = WARPS_K * LANES_K;
+  static_assert(Tile::BK % AT_ONCE_K == 0 && BX % AT_ONCE_X == 0);
+  static_assert(!K_MAJOR || (BYTES == 4 && SX % 32 % 8 == 4), "32 different banks");
+  const int k_, left_x_;  // this thread's first k; rows or columns from its first on
+  const int offset_;      // of its first element in the k-tile
+  const float* from_;     // that element of the matrix
+  const int64_t ld_;
+
+  GEMM_DEVICE OperandCopy(const float* matrix, int64_t ld, int size_x, int x0, int k0, int x, int k)
+      : k_(k),
+        left_x_(size_x - x0 - x),
+        offset_(k * SX + x),
+        from_(K_MAJOR ? matrix + (x0 + x) * ld + k0 + k : matrix + (k0 + k) * ld + x0 + x),
+        ld_(ld) {}
+
+ public:
+  GEMM_DEVICE OperandCopy(const float* matrix, int64_t ld, int size_x, int x0, int k0)
+      : OperandCopy(
+            matrix, ld, size_x, x0, k0,
+            K_MAJOR ? threadIdx.x / 32 % WARPS_X * 4 + threadIdx.x % 32 / 8
+                    : threadIdx.x % LANES_X * VEC,
+            K_MAJOR ? threadIdx.x / 32 / WARPS_X * 8 + threadIdx.x % 8 : threadIdx.x / LANES_X) {}
+  // The next k-tile, all of it if WHOLE, else its first `size_k` k.
+  template <bool WHOLE>
+  GEMM_DEVICE void fetch(float* to, int size_k) {
+    constexpr int ROWS = K_MAJOR ? BX : Tile::BK, COLS = K_MAJOR ? Tile::BK : BX;
+    constexpr int ROW_STEP = K_MAJOR ? AT_ONCE_X : AT_ONCE_K;
+    constexpr int COL_STEP = K_MAJOR ? AT_ONCE_K : AT_ONCE_X;
+    const float* row = from_;
+#pragma unroll
+    for (int r = 0; r < ROWS; r += ROW_STEP, row += ROW_STEP * ld_)
+#pragma unroll
+      for (int c = 0; c < COLS; c += COL_STEP) {
+        const int x = K_MAJOR ? r : c, k = K_MAJOR ? c : r;
+        const int bytes = x < left_x_ && (WHOLE || k_ + k < size_k) ? BYTES : 0;
+        float* const s = to + offset_ + k * SX + x;
+        BYTES == 16 ? cp_async_16(s, row + c, bytes) : cp_async_4(s, row + c, bytes);
+      }
+    from_ = K_MAJOR ? from_ + size_k : WHOLE ? row : from_ + size_k * ld_;
+  }
+};
+
+// The products of K's k-tiles `begin` to `end` for CTA tile (bm, bn), shared by the groups of warps:
+// each thread's sums to shared memory, by put_sums. The first k-tile of all is the short one.
+template <class Tile, bool A_K_MAJOR, bool B_K_MAJOR, int BYTES>
+GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int begin, int end) {
+  constexpr int SA = Tile::SA, SB = Tile::SB, KS = Tile::KS, A_STAGE = Tile::BK * SA;
+  constexpr int STAGES = Tile::STAGES, LAST = (STAGES - 1) * Tile::STAGE;
+  const int tid = threadIdx.x, k_tiles = end - begin;
+  const int shorter = p.K - (cdiv(p.K, Tile::BK) - 1) * Tile::BK;  // k in the short one
+  const int first = k_tiles == 0 ? 0 : begin == 0 ? shorter : Tile::BK;
+  const int k = begin == 0 ? 0 : shorter + (begin - 1) * Tile::BK;
+  float* const s = static_cast<float*>(dynamic_shared());
+  OperandCopy<Tile, Tile::BM, SA, A_K_MAJOR, A_K_MAJOR ? 4 : BYTES> copy_a(p.A, p.lda, p.M,
+                                                                           bm * Tile::BM, k);
+  OperandCopy<Tile, Tile::BN, SB, B_K_MAJOR, B_K_MAJOR ? 4 : BYTES> copy_b(p.B, p.ldb, p.N,
+                                                                           bn * Tile::BN, k);
+  copy_a.template fetch<false>(s, first);
+  copy_b.template fetch<false>(s + A_STAGE, first);
+  cp_async_commit();
+#pragma unroll
+  for (int t = 1; t < STAGES - 1; ++t) {
+    if (t < k_tiles) {
+      copy_a.template fetch<true>(s + t * Tile::STAGE, Tile::BK);
+      copy_b.template fetch<true>(s + t * Tile::STAGE + A_STAGE, Tile::BK);
+    }
+    cp_async_commit();
+  }
+  const int2 origin = thread_origin<Tile>(tid);
+  const int steps = tid / Tile::K_GROUP * KS;  // of the groups before this one
+  const int offset_a = origin.x + steps * SA, offset_b = A_STAGE + origin.y + steps * SB;
+  float* write = s + LAST;
+  const float* read = s;
+  float acc[Tile::TM][Tile::TN] = {};
+  float a[2][Tile::TM], b[2][Tile::TN];  // this K step's fragments and the next one's
+  cp_async_wait<STAGES - 2>();
+  __syncthreads();
+  load_fragment(a[0], s + offset_a, Tile::LM * 4);
+  load_fragment(b[0], s + offset_b, Tile::LN * 4);
+  for (int left = k_tiles; left > 0; --left) {
+    const float *sA = read + offset_a, *sB = read + offset_b;
+#pragma unroll
+    for (int step = 0; step < KS; ++step) {
+      if (step == KS * Tile::COPY / 16) {
+        if (left > STAGES - 1) {
+          copy_a.template fetch<true>(write, Tile::BK);
+          copy_b.template fetch<true>(write + A_STAGE, Tile::BK);
+        }
+        cp_async_commit();
+      }
+      if (step == KS - 1) {
+        write = write == s + LAST ? s : write + Tile::STAGE;
+        cp_async_wait<STAGES - 2>();
+        __syncthreads();
+        // Behind the last k-tile is none: its own first fragments again, which nobody uses.
+        if (left > 1) read = read == s + LAST ? s : read + Tile::STAGE;
+        sA = read + offset_a - KS * SA;
+        sB = read + offset_b - KS * SB;
+      }
+      load_fragment(a[(step + 1) % 2], sA + (step + 1) * SA, Tile::LM * 4);
+      load_fragment(b[(step + 1) % 2], sB + (step + 1) * SB, Tile::LN * 4);
+      multiply_step(acc, a[step % 2], b[step % 2]);
+    }
+  }
+  __syncthreads();  // all have read their k-tiles
+  put_sums<Tile::THREADS>(static_cast<Vec<float>*>(dynamic_shared()) + tid, acc);
+}
+
+// What the CTAs of a cluster send each other: (BM, ROW) floats, some rows from each.
+template <class Tile>
+constexpr int ROW = Tile::BN + 4;  // with 4 more, fewer bank conflicts
+template <class Tile>
+constexpr size_t SMEM = Tile::SMEM + sizeof(float) * Tile::BM* ROW<Tile>;
+
+// `rows` rows of CTA tile (bm, bn) to C, from `first` on: the sums of the CTAs' parts, in order.
+// 4 columns a thread if ALIGNED, else neighbours in a warp store neighbours.
+template <class Tile, bool ALIGNED>
+GEMM_DEVICE void store_rows(const GemmArgs<float>& p, int bm, int bn, int first, int rows, int ctas,
+                            const float* received) {
+  constexpr int VEC = ALIGNED ? 4 : 1, GROUPS = Tile::BN / VEC;
+  for (int i = threadIdx.x; i < rows * GROUPS; i += Tile::THREADS) {
+    const int m = i / GROUPS, n = i % GROUPS * VEC;
+    float sum[VEC] = {};
+    for (int from = 0; from < ctas; ++from) {
+      const float* const part = received + (from * rows + m) * ROW<Tile> + n;
+      if constexpr (ALIGNED) {
+        const Vec<float> four = load_vec(part);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sum[e] += four[e];
+      } else {
+        sum[0] += *part;
+      }
+    }
+    const int at_m = bm * Tile::BM + first + m, at_n = bn * Tile::BN + n;
+    if constexpr (ALIGNED)
+      store_group<true>(p, at_m, at_n, sum);
+    else
+      store(p, at_m, at_n, sum[0]);
+  }
+}
+
+template <class Tile, bool A_K_MAJOR, bool B_K_MAJOR, int BYTES>
+__global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
+    gemm_v13s(GemmArgs<float> p, bool aligned_c, Split split, float* partial) {
+  const int tid = threadIdx.x, ctas = split.ctas, rank = blockIdx.x % ctas;
+  const int tiles_m = cdiv(p.M, Tile::BM), tiles_n = cdiv(p.N, Tile::BN);
+  const int part = blockIdx.x / ctas % split.parts;
+  const TileIndex at = grouped_tile<8>(blockIdx.x / ctas / split.parts, tiles_m, tiles_n);
+  const int64_t k_tiles = cdiv(p.K, Tile::BK);
+  const int nth = part * ctas + rank, pieces = ctas * split.parts;
+  if (ctas > 1) cluster_arrive();
+  grid_launch_dependents();
+  grid_dependency_wait();
+  multiply<Tile, A_K_MAJOR, B_K_MAJOR, BYTES>(p, at.m, at.n, int(k_tiles * nth / pieces),
+                                              int(k_tiles * (nth + 1) / pieces));
+  if (split.parts > 1) {  // not C yet, but this part's own matrix
+    p.ldc = cdiv(p.N, 4) * 4;
+    p.C = partial + part * (p.M * p.ldc);
+    p.alpha = 1;
+    p.beta = 0;
+  }
+  // [region idea]
+  const auto* sums = static_cast<const Vec<float>*>(dynamic_shared());
+  float* const received = static_cast<float*>(dynamic_shared()) + Tile::SMEM / 4;
+  const int rows = Tile::BM / ctas;  // that each CTA of the cluster stores
+  __syncthreads();
+  if (ctas > 1) cluster_wait();  // the others have begun: their shared memory is there
+  // Blocks of 2 rows x 4 columns, added up over the groups of warps.
+  for (int i = tid; i < Tile::SUMS / 2 * Tile::K_GROUP; i += Tile::THREADS) {
+    const int q = i / Tile::K_GROUP, thread = i % Tile::K_GROUP;  // its q-th block
+    SumBlock block;
+#pragma unroll
+    for (int g = 0; g < Tile::K_GROUPS; ++g)
+      block.add(sums + q * 2 * Tile::THREADS + g * Tile::K_GROUP + thread, Tile::THREADS);
+    const int2 origin = thread_origin<Tile>(thread);
+    const int m = origin.x + tile_row<4, Tile::LM>(0, q * 4 / Tile::TN * 2);
+    const int n = origin.y + tile_row<4, Tile::LN>(0, q * 4 % Tile::TN);
+    float* to = received + (rank * rows + m % rows) * ROW<Tile> + n;
+    if (ctas > 1) to = map_shared(to, m / rows);  // in the CTA that stores it
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      Vec<float> row = {};
+#pragma unroll
+      for (int e = 0; e < 4; ++e) row.set(e, block.row[r][e]);
+      store_vec(to + r * ROW<Tile>, row);
+    }
+  }
+  if (ctas > 1) {
+    cluster_arrive();
+    cluster_wait();  // all sums have come
+  } else {
+    __syncthreads();
+  }
+  if (aligned_c)
+    store_rows<Tile, true>(p, at.m, at.n, rank * rows, rows, ctas, received);
+  else
+    store_rows<Tile, false>(p, at.m, at.n, rank * rows, rows, ctas, received);
+  // [/region idea]
+}
+
+// The parts' matrices, M x N one after the other, added up in order.
+constexpr int SUM_THREADS = 256;
+__global__ void __launch_bounds__(SUM_THREADS)
+    gemm_v13s_sum(GemmArgs<float> p, bool aligned_c, int parts, const float* partial) {
+  const int groups = cdiv(p.N, 4);  // of 4 columns, a row
+  const int64_t at = int64_t{blockIdx.x} * SUM_THREADS + threadIdx.x;
+  const int m = int(at / groups), n = int(at % groups) * 4;
+  grid_launch_dependents();
+  grid_dependency_wait();
+  if (m >= p.M) return;
+  const int64_t size = int64_t{p.M} * groups;  // vectors
+  const Vec<float>* const from = reinterpret_cast<const Vec<float>*>(partial) + at;
+  float sum[4] = {};
+#pragma unroll 8
+  for (int i = 0; i < parts; ++i) {
+    const Vec<float> part = from[i * size];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) sum[e] += part[e];
+  }
+  aligned_c ? store_group<true>(p, m, n, sum) : store_group<false>(p, m, n, sum);
+}
+
+template <class F>
+void with_layout(const GemmArgs<float>& p, F&& f) {
+  constexpr std::true_type yes;
+  constexpr std::false_type no;
+  if (p.op_a == Op::N)
+    p.op_b == Op::N ? f(yes, no) : f(yes, yes);
+  else
+    p.op_b == Op::N ? f(no, no) : f(no, yes);
+}
+
+// K in CUTS pieces: the CTAs of a cluster, and clusters where a cluster cannot have so many.
+template <class Tile, int CUTS>
+void launch(const GemmArgs<float>& call, const Plan&, Stream stream) {
+  GemmArgs<float> p = call;
+  const int ctas = !has_clusters() ? 1 : std::min(CUTS, MAX_CLUSTER);
+  const Split split{ctas, CUTS / ctas};
+  const int64_t tiles = int64_t{cdiv(p.M, Tile::BM)} * cdiv(p.N, Tile::BN);
+  const int groups = cdiv(p.N, 4);
+  const bool aligned_c = aligned_rows(p.C, p.ldc) && p.N % 4 == 0;
+  const bool first_aligned = split.parts > 1 || aligned_c;
+  const Workspace partial(
+      split.parts > 1 ? size_t(split.parts) * p.M * groups * sizeof(Vec<float>) : 0, stream);
+  if (p.K == 0) {  // no row is asked for
+    p.A = p.B = nullptr;
+    p.lda = p.ldb = 0;
+  }
+  with_layout(p, [&](auto a_k_major, auto b_k_major) {
+    const auto start = [&](auto kernel) {
+      gemm::launch(kernel, tiles * CUTS, dim3(Tile::THREADS),
+                   {.smem = SMEM<Tile>, .cluster = ctas, .pdl = has_clusters()}, stream, p,
+                   first_aligned, split, partial.as<float>());
+    };
+    // Of an operand that is not K-major, 16 bytes at a time where its rows are whole groups of 16.
+    constexpr bool A_16 = !a_k_major(), B_16 = !b_k_major();
+    if constexpr (A_16 || B_16)
+      if ((!A_16 || (aligned_rows(p.A, p.lda) && p.M % 4 == 0)) &&
+          (!B_16 || (aligned_rows(p.B, p.ldb) && p.N % 4 == 0)))
+        return start(gemm_v13s<Tile, a_k_major(), b_k_major(), 16>);
+    start(gemm_v13s<Tile, a_k_major(), b_k_major(), 4>);
+  });
+  if (split.parts > 1)
+    gemm::launch(gemm_v13s_sum, (int64_t{p.M} * groups + SUM_THREADS - 1) / SUM_THREADS,
+                 dim3(SUM_THREADS), {.pdl = has_clusters()}, stream, p, aligned_c, split.parts,
+                 partial.as<float>());
+}
+
+using T16x64 = Tiling<16, 64, 64, 4, 8, 3, 8, 2, 4, 10, 4>;
+using T64x16 = Tiling<64, 16, 64, 8, 4, 3, 8, 2, 4, 10, 8>;
+using T32x32 = Tiling<32, 32, 64, 8, 4, 3, 8, 2, 0>;
+using T32x64 = Tiling<32, 64, 64, 8, 4, 3, 4, 2, 0>;
+using T64x32 = Tiling<64, 32, 64, 8, 4, 3, 4, 2, 0>;
+using T64x64 = Tiling<64, 64, 32, 8, 8, 4, 4, 2, 8>;
+using T64x128 = Tiling<64, 128, 16, 8, 8, 4, 2, 2, 8>;
+using T128x64 = Tiling<128, 64, 16, 8, 8, 4, 2, 2, 8>;
+
+#define CUTS_TO_8(T, name)                                                              \
+  {name, launch<T, 1>}, {name " cut 2", launch<T, 2>}, {name " cut 4", launch<T, 4>}, { \
+    name " cut 8", launch<T, 8>                                                         \
+  }
+#define CUTS_TO_32(T, name) \
+  CUTS_TO_8(T, name), {name " cut 16", launch<T, 16>}, { name " cut 32", launch<T, 32> }
+const Variant<float> VARIANTS[] = {
+    CUTS_TO_32(T16x64, "16x64"),  CUTS_TO_32(T64x16, "64x16"),  CUTS_TO_32(T32x32, "32x32"),
+    CUTS_TO_8(T32x64, "32x64"),   CUTS_TO_8(T64x32, "64x32"),   CUTS_TO_8(T64x64, "64x64"),
+    CUTS_TO_8(T64x128, "64x128"), CUTS_TO_8(T128x64, "128x64"),
+};
+static_assert(std::size(VARIANTS) == cut_variants(), "CUT_TILES, in the same order");
+
+Plan plan(const GemmArgs<float>& p, const Arch& arch, int variant) {
+  const FfmaEstimate best = best_cut_tile(p, arch.sms, variant);
+  return {.variant = best.variant, .makespan = best.us};
+}
+
+std::string explain(const GemmArgs<float>&, const Plan& plan) {
+  return "estimated " + std::to_string(int64_t(plan.makespan + 0.5)) + " us on " +
+         std::to_string(plan.sms) + " SMs";
+}
+
+const Registration rung({.prev = "v13",
+                         .idea = "split K: small tiles, any row, K cut until all SMs have a share",
+                         .needs = {.sm = 80, .transposed = true}},
+                        {f32(VARIANTS, {plan, explain})});
+
+}  // namespace
