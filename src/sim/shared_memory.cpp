@@ -21,17 +21,21 @@ struct Range {
   size_t tls_offset = 0;  // of begin in the TLS block
 };
 
-// The zero-initialised part (.tbss) of the calling thread's TLS block of the main program, which
-// dl_iterate_phdr reports first. __shared__ variables have no initialiser, so all are in it.
+// The zero-initialised part (.tbss) of the calling thread's TLS block of the program, or of the
+// shared library that the rungs are linked into. __shared__ variables have no initialiser, so all are
+// in it.
 int find_tbss(dl_phdr_info* module, size_t, void* result) {
   for (int i = 0; i < module->dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = module->dlpi_phdr[i];
     if (segment.p_type != PT_TLS || module->dlpi_tls_data == nullptr) continue;
     char* tls = static_cast<char*>(module->dlpi_tls_data);
+    const char* const own = reinterpret_cast<char*>(&this_thread);
+    if (own < tls || own >= tls + segment.p_memsz) continue;
     *static_cast<Range*>(result) = {tls + segment.p_filesz, tls + segment.p_memsz,
                                     segment.p_filesz};
+    return 1;  // no further modules
   }
-  return 1;  // no further modules
+  return 0;
 }
 
 constexpr std::align_val_t ALIGNMENT{1024};  // as the TMA swizzles want it
