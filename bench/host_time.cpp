@@ -89,7 +89,7 @@ Operands allocate(size_t bytes) {
 }
 
 void add_all(const char* type_name, int32_t type, int size) {
-  gemm_problem problem = {};
+  gemm_problem problem = GEMM_PROBLEM_DEFAULT;
   problem.m = problem.n = problem.k = size;
   problem.type_a = problem.type_b = problem.type_c = type;
   gemm_plan plan;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
@@ -96,10 +97,8 @@ float decode(int32_t type, const unsigned char* from) {
   if (type == GEMM_BF16) bits <<= 16;
   if (type == GEMM_F16) {
     const uint32_t exponent = bits >> 10 & 0x1f, mantissa = bits & 0x3ff;
-    if (exponent == 0 && mantissa == 0)
-      bits = bits << 16;
-    else
-      bits = (bits & 0x8000) << 16 | (exponent == 31 ? 255 : exponent + 112) << 23 | mantissa << 13;
+    if (exponent == 0) return std::ldexp(float(mantissa), -24) * (bits >> 15 == 0 ? 1 : -1);
+    bits = (bits & 0x8000) << 16 | (exponent == 31 ? 255 : exponent + 112) << 23 | mantissa << 13;
   }
   float x = 0;
   std::memcpy(&x, &bits, 4);
@@ -156,36 +155,56 @@ class Matrix {
 
 struct Types {
   const char* name;
-  int32_t type, compute;
+  int32_t in, out, compute;
 };
-constexpr Types TYPES[] = {{"f32", GEMM_F32, GEMM_COMPUTE_EXACT},
-                           {"tf32", GEMM_F32, GEMM_COMPUTE_TF32},
-                           {"f16", GEMM_F16, GEMM_COMPUTE_EXACT},
-                           {"bf16", GEMM_BF16, GEMM_COMPUTE_EXACT}};
+constexpr Types TYPES[] = {{"f32", GEMM_F32, GEMM_F32, GEMM_COMPUTE_EXACT},
+                           {"tf32", GEMM_F32, GEMM_F32, GEMM_COMPUTE_TF32},
+                           {"f16", GEMM_F16, GEMM_F16, GEMM_COMPUTE_EXACT},
+                           {"bf16", GEMM_BF16, GEMM_BF16, GEMM_COMPUTE_EXACT},
+                           {"f16_f32", GEMM_F16, GEMM_F32, GEMM_COMPUTE_EXACT},
+                           {"bf16_f32", GEMM_BF16, GEMM_F32, GEMM_COMPUTE_EXACT}};
+
+// What an activation's name says, in double precision.
+double activated(const gemm_epilogue& e, double x) {
+  switch (e.activation) {
+    case GEMM_ACTIVATION_RELU:
+      return std::max(x, 0.0);
+    case GEMM_ACTIVATION_LEAKY_RELU:
+      return x < 0 ? double{e.slope} * x : x;
+    case GEMM_ACTIVATION_GELU:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case GEMM_ACTIVATION_SILU:
+      return x / (1 + std::exp(-x));
+  }
+  return x;
+}
 
 // A product with its matrices; which calls are made is the test's.
 struct Product {
-  gemm_problem problem = {};
+  gemm_problem problem = GEMM_PROBLEM_DEFAULT;
   gemm_epilogue epilogue = GEMM_EPILOGUE_DEFAULT;
   Matrix a, b, c;
 
   Product(Types types, int m, int n, int k, int op_a = GEMM_N, int op_b = GEMM_N, int pad = 0,
           int skew = 0)
-      : a(types.type, op_a == GEMM_T ? k : m, op_a == GEMM_T ? m : k, pad, skew),
-        b(types.type, op_b == GEMM_T ? n : k, op_b == GEMM_T ? k : n, pad, skew),
-        c(types.type, m, n, pad, skew) {
+      : a(types.in, op_a == GEMM_T ? k : m, op_a == GEMM_T ? m : k, pad, skew),
+        b(types.in, op_b == GEMM_T ? n : k, op_b == GEMM_T ? k : n, pad, skew),
+        c(types.out, m, n, pad, skew) {
     problem.m = m;
     problem.n = n;
     problem.k = k;
-    problem.type_a = problem.type_b = problem.type_c = types.type;
+    problem.type_a = problem.type_b = types.in;
+    problem.type_c = types.out;
     problem.compute = types.compute;
     problem.op_a = op_a;
     problem.op_b = op_b;
     problem.lda = pad == 0 ? 0 : a.ld();  // 0: without gaps
     problem.ldb = pad == 0 ? 0 : b.ld();
     problem.ldc = pad == 0 ? 0 : c.ld();
-    problem.align_a = problem.align_b = problem.align_c =
-        skew == 0 ? 0 : static_cast<int32_t>(bytes_of(types.type));
+    if (skew != 0) {
+      problem.align_a = problem.align_b = static_cast<int32_t>(bytes_of(types.in));
+      problem.align_c = static_cast<int32_t>(bytes_of(types.out));
+    }
     fill();
   }
 
@@ -198,12 +217,21 @@ struct Product {
   }
   static float was(int64_t i, int64_t j) { return float((i + 2 * j) % 7 - 3); }
 
-  float want(int64_t i, int64_t j) const {
+  double want(int64_t i, int64_t j) const {
     float sum = 0;
     for (int64_t k = 0; k < problem.k && epilogue.alpha != 0; ++k)
       sum += (problem.op_a == GEMM_T ? a.at(k, i) : a.at(i, k)) *
              (problem.op_b == GEMM_T ? b.at(j, k) : b.at(k, j));
-    return epilogue.alpha * sum + (epilogue.beta == 0 ? 0 : epilogue.beta * was(i, j));
+    return activated(epilogue,
+                     epilogue.alpha * sum + (epilogue.beta == 0 ? 0 : epilogue.beta * was(i, j)));
+  }
+  // Of what cannot be computed exactly: a rounding to C's type, and the functor's own errors.
+  bool is_close(float got, double want) const {
+    if (epilogue.activation < GEMM_ACTIVATION_GELU) return got == want;
+    const double unit = problem.type_c == GEMM_F32   ? 1e-5
+                        : problem.type_c == GEMM_F16 ? 1.0 / 1024
+                                                     : 1.0 / 128;
+    return std::abs(got - want) <= unit * std::abs(want) + 1e-6;
   }
 
   gemm_status matmul(void* stream = nullptr, int device = GEMM_CURRENT_DEVICE) const {
@@ -212,13 +240,13 @@ struct Product {
   gemm_status run(const gemm_plan& plan, void* stream = nullptr) const {
     return gemm_run(&plan, &epilogue, a.data(), b.data(), c.data(), stream);
   }
-  // Empty: C holds what it should, bit for bit, and nothing around it has changed.
+  // Empty: C holds what it should, as exactly as can be, and nothing around it has changed.
   std::string wrong() {
     wait();
     c.read();
     for (int64_t i = 0; i < problem.m; ++i)
       for (int64_t j = 0; j < problem.n; ++j)
-        if (!(c.at(i, j) == want(i, j)))
+        if (!is_close(c.at(i, j), want(i, j)))
           return "C(" + std::to_string(i) + ", " + std::to_string(j) + ") is " +
                  std::to_string(c.at(i, j)) + ", not " + std::to_string(want(i, j));
     return c.only_elements_written() ? "" : "written outside of C";
@@ -266,7 +294,7 @@ TEST_F(Library, EveryTypeShapeAndLayout) {
           const gemm_status status = p.matmul();
           if (status == GEMM_UNSUPPORTED) {  // of what some GPU has no kernel for
             EXPECT_THAT(gemm_last_error(), HasSubstr("no kernel of this type takes transposed"));
-            EXPECT_EQ(types.type, GEMM_F32) << gemm_last_error();
+            EXPECT_TRUE(types.in == GEMM_F32 || types.out == GEMM_F32) << gemm_last_error();
             EXPECT_TRUE(op_a == GEMM_T || op_b == GEMM_T);
             continue;
           }
@@ -292,6 +320,38 @@ TEST_F(Library, AlphaAndBeta) {
           EXPECT_EQ(p.wrong(), "");
         }
       }
+}
+
+TEST_F(Library, Activations) {
+  for (const Types types : TYPES)
+    for (int activation = GEMM_ACTIVATION_NONE; activation <= GEMM_ACTIVATION_SILU; ++activation)
+      for (const float beta : {0.0f, 1.0f}) {
+        SCOPED_TRACE(testing::Message()
+                     << types.name << " activation " << activation << " beta " << beta);
+        Product p(types, 33, 70, 40);
+        const gemm_plan plan = planned(p.problem);
+        p.epilogue.beta = beta;
+        p.epilogue.activation = activation;
+        p.epilogue.slope = 0.25f;
+        for (const bool by_plan : {false, true}) {
+          p.fill();
+          ASSERT_EQ(by_plan ? p.run(plan) : p.matmul(), GEMM_OK) << gemm_last_error();
+          EXPECT_EQ(p.wrong(), "");
+        }
+      }
+}
+
+// The default is a hundredth; any other number is data too.
+TEST_F(Library, TheSlopeOfLeakyRelu) {
+  Product p(TYPES[0], 33, 70, 40);
+  p.epilogue.activation = GEMM_ACTIVATION_LEAKY_RELU;
+  EXPECT_EQ(p.epilogue.slope, 0.01f);
+  for (const float slope : {0.0f, -2.0f, 0.5f}) {
+    p.epilogue.slope = slope;
+    p.fill();
+    ASSERT_EQ(p.matmul(), GEMM_OK) << gemm_last_error();
+    EXPECT_EQ(p.wrong(), "") << slope;
+  }
 }
 
 TEST_F(Library, NoPointersWhereNothingIsRead) {
@@ -321,6 +381,14 @@ TEST_F(Library, TheCppFace) {
   p.epilogue.beta = -1;
   p.fill();
   plan.run(data(p.a), data(p.b), data(p.c), {.alpha = 2, .beta = -1});
+  EXPECT_EQ(p.wrong(), "");
+  p.epilogue.activation = GEMM_ACTIVATION_LEAKY_RELU;
+  p.epilogue.slope = 0.5f;
+  p.fill();
+  const gemm::Plan<float> naive(problem, GEMM_CURRENT_DEVICE, "v1");
+  EXPECT_EQ(naive.explain(), "v01_naive");
+  naive.run(data(p.a), data(p.b), data(p.c),
+            {.alpha = 2, .beta = -1, .activation = GEMM_ACTIVATION_LEAKY_RELU, .slope = 0.5f});
   EXPECT_EQ(p.wrong(), "");
   try {
     gemm::matmul({.m = -1}, data(p.a), data(p.b), data(p.c));
@@ -420,11 +488,12 @@ TEST_F(Library, BadProblems) {
       {[](auto& p) { p.op_b = 'T'; }, GEMM_BAD_ARGUMENT, "op_b is 84: allowed are GEMM_N and"},
       {[](auto& p) { p.type_a = 9; }, GEMM_BAD_ARGUMENT, "type_a is 9: allowed are GEMM_F32, "},
       {[](auto& p) { p.compute = -1; }, GEMM_BAD_ARGUMENT, "compute is -1"},
-      {[](auto& p) { p.batch = -1; }, GEMM_BAD_ARGUMENT, "batch is -1"},
-      {[](auto& p) { p.batch = 2; }, GEMM_UNSUPPORTED, "batch is 2"},
-      {[](auto& p) { p.reserved[3] = 1; }, GEMM_BAD_ARGUMENT, "gemm_problem.reserved is not 0"},
+      {[](auto& p) { p.size = 0; }, GEMM_BAD_ARGUMENT,
+       "gemm_problem.size is 0: start from GEMM_PROBLEM_DEFAULT"},
+      {[](auto& p) { p.size = ~0u; }, GEMM_BAD_ARGUMENT, "gemm_problem.size is 4294967295: "},
       {[](auto& p) { p.type_b = GEMM_F32; }, GEMM_UNSUPPORTED,
        "no kernel takes A, B and C of the types GEMM_F16, GEMM_F32 and GEMM_F16"},
+      {[](auto& p) { p.type_c = GEMM_BF16; }, GEMM_UNSUPPORTED, "GEMM_F16, GEMM_F16 and GEMM_BF16"},
       {[](auto& p) { p.compute = GEMM_COMPUTE_TF32; }, GEMM_UNSUPPORTED, "with GEMM_COMPUTE_TF32"},
   };
   const Product good(TYPES[2], 16, 24, 8);
@@ -457,12 +526,39 @@ TEST_F(Library, BadEpilogues) {
   gemm_epilogue e = GEMM_EPILOGUE_DEFAULT;
   e.activation = 77;
   expect(e, GEMM_BAD_ARGUMENT, "activation is 77: allowed are GEMM_ACTIVATION_NONE to ");
-  e = GEMM_EPILOGUE_DEFAULT;
-  e.reserved[0] = 5;
-  expect(e, GEMM_BAD_ARGUMENT, "gemm_epilogue.reserved is not 0");
-  e = GEMM_EPILOGUE_DEFAULT;
-  e.bias = &e;
-  expect(e, GEMM_UNSUPPORTED, "bias");
+  e = {};
+  expect(e, GEMM_BAD_ARGUMENT, "gemm_epilogue.size is 0: start from GEMM_EPILOGUE_DEFAULT");
+}
+
+// A program whose header is newer than the library: what the library does not know must be 0.
+TEST_F(Library, FieldsOfALaterVersion) {
+  struct Later {
+    gemm_epilogue epilogue = GEMM_EPILOGUE_DEFAULT;
+    int32_t field = 0;
+  } later;
+  struct LaterProblem {
+    gemm_problem problem;
+    int64_t field = 0;
+  };
+  Product p(TYPES[0], 16, 24, 8);
+  LaterProblem problem{p.problem};
+  problem.problem.size = sizeof problem;
+  p.epilogue.beta = later.epilogue.beta = 2;
+  later.epilogue.size = sizeof later;
+  const auto call = [&] {
+    p.fill();
+    return gemm_matmul(&problem.problem, &later.epilogue, p.a.data(), p.b.data(), p.c.data(),
+                       nullptr, GEMM_CURRENT_DEVICE);
+  };
+  ASSERT_EQ(call(), GEMM_OK) << gemm_last_error();
+  EXPECT_EQ(p.wrong(), "");
+  later.field = 1;
+  EXPECT_EQ(call(), GEMM_UNSUPPORTED);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("gemm_epilogue has fields that version "));
+  later.field = 0;
+  problem.field = 1;
+  EXPECT_EQ(call(), GEMM_UNSUPPORTED);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("gemm_problem has fields that version "));
 }
 
 TEST_F(Library, BadPointersAndDevices) {
@@ -479,7 +575,7 @@ TEST_F(Library, BadPointersAndDevices) {
   expect(a, static_cast<char*>(b) + 2, c, 0, GEMM_BAD_ARGUMENT,
          "B is not aligned to its elements of 4 bytes");
   expect(a, b, c, 99, GEMM_NO_DEVICE, " 99: ");
-  expect(a, b, c, -2, GEMM_NO_DEVICE, " -2: ");
+  expect(a, b, c, -3, GEMM_NO_DEVICE, " -3: ");
   gemm_problem problem = good.problem;
   gemm_plan plan;
   for (const int align : {-16, 2, 48, 256}) {
@@ -499,6 +595,90 @@ TEST_F(Library, BadPointersAndDevices) {
   EXPECT_EQ(gemm_plan_workspace_size(&plan, nullptr), GEMM_BAD_ARGUMENT);
 }
 
+// Rungs
+// -------------------------------------------------------------------------------------------------
+
+std::vector<gemm_rung> all_rungs(int device) {
+  int count = -1;
+  EXPECT_EQ(gemm_rung_count(device, &count), GEMM_OK) << gemm_last_error();
+  std::vector<gemm_rung> all;
+  for (int i = 0; i < count; ++i) {
+    gemm_rung rung = {};
+    rung.size = sizeof rung;
+    EXPECT_EQ(gemm_rung_get(device, i, &rung), GEMM_OK) << gemm_last_error();
+    all.push_back(rung);
+  }
+  return all;
+}
+
+TEST(LibraryItself, ListsTheRungsOfTheSimulator) {
+  const std::vector<gemm_rung> all = all_rungs(GEMM_SIMULATOR);
+  ASSERT_GT(all.size(), 40u);
+  EXPECT_STREQ(all[0].id, "v1");
+  EXPECT_STREQ(all[0].name, "v01_naive");
+  EXPECT_STREQ(all[0].idea, "one thread, one element of C");
+  EXPECT_STREQ(all.back().id, "v28");
+  for (const Types types : TYPES)
+    EXPECT_TRUE(std::any_of(all.begin(), all.end(), [&](const gemm_rung& r) {
+      return r.type_a == types.in && r.type_b == types.in && r.type_c == types.out &&
+             r.compute == types.compute && r.runs == 1 && r.approximate == 0;
+    })) << types.name;
+  EXPECT_TRUE(std::any_of(all.begin(), all.end(), [](auto& r) { return r.approximate == 1; }));
+  gemm_rung rung = {};
+  EXPECT_EQ(gemm_rung_get(GEMM_SIMULATOR, 0, &rung), GEMM_BAD_ARGUMENT);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("gemm_rung.size is 0"));
+  rung.size = sizeof rung;
+  EXPECT_EQ(gemm_rung_get(GEMM_SIMULATOR, int(all.size()), &rung), GEMM_BAD_ARGUMENT);
+  EXPECT_EQ(gemm_rung_get(GEMM_SIMULATOR, -1, &rung), GEMM_BAD_ARGUMENT);
+}
+
+// Every rung by its name, on shapes that its kernel may leave to the rung before it.
+TEST_F(Library, EveryRungThatRuns) {
+  int ran = 0;
+  for (const gemm_rung& rung : all_rungs(GEMM_CURRENT_DEVICE)) {
+    if (rung.runs == 0) continue;
+    SCOPED_TRACE(testing::Message() << rung.name << " " << rung.type_a << " " << rung.type_c);
+    Product p({rung.name, rung.type_a, rung.type_c, rung.compute}, 65, 72, 40);
+    p.epilogue.activation = GEMM_ACTIVATION_RELU;
+    gemm_plan plan;
+    ASSERT_EQ(gemm_plan_create_with(&p.problem, GEMM_CURRENT_DEVICE, rung.id, &plan), GEMM_OK)
+        << gemm_last_error();
+    EXPECT_THAT(explained(plan), testing::StartsWith("v"));
+    ASSERT_EQ(p.run(plan), GEMM_OK) << gemm_last_error();
+    EXPECT_EQ(p.wrong(), "");
+    ++ran;
+  }
+  EXPECT_GT(ran, 10);
+}
+
+TEST_F(Library, RungsThatCannot) {
+  const auto expect = [](Product& p, const char* rung, gemm_status status, const char* text) {
+    gemm_plan plan;
+    EXPECT_EQ(gemm_plan_create_with(&p.problem, GEMM_CURRENT_DEVICE, rung, &plan), status);
+    EXPECT_THAT(gemm_last_error(), HasSubstr(text));
+  };
+  Product f32(TYPES[0], 16, 24, 8), bf16(TYPES[3], 16, 24, 8),
+      nt(TYPES[0], 16, 24, 8, GEMM_N, GEMM_T);
+  expect(f32, "v999", GEMM_BAD_ARGUMENT, "there is no rung \"v999\": gemm_rung_get lists them");
+  expect(f32, nullptr, GEMM_BAD_ARGUMENT, "there is no rung \"\"");
+  expect(bf16, "v1", GEMM_UNSUPPORTED, "v1 has no kernel of this type");
+  expect(nt, "v1", GEMM_UNSUPPORTED, "v01_naive takes no transposed operands");
+}
+
+// The simulator is a device like others, with or without a GPU.
+TEST(LibraryItself, ComputesInTheSimulator) {
+  const float a[2][3] = {{1, 2, 3}, {4, 5, 6}}, b[3] = {1, 0, 2};
+  float c[2] = {};
+  gemm_problem problem = GEMM_PROBLEM_DEFAULT;
+  problem.m = 2;
+  problem.n = 1;
+  problem.k = 3;
+  ASSERT_EQ(gemm_matmul(&problem, nullptr, a, b, c, nullptr, GEMM_SIMULATOR), GEMM_OK)
+      << gemm_last_error();
+  EXPECT_THAT(c, testing::ElementsAre(7, 16));
+  EXPECT_THAT(explained(planned(problem, GEMM_SIMULATOR)), testing::StartsWith("v"));
+}
+
 TEST(LibraryItself, TellsWhatItIs) {
   EXPECT_THAT(gemm_version(), testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
   for (int status = GEMM_OK; status <= GEMM_INTERNAL_ERROR; ++status)
@@ -506,9 +686,15 @@ TEST(LibraryItself, TellsWhatItIs) {
   EXPECT_STREQ(gemm_status_string(gemm_status(99)), "unknown status");
 #ifdef LIBRARY_ON_GPU
   EXPECT_STREQ(gemm_backend(), "cuda");
+  const int gpus = gpu_count();
 #else
   EXPECT_STREQ(gemm_backend(), "simulator");
+  const int gpus = 0;
 #endif
+  int count = -1;
+  EXPECT_EQ(gemm_gpu_count(&count), GEMM_OK);
+  EXPECT_EQ(count, gpus);
+  EXPECT_EQ(gemm_gpu_count(nullptr), GEMM_BAD_ARGUMENT);
 }
 
 // GPUs
@@ -525,11 +711,16 @@ struct Stream {
 
 TEST(LibraryItself, WithoutAGpuSaysSo) {
   if (gpu_count() > 0) GTEST_SKIP() << "there is a GPU";
-  gemm_problem problem = {};
+  gemm_problem problem = GEMM_PROBLEM_DEFAULT;
   problem.m = problem.n = problem.k = 1;
   gemm_plan plan;
+  for (const int device : {0, GEMM_CURRENT_DEVICE}) {
+    EXPECT_EQ(gemm_plan_create(&problem, device, &plan), GEMM_NO_DEVICE);
+    EXPECT_NE(std::string(gemm_last_error()), "");
+  }
   EXPECT_EQ(gemm_plan_create(&problem, 0, &plan), GEMM_NO_DEVICE);
   EXPECT_THAT(gemm_last_error(), HasSubstr("there is no GPU"));
+  EXPECT_THAT(gemm_last_error(), HasSubstr("GEMM_SIMULATOR computes without one"));
 }
 
 // Work goes to the stream that is given, and the call returns: the stream waits for this thread.
@@ -553,7 +744,7 @@ TEST_F(Library, RunsOnTheStreamGiven) {
     wait(stream);
     ASSERT_EQ(status, GEMM_OK) << gemm_last_error();
     unsigned char nan[4];
-    encode(types.type, NAN, nan);
+    encode(types.out, NAN, nan);
     EXPECT_EQ(std::memcmp(&first, nan, sizeof first), 0) << "C was written before its turn";
     EXPECT_EQ(p.wrong(), "");
   }

@@ -1,15 +1,16 @@
 /* GEMM as a library: C = act(alpha * op(A) * op(B) + beta * C), row-major. The C interface; gemm.hpp
  * is the C++ one. docs/library.md explains both.
  *
- *   gemm_problem problem = {.m = 4096, .n = 4096, .k = 4096,
- *                           .type_a = GEMM_F16, .type_b = GEMM_F16, .type_c = GEMM_F16};
+ *   gemm_problem problem = GEMM_PROBLEM_DEFAULT;
+ *   problem.m = problem.n = problem.k = 4096;
+ *   problem.type_a = problem.type_b = problem.type_c = GEMM_F16;
  *   gemm_status status = gemm_matmul(&problem, NULL, A, B, C, stream, GEMM_CURRENT_DEVICE);
  *   if (status != GEMM_OK) fprintf(stderr, "%s\n", gemm_last_error());
  *
- * Two libraries have this interface. gemm::gemm computes on NVIDIA GPUs: pointers are device
- * pointers, and a call queues its work on a stream and returns. gemm::sim computes in the simulator:
- * pointers are host pointers, and the result is there on return. Where no CUDA toolkit was found when
- * the library was built, gemm::gemm is gemm::sim.
+ * A call computes on a GPU or in the simulator; its device says which. On a GPU the pointers are
+ * device pointers, and a call queues its work on a stream and returns. In the simulator they are host
+ * pointers, and the result is there on return. gemm::gemm has both, where a CUDA toolkit was found
+ * when it was built; gemm::sim has the simulator alone.
  *
  * Every function may be called by several threads at once. There is no handle and no setting: what a
  * call needs to know is among its arguments. */
@@ -61,55 +62,79 @@ typedef enum gemm_op { GEMM_N = 0, GEMM_T = 1 } gemm_op;
 typedef enum gemm_activation {
   GEMM_ACTIVATION_NONE = 0,
   GEMM_ACTIVATION_RELU = 1,
-  GEMM_ACTIVATION_LEAKY_RELU = 2, /* slope 0.01 below 0 */
+  GEMM_ACTIVATION_LEAKY_RELU = 2, /* x, and slope * x below 0 */
   GEMM_ACTIVATION_GELU = 3,       /* with tanh */
-  GEMM_ACTIVATION_SILU = 4
+  GEMM_ACTIVATION_SILU = 4        /* x / (1 + exp(-x)) */
 } gemm_activation;
 
-/* What is multiplied. All that is zero or left out has its default, and what is reserved must be 0.
- * op(A) is m x k, op(B) k x n, C m x n; each size 0 to 2147482623. k = 0 scales C; m = 0 or n = 0
- * touches nothing. */
+/* Structures grow: a later version adds fields at the end, and there 0 means what was before. `size`
+ * tells the library which fields a program knows. So a program need not be compiled again for a newer
+ * library; an older library refuses fields that it does not know, unless they are 0. */
+
+/* What is multiplied. op(A) is m x k, op(B) k x n, C m x n; each size 0 to 2147482623. k = 0 scales
+ * C; m = 0 or n = 0 touches nothing. What is 0 has its default. */
 typedef struct gemm_problem {
+  uint32_t size;   /* sizeof(gemm_problem) */
+  int32_t compute; /* gemm_compute */
   int64_t m, n, k;
   /* Elements from row to row, at least as many as a stored row has. 0: rows without gaps. */
   int64_t lda, ldb, ldc;
   int32_t type_a, type_b, type_c; /* gemm_type */
-  int32_t compute;                /* gemm_compute */
   int32_t op_a, op_b;             /* gemm_op */
   /* For gemm_plan_create, which sees no pointers: A, B and C lie at multiples of so many bytes, a
    * power of two up to 128. 0: 128, what cudaMalloc gives. gemm_matmul looks at the pointers. */
   int32_t align_a, align_b, align_c;
-  int32_t batch; /* products; 0 and 1 mean one, and there are no more yet */
-  int64_t reserved[4];
 } gemm_problem;
 
-/* What becomes of a product: act(alpha * AB + beta * C + bias). A null pointer to an epilogue means
+/* What becomes of a product: act(alpha * AB + beta * C). A null pointer to an epilogue means
  * GEMM_EPILOGUE_DEFAULT. beta = 0 never reads C, alpha = 0 never reads A or B. */
 typedef struct gemm_epilogue {
+  uint32_t size; /* sizeof(gemm_epilogue) */
   float alpha, beta;
   int32_t activation; /* gemm_activation */
-  int32_t type_bias;  /* with bias */
-  const void* bias;   /* reserved: must be null */
-  int64_t reserved[4];
+  float slope;        /* of GEMM_ACTIVATION_LEAKY_RELU; others do not look at it */
 } gemm_epilogue;
 
-#define GEMM_EPILOGUE_DEFAULT                                 \
-  {                                                           \
-    1.0f, 0.0f, GEMM_ACTIVATION_NONE, 0, NULL, { 0, 0, 0, 0 } \
-  }
+/* Initialisers. float; A B, neither transposed. */
+#define GEMM_PROBLEM_DEFAULT \
+  { (uint32_t)sizeof(gemm_problem), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define GEMM_EPILOGUE_DEFAULT \
+  { (uint32_t)sizeof(gemm_epilogue), 1.0f, 0.0f, GEMM_ACTIVATION_NONE, 0.01f }
 
 /* A launch, planned: which kernel, which tiles, on which device. A plain value to copy and keep for
  * as long as the process lives, and to be used by any number of threads at once. */
 typedef struct gemm_plan {
-  uint64_t opaque[40];
+  uint64_t opaque[64];
 } gemm_plan;
 
-/* As a device: the calling thread's current GPU. */
-enum { GEMM_CURRENT_DEVICE = -1 };
+/* A kernel of the ladder, for one choice of types. The texts live as long as the process. */
+typedef struct gemm_rung {
+  uint32_t size; /* sizeof(gemm_rung): set before the call */
+  int32_t compute;
+  int32_t type_a, type_b, type_c;
+  int32_t transposed;  /* 1: takes every op_a and op_b, 0: GEMM_N alone */
+  int32_t approximate; /* 1: products are less exact than their type's: never chosen unasked */
+  int32_t runs;        /* 1: on this device */
+  const char* id;      /* "v24" */
+  const char* name;    /* "v24_pingpong" */
+  const char* idea;    /* one line */
+} gemm_rung;
 
-/* Plans a problem for a device, as CUDA counts them. Loads the kernels, so that gemm_run does nothing
- * that a captured stream refuses; host code only, no work is queued. */
+enum {
+  GEMM_CURRENT_DEVICE = -1, /* the calling thread's current GPU; of gemm::sim the simulator */
+  GEMM_SIMULATOR = -2       /* host memory, no GPU */
+};
+
+/* GPUs that there are, numbered from 0 as CUDA counts them; 0 without a driver. */
+GEMM_API gemm_status gemm_gpu_count(int* count);
+
+/* Plans a problem for a device. Loads the kernels, so that gemm_run does nothing that a captured
+ * stream refuses; host code only, no work is queued. */
 GEMM_API gemm_status gemm_plan_create(const gemm_problem* problem, int device, gemm_plan* plan);
+/* The same by the rung with this id or name. What its kernel does not take, the rung before it does:
+ * gemm_plan_explain tells. */
+GEMM_API gemm_status gemm_plan_create_with(const gemm_problem* problem, int device,
+                                           const char* rung, gemm_plan* plan);
 
 /* The plan in words, one line: the kernel, its tile, its waves. At most `size` bytes with the
  * terminating 0. */
@@ -133,9 +158,13 @@ GEMM_API gemm_status gemm_matmul(const gemm_problem* problem, const gemm_epilogu
 GEMM_API const char* gemm_status_string(gemm_status status);
 /* Why the calling thread's last call that failed did: one line, valid until its next call. */
 GEMM_API const char* gemm_last_error(void);
-/* "0.5.0", and what computes: "cuda" or "simulator". */
+/* "0.9.0", and what computes on GEMM_CURRENT_DEVICE: "cuda" or "simulator". */
 GEMM_API const char* gemm_version(void);
 GEMM_API const char* gemm_backend(void);
+
+/* The kernels that this library has for a device, in the ladder's order. */
+GEMM_API gemm_status gemm_rung_count(int device, int* count);
+GEMM_API gemm_status gemm_rung_get(int device, int index, gemm_rung* rung);
 
 #ifdef __cplusplus
 }

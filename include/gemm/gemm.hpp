@@ -35,7 +35,7 @@ inline constexpr int32_t type_of<__half> = GEMM_F16;
 template <>
 inline constexpr int32_t type_of<__nv_bfloat16> = GEMM_BF16;
 
-// As gemm_problem, but for the types.
+// As gemm_problem, but for the types, which are the pointers'.
 struct Problem {
   int64_t m = 0, n = 0, k = 0;
   int64_t lda = 0, ldb = 0, ldc = 0;  // 0: rows without gaps
@@ -47,6 +47,7 @@ struct Problem {
 struct Epilogue {
   float alpha = 1, beta = 0;
   gemm_activation activation = GEMM_ACTIVATION_NONE;
+  float slope = 0.01f;  // of leaky ReLU below 0
 };
 
 namespace detail {
@@ -54,7 +55,7 @@ namespace detail {
 template <class A, class B, class C>
 gemm_problem to_c(const Problem& p) {
   static_assert(type_of<A> >= 0 && type_of<B> >= 0 && type_of<C> >= 0, "no type of a GEMM");
-  gemm_problem problem = {};
+  gemm_problem problem = GEMM_PROBLEM_DEFAULT;
   problem.m = p.m;
   problem.n = p.n;
   problem.k = p.k;
@@ -78,12 +79,14 @@ inline gemm_epilogue to_c(const Epilogue& e) {
   epilogue.alpha = e.alpha;
   epilogue.beta = e.beta;
   epilogue.activation = e.activation;
+  epilogue.slope = e.slope;
   return epilogue;
 }
 
 }  // namespace detail
 
-// C = act(alpha * op(A) * op(B) + beta * C) on a stream of a device. Throws Error.
+// C = act(alpha * op(A) * op(B) + beta * C) on a stream of a device. C may be float where A and B are
+// 16-bit. Throws Error.
 template <class A, class B, class C>
 void matmul(const Problem& problem, const A* a, const B* b, C* c, const Epilogue& epilogue = {},
             void* stream = nullptr, int device = GEMM_CURRENT_DEVICE) {
@@ -96,9 +99,12 @@ void matmul(const Problem& problem, const A* a, const B* b, C* c, const Epilogue
 template <class A, class B = A, class C = A>
 class Plan {
  public:
-  explicit Plan(const Problem& problem, int device = GEMM_CURRENT_DEVICE) {
+  // By the rung with this id or name, or by the fastest.
+  explicit Plan(const Problem& problem, int device = GEMM_CURRENT_DEVICE,
+                const char* rung = nullptr) {
     const gemm_problem p = detail::to_c<A, B, C>(problem);
-    check(gemm_plan_create(&p, device, &plan_));
+    check(rung == nullptr ? gemm_plan_create(&p, device, &plan_)
+                          : gemm_plan_create_with(&p, device, rung, &plan_));
   }
   void run(const A* a, const B* b, C* c, const Epilogue& epilogue = {},
            void* stream = nullptr) const {

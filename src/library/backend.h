@@ -1,4 +1,4 @@
-// Where the library computes: the GPU or the simulator, one of which is linked.
+// Where the library computes: the simulator, which is always linked, and the GPU.
 #pragma once
 
 #include <functional>
@@ -24,17 +24,24 @@ struct DeviceInfo {
   bool exact_arch = false;  // this library has code for that very architecture (sm_90a)
 };
 
-extern const Backend BACKEND;
-extern const char* const BACKEND_NAME;
+// What computes, and its devices. Of functions that take a device it is one that exists.
+struct Computer {
+  Backend backend;
+  const char* name;
+  // The calling thread's. Throws Failure.
+  int (*current_device)();
+  // Throws Failure when there is no such device.
+  const DeviceInfo& (*device_info)(int device);
+  // Calls f with the device as the current one. What f does may happen while this thread captures a
+  // stream.
+  void (*on_device)(int device, const std::function<void()>& f);
+  // Whether the device's context is broken: no launch will ever succeed.
+  bool (*is_broken)(int device);
+  int (*gpu_count)();
+};
 
-// The calling thread's. Throws Failure.
-int current_device();
-// Throws Failure when there is no such device.
-const DeviceInfo& device_info(int device);
-// Calls f with the device as the current one. What f does may happen while this thread captures a
-// stream.
-void on_device(int device, const std::function<void()>& f);
-// Whether the device's context is broken: no launch will ever succeed.
-bool is_broken(int device);
+extern const Computer SIMULATOR;
+// The GPUs; null in a library that has none in it.
+extern const Computer* const GPUS;
 
 }  // namespace gemm::library

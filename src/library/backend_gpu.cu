@@ -4,10 +4,6 @@
 #include "library/backend.h"
 
 namespace gemm::library {
-
-const Backend BACKEND = Backend::gpu;
-const char* const BACKEND_NAME = "cuda";
-
 namespace {
 
 std::string words(cudaError_t error) {
@@ -39,12 +35,11 @@ std::string why_no_gpu() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   cudaGetLastError();
-  return error == cudaSuccess ? "there is no GPU" : "there is no GPU: " + words(error);
+  return (error == cudaSuccess ? "there is no GPU" : "there is no GPU: " + words(error)) +
+         "; GEMM_SIMULATOR computes without one";
 }
 
-}  // namespace
-
-int current_device() {
+int asked_for_current_device() {
   int device = 0;
   if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) {
     cudaGetLastError();
@@ -53,8 +48,13 @@ int current_device() {
   return device;
 }
 
-const DeviceInfo& device_info(int device) {
+const std::vector<DeviceInfo>& devices() {
   static const std::vector<DeviceInfo> all = all_devices();
+  return all;
+}
+
+const DeviceInfo& device_info(int device) {
+  const std::vector<DeviceInfo>& all = devices();
   const int count = static_cast<int>(all.size());
   if (device >= 0 && device < count) return all[device];
   if (count == 0) throw Failure(GEMM_NO_DEVICE, why_no_gpu());
@@ -89,5 +89,17 @@ bool is_broken(int device) {
   return error != cudaSuccess && error != cudaErrorNotReady &&
          error != cudaErrorStreamCaptureImplicit;
 }
+
+const Computer CUDA{.backend = Backend::gpu,
+                    .name = "cuda",
+                    .current_device = asked_for_current_device,
+                    .device_info = device_info,
+                    .on_device = on_device,
+                    .is_broken = is_broken,
+                    .gpu_count = [] { return static_cast<int>(devices().size()); }};
+
+}  // namespace
+
+const Computer* const GPUS = &CUDA;
 
 }  // namespace gemm::library

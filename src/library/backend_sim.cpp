@@ -1,11 +1,7 @@
 #include "library/backend.h"
 
 namespace gemm::library {
-
-const Backend BACKEND = Backend::sim;
-const char* const BACKEND_NAME = "simulator";
-
-int current_device() { return 0; }
+namespace {
 
 const DeviceInfo& device_info(int device) {
   if (device != 0)
@@ -15,8 +11,14 @@ const DeviceInfo& device_info(int device) {
   return simulated;
 }
 
-void on_device(int, const std::function<void()>& f) { f(); }
+}  // namespace
 
-bool is_broken(int) { return false; }
+const Computer SIMULATOR{.backend = Backend::sim,
+                         .name = "simulator",
+                         .current_device = [] { return 0; },
+                         .device_info = device_info,
+                         .on_device = [](int, const std::function<void()>& f) { f(); },
+                         .is_broken = [](int) { return false; },
+                         .gpu_count = [] { return 0; }};
 
 }  // namespace gemm::library

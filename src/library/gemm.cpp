@@ -37,6 +37,29 @@ template <class... Parts>
   throw Failure(status, what);
 }
 
+// Devices
+// -------------------------------------------------------------------------------------------------
+
+// Where a call computes: one of a computer's devices.
+struct Place {
+  const Computer& computer;
+  int device;
+  const DeviceInfo& info() const { return computer.device_info(device); }
+};
+
+// `device` as in a PlanKey: GEMM_SIMULATOR, or a GPU.
+Place place_of(int device) {
+  return device == GEMM_SIMULATOR ? Place{SIMULATOR, 0} : Place{*GPUS, device};
+}
+
+// A caller's device as in a PlanKey. Where there are no GPUs, every device is to be the simulator's.
+int key_device(int device) {
+  if (device == GEMM_SIMULATOR) return GEMM_SIMULATOR;
+  if (GPUS != nullptr) return device == GEMM_CURRENT_DEVICE ? GPUS->current_device() : device;
+  if (device != GEMM_CURRENT_DEVICE) SIMULATOR.device_info(device);  // throws
+  return GEMM_SIMULATOR;
+}
+
 // Arguments
 // -------------------------------------------------------------------------------------------------
 
@@ -46,7 +69,14 @@ struct Matrix {
   int bytes;               // of an element
 };
 
-int element_bytes(int32_t type) { return type == GEMM_F32 ? 4 : 2; }
+// gemm_type and Element are the same list.
+static_assert(int{GEMM_F32} == int(Element::f32) && int{GEMM_F16} == int(Element::f16) &&
+              int{GEMM_BF16} == int(Element::bf16));
+int32_t type_of(Element element) { return static_cast<int32_t>(element); }
+int element_bytes(int32_t type) { return info(static_cast<Element>(type)).bytes; }
+int32_t compute_of(const DTypeInfo& dtype) {
+  return dtype.rounds_factors() ? GEMM_COMPUTE_TF32 : GEMM_COMPUTE_EXACT;
+}
 
 // What the problem's types are called inside.
 DType dtype_of(const gemm_problem& p) {
@@ -59,27 +89,35 @@ DType dtype_of(const gemm_problem& p) {
   check("type_b", p.type_b, GEMM_BF16, TYPES);
   check("type_c", p.type_c, GEMM_BF16, TYPES);
   check("compute", p.compute, GEMM_COMPUTE_TF32, "GEMM_COMPUTE_EXACT and GEMM_COMPUTE_TF32");
-  struct Row {
-    int32_t a, b, c, compute;
-    DType dtype;
-  };
-  constexpr Row SUPPORTED[] = {{GEMM_F32, GEMM_F32, GEMM_F32, GEMM_COMPUTE_EXACT, DType::f32},
-                               {GEMM_F32, GEMM_F32, GEMM_F32, GEMM_COMPUTE_TF32, DType::tf32},
-                               {GEMM_F16, GEMM_F16, GEMM_F16, GEMM_COMPUTE_EXACT, DType::f16},
-                               {GEMM_BF16, GEMM_BF16, GEMM_BF16, GEMM_COMPUTE_EXACT, DType::bf16}};
-  for (const Row& row : SUPPORTED)
-    if (p.type_a == row.a && p.type_b == row.b && p.type_c == row.c && p.compute == row.compute)
-      return row.dtype;
+  for (const DType dtype : ALL_DTYPES) {
+    const DTypeInfo types = info(dtype);
+    if (p.type_a == type_of(types.in) && p.type_b == type_of(types.in) &&
+        p.type_c == type_of(types.out) && p.compute == compute_of(types))
+      return dtype;
+  }
   constexpr const char* NAMES[] = {"GEMM_F32", "GEMM_F16", "GEMM_BF16"};
   fail(GEMM_UNSUPPORTED, "no kernel takes A, B and C of the types ", NAMES[p.type_a], ", ",
        NAMES[p.type_b], " and ", NAMES[p.type_c],
        p.compute == GEMM_COMPUTE_TF32 ? " with GEMM_COMPUTE_TF32" : "");
 }
 
-void check_zeros(const int64_t* reserved, size_t count, const char* where) {
-  for (size_t i = 0; i < count; ++i)
-    if (reserved[i] != 0)
-      fail(GEMM_BAD_ARGUMENT, where, ".reserved is not 0: was the structure set to zeros?");
+// The structure as this library knows it. Fields that the program's header lacked are 0; fields that
+// this library lacks must be.
+template <class T>
+T sized(const T& given, const char* name, const char* initialiser) {
+  constexpr uint32_t FIRST = sizeof(T);  // in the first version that had it
+  constexpr uint32_t LARGEST = 4096;     // no version will be larger
+  const uint32_t size = given.size;
+  if (size == sizeof(T)) return given;
+  if (size < FIRST || size > LARGEST)
+    fail(GEMM_BAD_ARGUMENT, name, ".size is ", size, ": start from ", initialiser);
+  const char* const bytes = reinterpret_cast<const char*>(&given);
+  if (std::any_of(bytes + sizeof(T), bytes + size, [](char byte) { return byte != 0; }))
+    fail(GEMM_UNSUPPORTED, name, " has fields that version ", GEMM_VERSION, " does not know");
+  T known{};
+  std::memcpy(&known, &given, sizeof known);
+  known.size = sizeof known;
+  return known;
 }
 
 // A problem whose sizes, types and rows have been checked.
@@ -90,7 +128,7 @@ struct Checked {
 
 Checked checked(const gemm_problem* problem) {
   if (problem == nullptr) fail(GEMM_BAD_ARGUMENT, "problem is a null pointer");
-  const gemm_problem& p = *problem;
+  const gemm_problem p = sized(*problem, "gemm_problem", "GEMM_PROBLEM_DEFAULT");
   const auto check_extent = [](const char* name, int64_t value) {
     if (value < 0 || value > LARGEST_EXTENT)
       fail(GEMM_BAD_ARGUMENT, name, " is ", value, ": allowed are 0 to ", LARGEST_EXTENT);
@@ -104,11 +142,6 @@ Checked checked(const gemm_problem* problem) {
   };
   check_op("op_a", p.op_a);
   check_op("op_b", p.op_b);
-  if (p.batch != 0 && p.batch != 1)
-    fail(p.batch < 0 ? GEMM_BAD_ARGUMENT : GEMM_UNSUPPORTED, "batch is ", p.batch,
-         ": one product a call, no more yet");
-  check_zeros(p.reserved, std::size(p.reserved), "gemm_problem");
-
   const DType dtype = dtype_of(p);
   const bool ta = p.op_a == GEMM_T, tb = p.op_b == GEMM_T;
   Checked c{.key = {},
@@ -136,17 +169,20 @@ Checked checked(const gemm_problem* problem) {
   return c;
 }
 
-gemm_epilogue checked(const gemm_epilogue* epilogue) {
-  if (epilogue == nullptr) return GEMM_EPILOGUE_DEFAULT;
-  const gemm_epilogue& e = *epilogue;
+// Activation and GEMM_ACTIVATION_... are the same list.
+static_assert(int{GEMM_ACTIVATION_RELU} == int(Activation::relu) &&
+              int{GEMM_ACTIVATION_LEAKY_RELU} == int(Activation::leaky_relu) &&
+              int{GEMM_ACTIVATION_GELU} == int(Activation::gelu) &&
+              int{GEMM_ACTIVATION_SILU} == int(Activation::silu) &&
+              std::size(ALL_ACTIVATIONS) == 1 + int{GEMM_ACTIVATION_SILU});
+
+Epilogue checked(const gemm_epilogue* epilogue) {
+  if (epilogue == nullptr) return {};
+  const gemm_epilogue e = sized(*epilogue, "gemm_epilogue", "GEMM_EPILOGUE_DEFAULT");
   if (e.activation < GEMM_ACTIVATION_NONE || e.activation > GEMM_ACTIVATION_SILU)
     fail(GEMM_BAD_ARGUMENT, "activation is ", e.activation,
          ": allowed are GEMM_ACTIVATION_NONE to ", "GEMM_ACTIVATION_SILU");
-  check_zeros(e.reserved, std::size(e.reserved), "gemm_epilogue");
-  if (e.bias != nullptr || e.type_bias != 0) fail(GEMM_UNSUPPORTED, "no kernel adds a bias yet");
-  if (e.activation != GEMM_ACTIVATION_NONE)
-    fail(GEMM_UNSUPPORTED, "no kernel applies an activation yet");
-  return e;
+  return {e.alpha, e.beta, static_cast<Activation>(e.activation), e.slope};
 }
 
 // Exponent of the largest power of two, up to MAX_ALIGN, that divides the address.
@@ -183,8 +219,8 @@ uint8_t planned_align(const char* name, int32_t align, int bytes) {
 // Planning
 // -------------------------------------------------------------------------------------------------
 
-GemmCall make_call(const PlanKey& key, const gemm_epilogue& e, const void* a, const void* b,
-                   void* c, void* stream) {
+GemmCall make_call(const PlanKey& key, const Epilogue& e, const void* a, const void* b, void* c,
+                   void* stream) {
   return {.M = key.M,
           .N = key.N,
           .K = key.K,
@@ -194,19 +230,17 @@ GemmCall make_call(const PlanKey& key, const gemm_epilogue& e, const void* a, co
           .ldb = key.ldb,
           .C = c,
           .ldc = key.ldc,
-          .alpha = e.alpha,
-          .beta = e.beta,
+          .epilogue = e,
           .op_a = static_cast<Op>(key.op_a),
           .op_b = static_cast<Op>(key.op_b),
           .stream = stream};
 }
 
-// One of each kind that a launch may have a kernel for: without C, and with it.
-constexpr gemm_epilogue EPILOGUES[] = {{1, 0, GEMM_ACTIVATION_NONE, 0, nullptr, {}},
-                                       {1, 1, GEMM_ACTIVATION_NONE, 0, nullptr, {}}};
+// One of each kind that a launch may have a kernel for: plain, with C, and with an activation.
+constexpr Epilogue EPILOGUES[] = {{}, {.beta = 1}, {.activation = Activation::gelu}};
 
 // The same on pointers that only have the alignment. Nobody reads or writes there.
-GemmCall make_call(const PlanKey& key, const gemm_epilogue& e) {
+GemmCall make_call(const PlanKey& key, const Epilogue& e) {
   const auto address = [](uint8_t align) {
     return reinterpret_cast<void*>((uintptr_t{1} << 32) + (align < 7 ? 1u << align : 0));
   };
@@ -214,20 +248,29 @@ GemmCall make_call(const PlanKey& key, const gemm_epilogue& e) {
                    nullptr);
 }
 
-// Whether the rung can run there, as precisely as its type says.
-bool is_usable(const Rung& rung, const PlanKey& key, const DeviceInfo& device) {
-  const bool transposed = key.op_a != 0 || key.op_b != 0;
+bool runs_on(const Rung& rung, const DeviceInfo& device) {
   return device.sm >= rung.needs.sm && (device.sm == rung.needs.sm || !rung.needs.exact_arch) &&
-         (device.exact_arch || !rung.needs.exact_arch) && (rung.needs.transposed || !transposed) &&
-         rung.product_error == 0;
+         (device.exact_arch || !rung.needs.exact_arch);
+}
+
+bool takes_ops(const Rung& rung, const PlanKey& key) {
+  return rung.needs.transposed || (key.op_a == 0 && key.op_b == 0);
+}
+
+// The library's rungs for a computer.
+const std::vector<const Rung*>& rungs_of(const Computer& computer) {
+  static const std::vector<const Rung*> simulated = rungs(Backend::sim), gpu = rungs(Backend::gpu);
+  return computer.backend == Backend::gpu ? gpu : simulated;
 }
 
 // By the dispatcher of this type. Where there is none, by the rung with the least makespan, or, if
 // none estimates one, by the last of the ladder.
-Plan choose(const PlanKey& key, const GemmCall& call, const DeviceInfo& device) {
+Plan choose(const PlanKey& key, const GemmCall& call, const Place& place) {
+  const DeviceInfo& device = place.info();
   std::vector<const Rung*> usable;
-  for (const Rung* rung : rungs(BACKEND))
-    if (rung->dtype == static_cast<DType>(key.dtype) && is_usable(*rung, key, device))
+  for (const Rung* rung : rungs_of(place.computer))
+    if (rung->dtype == static_cast<DType>(key.dtype) && runs_on(*rung, device) &&
+        takes_ops(*rung, key) && rung->product_error == 0)
       usable.push_back(rung);
   if (usable.empty())
     fail(GEMM_UNSUPPORTED, "no kernel of this type ",
@@ -242,16 +285,36 @@ Plan choose(const PlanKey& key, const GemmCall& call, const DeviceInfo& device) 
   return best.rung != nullptr ? best : plan(*usable.back(), call, device.arch);
 }
 
-// Plans, and loads what launches will need, whatever their epilogues.
-PreparedPlan prepare(const PlanKey& key) {
-  const DeviceInfo& device = device_info(key.device);
+// By the rung asked for.
+Plan choose(const PlanKey& key, const GemmCall& call, const Place& place, const std::string& id) {
+  const DeviceInfo& device = place.info();
+  bool known = false;
+  for (const Rung* rung : rungs_of(place.computer)) {
+    if (rung->id != id && rung->name != id) continue;
+    known = true;
+    if (rung->dtype != static_cast<DType>(key.dtype)) continue;
+    if (!takes_ops(*rung, key)) fail(GEMM_UNSUPPORTED, rung->name, " takes no transposed operands");
+    if (!runs_on(*rung, device))
+      fail(GEMM_UNSUPPORTED, rung->name, " does not run on ", device.arch.name, " (sm_", device.sm,
+           ")");
+    return plan(*rung, call, device.arch);
+  }
+  if (known) fail(GEMM_UNSUPPORTED, id, " has no kernel of this type");
+  fail(GEMM_BAD_ARGUMENT, "there is no rung \"", id, "\": gemm_rung_get lists them");
+}
+
+// Plans, and loads what launches will need, whatever their epilogues. `rung`: null for the best.
+PreparedPlan prepare(const PlanKey& key, const char* rung = nullptr) {
+  const Place place = place_of(key.device);
+  place.info();  // throws where there is none
   PreparedPlan made{.key = key, .plan = {}};
-  on_device(key.device, [&] {
-    made.plan = choose(key, make_call(key, EPILOGUES[0]), device);
+  place.computer.on_device(place.device, [&] {
+    const GemmCall call = make_call(key, EPILOGUES[0]);
+    made.plan = rung == nullptr ? choose(key, call, place) : choose(key, call, place, rung);
     if (made.plan.rung->dispatches)
       fail(GEMM_INTERNAL_ERROR, made.plan.rung->name, " has chosen no rung");
-    const LaunchModeScope scope({.device = key.device, .prepare = true});
-    for (const gemm_epilogue& e : EPILOGUES) launch(make_call(key, e), made.plan);
+    const LaunchModeScope scope({.device = place.device, .prepare = true});
+    for (const Epilogue& e : EPILOGUES) launch(make_call(key, e), made.plan);
     made.workspace = launch_mode().workspace_peak;
   });
   return made;
@@ -265,10 +328,10 @@ const PreparedPlan& find_or_prepare(const PlanKey& key) {
 }
 
 // `prepared`: its kernels have been loaded for pointers aligned like these.
-void run(const Plan& plan, const PlanKey& key, const gemm_epilogue& e, const void* a, const void* b,
+void run(const Plan& plan, const PlanKey& key, const Epilogue& e, const void* a, const void* b,
          void* c, void* stream, bool prepared) {
   LaunchMode mode = launch_mode();
-  mode.device = key.device;
+  mode.device = place_of(key.device).device;
   mode.prepared = prepared;
   const LaunchModeScope scope(mode);
   launch(make_call(key, e, a, b, c, stream), plan);
@@ -291,7 +354,7 @@ const HeldPlan& held(const gemm_plan* plan) {
   return h;
 }
 
-// Calls f and returns what became of it. `device`: where it was to run; -1 before that is known.
+// Calls f and returns what became of it. `device`: where it was to run, as in a PlanKey.
 template <class F>
 gemm_status guarded(int& device, F&& f) noexcept {
   constexpr char NO_MEMORY[] = "out of memory";
@@ -310,7 +373,7 @@ gemm_status guarded(int& device, F&& f) noexcept {
       return GEMM_INTERNAL_ERROR;
     } catch (const std::exception& e) {
       last_error = e.what();
-      return device >= 0 && is_broken(device) ? GEMM_DEVICE_FAULT : GEMM_LAUNCH_REFUSED;
+      return device >= 0 && GPUS->is_broken(device) ? GEMM_DEVICE_FAULT : GEMM_LAUNCH_REFUSED;
     }
   } catch (...) {  // no memory for the text
     return GEMM_OUT_OF_MEMORY;
@@ -328,21 +391,42 @@ gemm_status guarded(F&& f) noexcept {
 
 using namespace gemm::library;
 
-gemm_status gemm_plan_create(const gemm_problem* problem, int device, gemm_plan* plan) {
-  return guarded(device, [&] {
+namespace {
+
+gemm_status create(const gemm_problem* problem, int device, const char* rung, gemm_plan* plan) {
+  int known = -1;
+  return guarded(known, [&] {
     if (plan == nullptr) fail(GEMM_BAD_ARGUMENT, "plan is a null pointer");
     std::memset(plan, 0, sizeof *plan);
     Checked c = checked(problem);
-    if (device == GEMM_CURRENT_DEVICE) device = current_device();
-    c.key.device = device;
+    c.key.device = known = key_device(device);
+    place_of(known).info();  // throws where there is none
     const int32_t aligns[] = {problem->align_a, problem->align_b, problem->align_c};
     constexpr const char* NAMES[] = {"align_a", "align_b", "align_c"};
     uint8_t* const parts[] = {&c.key.align_a, &c.key.align_b, &c.key.align_c};
     for (int i = 0; i < 3; ++i) *parts[i] = planned_align(NAMES[i], aligns[i], c.matrices[i].bytes);
-    HeldPlan h{HeldPlan::MAGIC, prepare(c.key), {}};
+    HeldPlan h{HeldPlan::MAGIC, prepare(c.key, rung), {}};
     std::copy(std::begin(c.matrices), std::end(c.matrices), h.matrices);
     std::memcpy(plan, &h, sizeof h);
   });
+}
+
+}  // namespace
+
+gemm_status gemm_gpu_count(int* count) {
+  return guarded([&] {
+    if (count == nullptr) fail(GEMM_BAD_ARGUMENT, "count is a null pointer");
+    *count = GPUS == nullptr ? 0 : GPUS->gpu_count();
+  });
+}
+
+gemm_status gemm_plan_create(const gemm_problem* problem, int device, gemm_plan* plan) {
+  return create(problem, device, nullptr, plan);
+}
+
+gemm_status gemm_plan_create_with(const gemm_problem* problem, int device, const char* rung,
+                                  gemm_plan* plan) {
+  return create(problem, device, rung == nullptr ? "" : rung, plan);
 }
 
 gemm_status gemm_plan_explain(const gemm_plan* plan, char* text, size_t size) {
@@ -373,7 +457,7 @@ gemm_status gemm_run(const gemm_plan* plan, const gemm_epilogue* epilogue, const
   int device = -1;
   return guarded(device, [&] {
     const HeldPlan& h = held(plan);
-    const gemm_epilogue e = checked(epilogue);
+    const gemm::Epilogue e = checked(epilogue);
     check_pointers(h.matrices, a, b, c, e.alpha != 0);
     const PlanKey& planned = h.prepared.key;
     if (planned.M == 0 || planned.N == 0) return;
@@ -403,13 +487,13 @@ gemm_status gemm_matmul(const gemm_problem* problem, const gemm_epilogue* epilog
   int known = -1;
   return guarded(known, [&] {
     const Checked checked_problem = checked(problem);
-    const gemm_epilogue e = checked(epilogue);
+    const gemm::Epilogue e = checked(epilogue);
     check_pointers(checked_problem.matrices, a, b, c, e.alpha != 0);
     PlanKey key = checked_problem.key;
     if (e.alpha == 0) key.K = 0;
-    key.device = known = device == GEMM_CURRENT_DEVICE ? current_device() : device;
+    key.device = known = key_device(device);
     if (key.M == 0 || key.N == 0) {
-      device_info(key.device);  // throws where there is none
+      place_of(known).info();  // throws where there is none
       return;
     }
     key.align_a = align_of(a);
@@ -443,4 +527,38 @@ const char* gemm_status_string(gemm_status status) {
 
 const char* gemm_last_error() { return last_error.c_str(); }
 const char* gemm_version() { return GEMM_VERSION; }
-const char* gemm_backend() { return BACKEND_NAME; }
+const char* gemm_backend() { return (GPUS == nullptr ? SIMULATOR : *GPUS).name; }
+
+gemm_status gemm_rung_count(int device, int* count) {
+  return guarded([&] {
+    if (count == nullptr) fail(GEMM_BAD_ARGUMENT, "count is a null pointer");
+    const Place place = place_of(key_device(device));
+    place.info();  // throws where there is none
+    *count = static_cast<int>(rungs_of(place.computer).size());
+  });
+}
+
+gemm_status gemm_rung_get(int device, int index, gemm_rung* rung) {
+  return guarded([&] {
+    if (rung == nullptr) fail(GEMM_BAD_ARGUMENT, "rung is a null pointer");
+    if (rung->size < sizeof(gemm_rung))
+      fail(GEMM_BAD_ARGUMENT, "gemm_rung.size is ", rung->size, ": set it to sizeof(gemm_rung)");
+    const Place place = place_of(key_device(device));
+    const std::vector<const gemm::Rung*>& all = rungs_of(place.computer);
+    if (index < 0 || index >= static_cast<int>(all.size()))
+      fail(GEMM_BAD_ARGUMENT, "index is ", index, ": allowed are 0 to ", all.size() - 1);
+    const gemm::Rung& r = *all[index];
+    const gemm::DTypeInfo types = info(r.dtype);
+    *rung = {.size = sizeof(gemm_rung),
+             .compute = compute_of(types),
+             .type_a = type_of(types.in),
+             .type_b = type_of(types.in),
+             .type_c = type_of(types.out),
+             .transposed = r.needs.transposed,
+             .approximate = r.product_error != 0,
+             .runs = runs_on(r, place.info()),
+             .id = r.id.c_str(),
+             .name = r.name.c_str(),
+             .idea = r.idea.c_str()};
+  });
+}

@@ -17,6 +17,7 @@ __thread ThisThread this_thread;
 namespace {
 
 struct Range {
+  const char* own = nullptr;  // lies in the block that is looked for
   char *begin = nullptr, *end = nullptr;
   size_t tls_offset = 0;  // of begin in the TLS block
 };
@@ -29,10 +30,9 @@ int find_tbss(dl_phdr_info* module, size_t, void* result) {
     const ElfW(Phdr)& segment = module->dlpi_phdr[i];
     if (segment.p_type != PT_TLS || module->dlpi_tls_data == nullptr) continue;
     char* tls = static_cast<char*>(module->dlpi_tls_data);
-    const char* const own = reinterpret_cast<char*>(&this_thread);
-    if (own < tls || own >= tls + segment.p_memsz) continue;
-    *static_cast<Range*>(result) = {tls + segment.p_filesz, tls + segment.p_memsz,
-                                    segment.p_filesz};
+    Range& range = *static_cast<Range*>(result);
+    if (range.own < tls || range.own >= tls + segment.p_memsz) continue;
+    range = {range.own, tls + segment.p_filesz, tls + segment.p_memsz, segment.p_filesz};
     return 1;  // no further modules
   }
   return 0;
@@ -43,7 +43,8 @@ constexpr std::align_val_t ALIGNMENT{1024};  // as the TMA swizzles want it
 }  // namespace
 
 SharedMemory::SharedMemory() : dynamic_(static_cast<char*>(operator new(MAX_SHARED, ALIGNMENT))) {
-  Range range;
+  // Named before the modules are asked: that makes this thread's block where there is none yet.
+  Range range{.own = reinterpret_cast<char*>(&this_thread)};
   dl_iterate_phdr(find_tbss, &range);
   static_begin_ = range.begin;
   static_end_ = range.end;

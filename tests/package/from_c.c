@@ -1,5 +1,4 @@
-/* The C interface from C: a product on host memory in the simulator, an error on a machine without a
- * GPU. */
+/* The C interface from C: a plan for a GPU, or why there is none, and a product on host memory. */
 #include <gemm/gemm.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +6,7 @@
 int main(void) {
   const float a[2][3] = {{1, 2, 3}, {4, 5, 6}}, b[3] = {1, 0, 2};
   float c[2] = {10, 20};
-  gemm_problem problem = {0};
+  gemm_problem problem = GEMM_PROBLEM_DEFAULT;
   gemm_epilogue epilogue = GEMM_EPILOGUE_DEFAULT;
   gemm_plan plan;
   char text[100];
@@ -19,10 +18,10 @@ int main(void) {
   if (strcmp(gemm_backend(), "simulator") != 0) {
     status = gemm_plan_create(&problem, 0, &plan);
     printf("%s\n", status == GEMM_OK ? "planned" : gemm_last_error());
-    return status == GEMM_OK || status == GEMM_NO_DEVICE ? 0 : 1;
+    if (status != GEMM_OK && status != GEMM_NO_DEVICE) return 1;
   }
-  status = gemm_matmul(&problem, &epilogue, a, b, c, NULL, GEMM_CURRENT_DEVICE);
-  if (status == GEMM_OK) status = gemm_plan_create(&problem, GEMM_CURRENT_DEVICE, &plan);
+  status = gemm_matmul(&problem, &epilogue, a, b, c, NULL, GEMM_SIMULATOR);
+  if (status == GEMM_OK) status = gemm_plan_create(&problem, GEMM_SIMULATOR, &plan);
   if (status == GEMM_OK) status = gemm_plan_explain(&plan, text, sizeof text);
   if (status != GEMM_OK) {
     fprintf(stderr, "%s: %s\n", gemm_status_string(status), gemm_last_error());
