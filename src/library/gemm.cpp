@@ -102,20 +102,20 @@ DType dtype_of(const gemm_problem& p) {
 }
 
 // The structure as this library knows it. Fields that the program's header lacked are 0; fields that
-// this library lacks must be.
+// this library lacks must be. `first`: its bytes in the first version that had it.
 template <class T>
-T sized(const T& given, const char* name, const char* initialiser) {
-  constexpr uint32_t FIRST = sizeof(T);  // in the first version that had it
-  constexpr uint32_t LARGEST = 4096;     // no version will be larger
+T sized(const T& given, uint32_t first, const char* name, const char* initialiser) {
+  constexpr uint32_t LARGEST = 4096;  // no version will be larger
   const uint32_t size = given.size;
   if (size == sizeof(T)) return given;
-  if (size < FIRST || size > LARGEST)
+  if (size < first || size > LARGEST)
     fail(GEMM_BAD_ARGUMENT, name, ".size is ", size, ": start from ", initialiser);
   const char* const bytes = reinterpret_cast<const char*>(&given);
-  if (std::any_of(bytes + sizeof(T), bytes + size, [](char byte) { return byte != 0; }))
+  if (size > sizeof(T) &&
+      std::any_of(bytes + sizeof(T), bytes + size, [](char byte) { return byte != 0; }))
     fail(GEMM_UNSUPPORTED, name, " has fields that version ", GEMM_VERSION, " does not know");
   T known{};
-  std::memcpy(&known, &given, sizeof known);
+  std::memcpy(&known, &given, std::min<size_t>(size, sizeof known));
   known.size = sizeof known;
   return known;
 }
@@ -128,7 +128,7 @@ struct Checked {
 
 Checked checked(const gemm_problem* problem) {
   if (problem == nullptr) fail(GEMM_BAD_ARGUMENT, "problem is a null pointer");
-  const gemm_problem p = sized(*problem, "gemm_problem", "GEMM_PROBLEM_DEFAULT");
+  const gemm_problem p = sized(*problem, 88, "gemm_problem", "GEMM_PROBLEM_DEFAULT");
   const auto check_extent = [](const char* name, int64_t value) {
     if (value < 0 || value > LARGEST_EXTENT)
       fail(GEMM_BAD_ARGUMENT, name, " is ", value, ": allowed are 0 to ", LARGEST_EXTENT);
@@ -178,7 +178,7 @@ static_assert(int{GEMM_ACTIVATION_RELU} == int(Activation::relu) &&
 
 Epilogue checked(const gemm_epilogue* epilogue) {
   if (epilogue == nullptr) return {};
-  const gemm_epilogue e = sized(*epilogue, "gemm_epilogue", "GEMM_EPILOGUE_DEFAULT");
+  const gemm_epilogue e = sized(*epilogue, 20, "gemm_epilogue", "GEMM_EPILOGUE_DEFAULT");
   if (e.activation < GEMM_ACTIVATION_NONE || e.activation > GEMM_ACTIVATION_SILU)
     fail(GEMM_BAD_ARGUMENT, "activation is ", e.activation,
          ": allowed are GEMM_ACTIVATION_NONE to ", "GEMM_ACTIVATION_SILU");
@@ -541,6 +541,7 @@ gemm_status gemm_rung_count(int device, int* count) {
 gemm_status gemm_rung_get(int device, int index, gemm_rung* rung) {
   return guarded([&] {
     if (rung == nullptr) fail(GEMM_BAD_ARGUMENT, "rung is a null pointer");
+    static_assert(sizeof(gemm_rung) == 56);  // when it grows, fill in what fits
     if (rung->size < sizeof(gemm_rung))
       fail(GEMM_BAD_ARGUMENT, "gemm_rung.size is ", rung->size, ": set it to sizeof(gemm_rung)");
     const Place place = place_of(key_device(device));
