@@ -714,7 +714,7 @@ TEST(LibraryItself, WithoutAGpuSaysSo) {
   gemm_problem problem = GEMM_PROBLEM_DEFAULT;
   problem.m = problem.n = problem.k = 1;
   gemm_plan plan;
-  for (const int device : {0, GEMM_CURRENT_DEVICE}) {
+  for (const int device : {0, int{GEMM_CURRENT_DEVICE}}) {
     EXPECT_EQ(gemm_plan_create(&problem, device, &plan), GEMM_NO_DEVICE);
     EXPECT_NE(std::string(gemm_last_error()), "");
   }
