@@ -20,35 +20,35 @@ GEMM_INLINE_ANYWHERE Real times_sigmoid(Real x, Real z) {
 }
 
 // Activations: a function here and its row in the table below are all that one takes. Real is float
-// in a kernel and double in a reference.
+// in a kernel and double in a reference. `slope` is leaky ReLU's, below 0.
 namespace activations {
 
 template <class Real>
-GEMM_INLINE_ANYWHERE Real none(Real x) {
+GEMM_INLINE_ANYWHERE Real none(Real x, Real) {
   return x;
 }
 template <class Real>
-GEMM_INLINE_ANYWHERE Real relu(Real x) {
+GEMM_INLINE_ANYWHERE Real relu(Real x, Real) {
   return x < 0 ? Real(0) : x;
 }
 template <class Real>
-GEMM_INLINE_ANYWHERE Real leaky_relu(Real x) {
-  return x < 0 ? x * Real(0.01f) : x;
+GEMM_INLINE_ANYWHERE Real leaky_relu(Real x, Real slope) {
+  return x < 0 ? x * slope : x;
 }
 // With tanh, as cuBLASLt's: 0.5 (1 + tanh(y)) is the sigmoid of 2 y.
 template <class Real>
-GEMM_INLINE_ANYWHERE Real gelu(Real x) {
+GEMM_INLINE_ANYWHERE Real gelu(Real x, Real) {
   return times_sigmoid(x, x * (Real(1.5957691f) + Real(0.071354814f) * x * x));
 }
 template <class Real>
-GEMM_INLINE_ANYWHERE Real silu(Real x) {
+GEMM_INLINE_ANYWHERE Real silu(Real x, Real) {
   return times_sigmoid(x, x);
 }
 
 }  // namespace activations
 
-// Name, steepest slope, and error of the function in single precision, in units of 2^-24 of x: 0
-// where it is exact.
+// Name, steepest slope (of leaky ReLU by the usual parameter), and error of the function in single
+// precision, in units of 2^-24 of x: 0 where it is exact.
 #define GEMM_ACTIVATIONS(ROW) \
   ROW(none, 1, 0)             \
   ROW(relu, 1, 0)             \
@@ -87,6 +87,7 @@ constexpr Activation ALL_ACTIVATIONS[] = {
 struct Epilogue {
   float alpha = 1, beta = 0;
   Activation activation = Activation::none;
+  float slope = 0.01f;  // of leaky ReLU below 0
 
   bool operator==(const Epilogue&) const = default;
 
@@ -113,9 +114,9 @@ struct Epilogue {
   template <class Real, int COUNT>
   GEMM_INLINE_ANYWHERE void activate(Real (&x)[COUNT]) const {
     switch (activation) {
-#define ROW(name, slope, roundings)                                             \
-  case Activation::name:                                                        \
-    GEMM_UNROLL for (int i = 0; i < COUNT; ++i) x[i] = activations::name(x[i]); \
+#define ROW(name, steepest, roundings)                                                       \
+  case Activation::name:                                                                     \
+    GEMM_UNROLL for (int i = 0; i < COUNT; ++i) x[i] = activations::name(x[i], Real(slope)); \
     break;
       GEMM_ACTIVATIONS(ROW)
 #undef ROW

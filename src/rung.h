@@ -33,7 +33,8 @@ struct LaunchOptions {
 // Launches kernel(args...) on `grid` blocks (one-dimensional: y and z stop at 65535 blocks, which a
 // tall matrix exceeds), and says how that went. An empty grid launches nothing. The current GPU has
 // to be the stream's, as in an Entry. options.smem is the same at every launch of a kernel: its
-// limit belongs to the kernel, and two threads would overwrite each other's.
+// limit belongs to the kernel, and two threads would overwrite each other's. Prepares the launch
+// where the thread's LaunchMode says so.
 // In the simulator the kernel has run on return; what it did wrong is thrown as a sim::Error.
 template <class... Params, class... Args>
 [[nodiscard]] LaunchStatus try_launch(void (*kernel)(Params...), int64_t grid, dim3 block,
@@ -45,11 +46,18 @@ template <class... Params, class... Args>
     return {int(error), cudaGetErrorName(error), cudaGetErrorString(error), call};
   };
   if (grid < 0 || grid > INT32_MAX) return failed(cudaErrorInvalidConfiguration, "grid");
-  if (options.smem > 48 * 1024)
+  const LaunchMode& mode = launch_mode();
+  if (options.smem > 48 * 1024 && !mode.prepared)
     if (const cudaError_t error = cudaFuncSetAttribute(
             kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(options.smem));
         error != cudaSuccess)
       return failed(error, "cudaFuncSetAttribute");
+  if (mode.prepare && mode.prepared) return {};
+  if (mode.prepare) {
+    cudaFuncAttributes attributes{};  // to ask for these loads the kernel
+    const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
+    return error == cudaSuccess ? LaunchStatus{} : failed(error, "cudaFuncGetAttributes");
+  }
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(grid));
   config.blockDim = block;
@@ -71,6 +79,7 @@ template <class... Params, class... Args>
   return error == cudaSuccess ? LaunchStatus{} : failed(error, "cudaLaunchKernelEx");
 #else
   static_cast<void>(stream);
+  if (launch_mode().prepare) return {};
   sim::launch([&] { kernel(Params(args)...); },
               {grid, block, options.smem, options.cluster, options.pdl});
   return {};

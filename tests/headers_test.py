@@ -1,4 +1,4 @@
-"""Every header of src/ and of a rung compiles by itself, and all of src/device can be included in
+"""Every header of src/, include/ and a rung compiles by itself, and all of src/device can be included in
 one file: for the simulator, traced, and by nvcc for the GPU. Arguments: the C++ compiler, the build folder, nvcc
 or an empty string, and CUDA's include folders."""
 
@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src"
 GPU = SRC / "harness" / "gpu"  # these include CUDA's own headers
 HEADERS = sorted(p for p in SRC.rglob("*") if p.suffix in (".h", ".cuh"))
+PUBLIC = sorted((ROOT / "include").rglob("*.h*"))
 DEVICE = [p for p in HEADERS if SRC / "device" in p.parents]
 OF_RUNGS = sorted((ROOT / "kernels").glob("v*/*.cuh"))
 
@@ -37,7 +38,7 @@ def errors(source: str, command: list[str]) -> str:
 
 
 def by_host(source: str, *flags: str) -> str:
-    folders = [f"-I{SRC}", f"-I{build}"]
+    folders = [f"-I{SRC}", f"-I{ROOT / 'include'}", f"-I{build}"]
     strict = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"]
     command = [cxx, *strict, "-fno-strict-aliasing", "-fsyntax-only", *folders, *flags]
     return errors(source, command)
@@ -49,7 +50,7 @@ class Headers(unittest.TestCase):
             flags = [f"-isystem{d}" for d in cuda_includes] if header.parent == GPU else []
             return by_host(include([header]), *flags)
 
-        headers = [h for h in HEADERS + OF_RUNGS if cuda_includes or h.parent != GPU]
+        headers = [h for h in HEADERS + OF_RUNGS + PUBLIC if cuda_includes or h.parent != GPU]
         self.assertGreater(len(headers), 50)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for header, found in zip(headers, pool.map(alone, headers)):

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/platform.h"
+#include "launch_mode.h"
 #include "plan/arch.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
@@ -20,9 +21,11 @@ inline int current_device() {
   return device;
 }
 
-// The GPU on which a stream's work runs. CUDA tells since 12.8. Before that, of the default stream and
-// of one that is captured it is the current GPU: a program with several GPUs then sets it itself.
+// The GPU on which a stream's work runs: what the caller has said (LaunchMode), else what CUDA says
+// since 12.8. Before that, of the default stream and of one that is captured it is the current GPU: a
+// program with several GPUs then sets it itself.
 inline int device_of(Stream stream) {
+  if (const int known = launch_mode().device; known >= 0) return known;
 #if GEMM_ON_GPU && CUDART_VERSION >= 12080
   // A captured stream must not be asked: that would end the capture with an error.
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
@@ -63,10 +66,9 @@ class DeviceScope {
   const bool changed_;
 };
 
-// Of the current GPU, what planning knows of it; in the simulator of an H200, so that a rung is
-// planned there as it would be on one. All GPUs are asked once a process; nothing of that starts one.
-inline const Arch& current_arch() {
 #if GEMM_ON_GPU
+// Of every GPU, what planning knows of it. All are asked once a process; nothing of that starts one.
+inline const std::vector<Arch>& gpu_archs() {
   static const std::vector<Arch> all = [] {
     int count = 0;
     cudaGetDeviceCount(&count);
@@ -84,7 +86,16 @@ inline const Arch& current_arch() {
     }
     return found;
   }();
+  return all;
+}
+#endif
+
+// Of the current GPU; in the simulator of an H200, so that a rung is planned there as it would be on
+// one.
+inline const Arch& current_arch() {
+#if GEMM_ON_GPU
   static const Arch none;
+  const std::vector<Arch>& all = gpu_archs();
   const size_t device = size_t(current_device());
   return device < all.size() ? all[device] : none;
 #else

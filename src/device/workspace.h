@@ -64,6 +64,13 @@ class Workspace {
   // device has no such memory.
   Workspace(size_t bytes, Stream stream) : bytes_(bytes), stream_(stream) {
     if (bytes == 0) return;
+    if (launch_mode().prepare) {
+      p_ = launch_mode().take(bytes);
+#if GEMM_ON_GPU
+      workspace_pool(device_of(stream));
+#endif
+      return;
+    }
 #if GEMM_ON_GPU
     check_workspace(cudaMallocFromPoolAsync(&p_, bytes, workspace_pool(device_of(stream)), stream),
                     "cudaMallocFromPoolAsync");
@@ -74,6 +81,10 @@ class Workspace {
   // Not checked: it can only repeat an earlier kernel's failure.
   ~Workspace() {
     if (p_ == nullptr) return;
+    if (launch_mode().prepare) {
+      launch_mode().give(bytes_);
+      return;
+    }
 #if GEMM_ON_GPU
     cudaFreeAsync(p_, stream_);
 #else
@@ -91,7 +102,7 @@ class Workspace {
 
   // Sets every byte to zero, in stream order.
   void zero() const {
-    if (p_ == nullptr) return;
+    if (p_ == nullptr || launch_mode().prepare) return;
 #if GEMM_ON_GPU
     check_workspace(cudaMemsetAsync(p_, 0, bytes_, stream_), "cudaMemsetAsync");
 #else

@@ -17,21 +17,25 @@ __thread ThisThread this_thread;
 namespace {
 
 struct Range {
+  const char* own = nullptr;  // lies in the block that is looked for
   char *begin = nullptr, *end = nullptr;
   size_t tls_offset = 0;  // of begin in the TLS block
 };
 
-// The zero-initialised part (.tbss) of the calling thread's TLS block of the main program, which
-// dl_iterate_phdr reports first. __shared__ variables have no initialiser, so all are in it.
+// The zero-initialised part (.tbss) of the calling thread's TLS block of the program, or of the
+// shared library that the rungs are linked into. __shared__ variables have no initialiser, so all are
+// in it.
 int find_tbss(dl_phdr_info* module, size_t, void* result) {
   for (int i = 0; i < module->dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = module->dlpi_phdr[i];
     if (segment.p_type != PT_TLS || module->dlpi_tls_data == nullptr) continue;
     char* tls = static_cast<char*>(module->dlpi_tls_data);
-    *static_cast<Range*>(result) = {tls + segment.p_filesz, tls + segment.p_memsz,
-                                    segment.p_filesz};
+    Range& range = *static_cast<Range*>(result);
+    if (range.own < tls || range.own >= tls + segment.p_memsz) continue;
+    range = {range.own, tls + segment.p_filesz, tls + segment.p_memsz, segment.p_filesz};
+    return 1;  // no further modules
   }
-  return 1;  // no further modules
+  return 0;
 }
 
 constexpr std::align_val_t ALIGNMENT{1024};  // as the TMA swizzles want it
@@ -39,7 +43,8 @@ constexpr std::align_val_t ALIGNMENT{1024};  // as the TMA swizzles want it
 }  // namespace
 
 SharedMemory::SharedMemory() : dynamic_(static_cast<char*>(operator new(MAX_SHARED, ALIGNMENT))) {
-  Range range;
+  // Named before the modules are asked: that makes this thread's block where there is none yet.
+  Range range{.own = reinterpret_cast<char*>(&this_thread)};
   dl_iterate_phdr(find_tbss, &range);
   static_begin_ = range.begin;
   static_end_ = range.end;
@@ -76,16 +81,17 @@ bool SharedMemory::in_dynamic(const void* p, size_t bytes) const {
   return within(p, bytes, dynamic_, dynamic_ + dynamic_bytes_);
 }
 
+// By memcmp: a cluster asks whenever a block stops, for all kernels' variables, a megabyte.
 bool SharedMemory::statics_untouched() const {
-  // As poison() filled it, around this_thread. Every CTA of a cluster is checked: memcmp is fast.
-  const auto filled = [](const char* begin, const char* end) {
-    return begin == end ||
+  const auto untouched = [](const char* begin, const char* end) {
+    return begin >= end ||
            (*begin == '\xff' && std::memcmp(begin, begin + 1, end - begin - 1) == 0);
   };
-  const char* keep = reinterpret_cast<const char*>(&this_thread);
-  return filled(static_begin_, std::clamp<const char*>(keep, static_begin_, static_end_)) &&
-         filled(std::clamp<const char*>(keep + sizeof(ThisThread), static_begin_, static_end_),
-                static_end_);
+  const uintptr_t own = reinterpret_cast<uintptr_t>(&this_thread);
+  const size_t place = own - reinterpret_cast<uintptr_t>(static_begin_);
+  if (place >= static_size()) return untouched(static_begin_, static_end_);
+  return untouched(static_begin_, static_begin_ + place) &&
+         untouched(static_begin_ + place + sizeof(ThisThread), static_end_);
 }
 
 void SharedMemory::check_statics() const {

@@ -3,6 +3,7 @@
 #include <cxxabi.h>
 #include <elf.h>
 #include <fcntl.h>
+#include <link.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -47,9 +48,30 @@ struct Image {
   Image(const Image&) = delete;
 };
 
+// The file of the program, or of the shared library that this is linked into.
+std::string own_file() {
+  std::string file = "/proc/self/exe";
+  dl_iterate_phdr(
+      [](dl_phdr_info* module, size_t, void* result) {
+        const auto here = reinterpret_cast<ElfW(Addr)>(&last_name);
+        for (int i = 0; i < module->dlpi_phnum; ++i) {
+          const ElfW(Phdr)& segment = module->dlpi_phdr[i];
+          if (segment.p_type != PT_LOAD ||
+              here - module->dlpi_addr - segment.p_vaddr >= segment.p_memsz)
+            continue;
+          // The program itself has no name.
+          if (module->dlpi_name[0] != 0) *static_cast<std::string*>(result) = module->dlpi_name;
+          return 1;
+        }
+        return 0;
+      },
+      &file);
+  return file;
+}
+
 std::vector<SharedVariable> read_symbols() {
   std::vector<SharedVariable> variables;
-  const Image image("/proc/self/exe");
+  const Image image(own_file().c_str());
   const auto read = [&]<class T>(T& to, size_t at) {
     if (at + sizeof(T) > image.size) return false;
     std::memcpy(&to, image.data + at, sizeof(T));

@@ -8,8 +8,9 @@
 #include "sim/cluster.h"
 #include "sim/diagnosis.h"
 
-// The program's image in memory, as the linker lays it out: constants lie there.
-extern "C" const char __executable_start, _end;
+// The image in memory of the program, or of the shared library that this is linked into, as the
+// linker lays it out: constants lie there.
+extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start, _end;
 
 namespace gemm::sim {
 
@@ -182,7 +183,7 @@ void Tracer::global_access(uintptr_t address, int bytes, AccessKind kind, uintpt
 // Neither stack, nor shared memory, nor a matrix. Parameters and constants are all else that a
 // kernel has; the rest would crash the program, or worse.
 void Tracer::stray_access(uintptr_t address, int bytes, AccessKind kind, uintptr_t pc) {
-  const uintptr_t image = reinterpret_cast<uintptr_t>(&__executable_start);
+  const uintptr_t image = reinterpret_cast<uintptr_t>(&__ehdr_start);
   if (address - image < reinterpret_cast<uintptr_t>(&_end) - image ||
       address - session_.stack_begin < session_.stack_bytes)
     return;

@@ -1,0 +1,173 @@
+/* GEMM as a library: C = act(alpha * op(A) * op(B) + beta * C), row-major. The C interface; gemm.hpp
+ * is the C++ one. docs/library.md explains both.
+ *
+ *   gemm_problem problem = GEMM_PROBLEM_DEFAULT;
+ *   problem.m = problem.n = problem.k = 4096;
+ *   problem.type_a = problem.type_b = problem.type_c = GEMM_F16;
+ *   gemm_status status = gemm_matmul(&problem, NULL, A, B, C, stream, GEMM_CURRENT_DEVICE);
+ *   if (status != GEMM_OK) fprintf(stderr, "%s\n", gemm_last_error());
+ *
+ * A call computes on a GPU or in the simulator; its device says which. On a GPU the pointers are
+ * device pointers, and a call queues its work on a stream and returns. In the simulator they are host
+ * pointers, and the result is there on return. gemm::gemm has both, where a CUDA toolkit was found
+ * when it was built; gemm::sim has the simulator alone.
+ *
+ * Every function may be called by several threads at once. There is no handle and no setting: what a
+ * call needs to know is among its arguments. */
+#ifndef GEMM_GEMM_H
+#define GEMM_GEMM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define GEMM_API __attribute__((visibility("default")))
+#else
+#define GEMM_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What became of a call. After all but GEMM_OK, gemm_last_error() says why in one line, and nothing
+ * of the call has been queued that was not told. */
+typedef enum gemm_status {
+  GEMM_OK = 0,
+  GEMM_BAD_ARGUMENT = 1,   /* a mistake of the caller */
+  GEMM_UNSUPPORTED = 2,    /* no kernel here computes this, or not on this GPU */
+  GEMM_NO_DEVICE = 3,      /* no such GPU, or no driver */
+  GEMM_OUT_OF_MEMORY = 4,  /* no memory for a workspace or for a kernel's code */
+  GEMM_LAUNCH_REFUSED = 5, /* CUDA refused; the device can go on */
+  GEMM_DEVICE_FAULT = 6,   /* the device's context is broken: this process cannot use it any more */
+  GEMM_INTERNAL_ERROR = 7  /* a mistake of this library */
+} gemm_status;
+
+/* Types of elements. */
+typedef enum gemm_type {
+  GEMM_F32 = 0, /* float */
+  GEMM_F16 = 1, /* __half, IEEE 754 binary16 */
+  GEMM_BF16 = 2 /* __nv_bfloat16 */
+} gemm_type;
+
+/* How elements are multiplied. Sums are float, always. */
+typedef enum gemm_compute {
+  GEMM_COMPUTE_EXACT = 0, /* products of the elements as they are */
+  GEMM_COMPUTE_TF32 = 1   /* floats rounded to 10 bits of mantissa first, on tensor cores */
+} gemm_compute;
+
+/* op(X): X as stored, or its transpose. A transposed A is stored k x m, a transposed B n x k. */
+typedef enum gemm_op { GEMM_N = 0, GEMM_T = 1 } gemm_op;
+
+typedef enum gemm_activation {
+  GEMM_ACTIVATION_NONE = 0,
+  GEMM_ACTIVATION_RELU = 1,
+  GEMM_ACTIVATION_LEAKY_RELU = 2, /* x, and slope * x below 0 */
+  GEMM_ACTIVATION_GELU = 3,       /* with tanh */
+  GEMM_ACTIVATION_SILU = 4        /* x / (1 + exp(-x)) */
+} gemm_activation;
+
+/* Structures grow: a later version adds fields at the end, and there 0 means what was before. `size`
+ * tells the library which fields a program knows. So a program need not be compiled again for a newer
+ * library; an older library refuses fields that it does not know, unless they are 0. */
+
+/* What is multiplied. op(A) is m x k, op(B) k x n, C m x n; each size 0 to 2147482623. k = 0 scales
+ * C; m = 0 or n = 0 touches nothing. What is 0 has its default. */
+typedef struct gemm_problem {
+  uint32_t size;   /* sizeof(gemm_problem) */
+  int32_t compute; /* gemm_compute */
+  int64_t m, n, k;
+  /* Elements from row to row, at least as many as a stored row has. 0: rows without gaps. */
+  int64_t lda, ldb, ldc;
+  int32_t type_a, type_b, type_c; /* gemm_type */
+  int32_t op_a, op_b;             /* gemm_op */
+  /* For gemm_plan_create, which sees no pointers: A, B and C lie at multiples of so many bytes, a
+   * power of two up to 128. 0: 128, what cudaMalloc gives. gemm_matmul looks at the pointers. */
+  int32_t align_a, align_b, align_c;
+} gemm_problem;
+
+/* What becomes of a product: act(alpha * AB + beta * C). A null pointer to an epilogue means
+ * GEMM_EPILOGUE_DEFAULT. beta = 0 never reads C, alpha = 0 never reads A or B. */
+typedef struct gemm_epilogue {
+  uint32_t size; /* sizeof(gemm_epilogue) */
+  float alpha, beta;
+  int32_t activation; /* gemm_activation */
+  float slope;        /* of GEMM_ACTIVATION_LEAKY_RELU; others do not look at it */
+} gemm_epilogue;
+
+/* Initialisers. float; A B, neither transposed. */
+#define GEMM_PROBLEM_DEFAULT \
+  { (uint32_t)sizeof(gemm_problem), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define GEMM_EPILOGUE_DEFAULT \
+  { (uint32_t)sizeof(gemm_epilogue), 1.0f, 0.0f, GEMM_ACTIVATION_NONE, 0.01f }
+
+/* A launch, planned: which kernel, which tiles, on which device. A plain value to copy and keep for
+ * as long as the process lives, and to be used by any number of threads at once. */
+typedef struct gemm_plan {
+  uint64_t opaque[64];
+} gemm_plan;
+
+/* A kernel of the ladder, for one choice of types. The texts live as long as the process. */
+typedef struct gemm_rung {
+  uint32_t size; /* sizeof(gemm_rung): set before the call */
+  int32_t compute;
+  int32_t type_a, type_b, type_c;
+  int32_t transposed;  /* 1: takes every op_a and op_b, 0: GEMM_N alone */
+  int32_t approximate; /* 1: products are less exact than their type's: never chosen unasked */
+  int32_t runs;        /* 1: on this device */
+  const char* id;      /* "v24" */
+  const char* name;    /* "v24_pingpong" */
+  const char* idea;    /* one line */
+} gemm_rung;
+
+enum {
+  GEMM_CURRENT_DEVICE = -1, /* the calling thread's current GPU; of gemm::sim the simulator */
+  GEMM_SIMULATOR = -2       /* host memory, no GPU */
+};
+
+/* GPUs that there are, numbered from 0 as CUDA counts them; 0 without a driver. */
+GEMM_API gemm_status gemm_gpu_count(int* count);
+
+/* Plans a problem for a device. Loads the kernels, so that gemm_run does nothing that a captured
+ * stream refuses; host code only, no work is queued. */
+GEMM_API gemm_status gemm_plan_create(const gemm_problem* problem, int device, gemm_plan* plan);
+/* The same by the rung with this id or name. What its kernel does not take, the rung before it does:
+ * gemm_plan_explain tells. */
+GEMM_API gemm_status gemm_plan_create_with(const gemm_problem* problem, int device,
+                                           const char* rung, gemm_plan* plan);
+
+/* The plan in words, one line: the kernel, its tile, its waves. At most `size` bytes with the
+ * terminating 0. */
+GEMM_API gemm_status gemm_plan_explain(const gemm_plan* plan, char* text, size_t size);
+
+/* Bytes of device memory that a run of this plan takes and gives back, in the order of its stream,
+ * from the library's own pool of that device: copies of unaligned operands, partial sums. 0 for most
+ * plans. The pool keeps what it has. */
+GEMM_API gemm_status gemm_plan_workspace_size(const gemm_plan* plan, size_t* bytes);
+
+/* Runs a plan on other pointers: aligned as planned or better, else GEMM_BAD_ARGUMENT. `stream`, a
+ * cudaStream_t of the plan's device, may be captured into a CUDA graph. Null: the default stream. */
+GEMM_API gemm_status gemm_run(const gemm_plan* plan, const gemm_epilogue* epilogue, const void* a,
+                              const void* b, void* c, void* stream);
+
+/* Plans and runs. Each thread keeps its last plans, up to 128, and finds them without a lock. */
+GEMM_API gemm_status gemm_matmul(const gemm_problem* problem, const gemm_epilogue* epilogue,
+                                 const void* a, const void* b, void* c, void* stream, int device);
+
+/* "bad argument"; never null. */
+GEMM_API const char* gemm_status_string(gemm_status status);
+/* Why the calling thread's last call that failed did: one line, valid until its next call. */
+GEMM_API const char* gemm_last_error(void);
+/* "0.9.0", and what computes on GEMM_CURRENT_DEVICE: "cuda" or "simulator". */
+GEMM_API const char* gemm_version(void);
+GEMM_API const char* gemm_backend(void);
+
+/* The kernels that this library has for a device, in the ladder's order. */
+GEMM_API gemm_status gemm_rung_count(int device, int* count);
+GEMM_API gemm_status gemm_rung_get(int device, int index, gemm_rung* rung);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,130 @@
+// GEMM as a library, in C++20: gemm.h with types, defaults and exceptions, and nothing else.
+//
+//   gemm::matmul({.m = m, .n = n, .k = k}, a, b, c);                     // float, __half or bfloat16
+//   const gemm::Plan<__half> plan({.m = m, .n = n, .k = k, .op_b = GEMM_T});
+//   plan.run(a, b, c, {.beta = 1}, stream);
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "gemm/gemm.h"
+
+struct __half;
+struct __nv_bfloat16;
+
+namespace gemm {
+inline namespace api {
+
+// A call failed. what() is one line.
+struct Error : std::runtime_error {
+  Error(gemm_status s, const std::string& what) : std::runtime_error(what), status(s) {}
+  gemm_status status;
+};
+inline void check(gemm_status status) {
+  if (status != GEMM_OK) throw Error(status, gemm_last_error());
+}
+
+// The gemm_type of an element; a program may add its own 16-bit types.
+template <class T>
+inline constexpr int32_t type_of = -1;
+template <>
+inline constexpr int32_t type_of<float> = GEMM_F32;
+template <>
+inline constexpr int32_t type_of<__half> = GEMM_F16;
+template <>
+inline constexpr int32_t type_of<__nv_bfloat16> = GEMM_BF16;
+
+// As gemm_problem, but for the types, which are the pointers'.
+struct Problem {
+  int64_t m = 0, n = 0, k = 0;
+  int64_t lda = 0, ldb = 0, ldc = 0;  // 0: rows without gaps
+  gemm_op op_a = GEMM_N, op_b = GEMM_N;
+  gemm_compute compute = GEMM_COMPUTE_EXACT;
+  int32_t align_a = 0, align_b = 0, align_c = 0;  // of a Plan; 0: 128 bytes
+};
+
+struct Epilogue {
+  float alpha = 1, beta = 0;
+  gemm_activation activation = GEMM_ACTIVATION_NONE;
+  float slope = 0.01f;  // of leaky ReLU below 0
+};
+
+namespace detail {
+
+template <class A, class B, class C>
+gemm_problem to_c(const Problem& p) {
+  static_assert(type_of<A> >= 0 && type_of<B> >= 0 && type_of<C> >= 0, "no type of a GEMM");
+  gemm_problem problem = GEMM_PROBLEM_DEFAULT;
+  problem.m = p.m;
+  problem.n = p.n;
+  problem.k = p.k;
+  problem.lda = p.lda;
+  problem.ldb = p.ldb;
+  problem.ldc = p.ldc;
+  problem.type_a = type_of<A>;
+  problem.type_b = type_of<B>;
+  problem.type_c = type_of<C>;
+  problem.compute = p.compute;
+  problem.op_a = p.op_a;
+  problem.op_b = p.op_b;
+  problem.align_a = p.align_a;
+  problem.align_b = p.align_b;
+  problem.align_c = p.align_c;
+  return problem;
+}
+
+inline gemm_epilogue to_c(const Epilogue& e) {
+  gemm_epilogue epilogue = GEMM_EPILOGUE_DEFAULT;
+  epilogue.alpha = e.alpha;
+  epilogue.beta = e.beta;
+  epilogue.activation = e.activation;
+  epilogue.slope = e.slope;
+  return epilogue;
+}
+
+}  // namespace detail
+
+// C = act(alpha * op(A) * op(B) + beta * C) on a stream of a device. C may be float where A and B are
+// 16-bit. Throws Error.
+template <class A, class B, class C>
+void matmul(const Problem& problem, const A* a, const B* b, C* c, const Epilogue& epilogue = {},
+            void* stream = nullptr, int device = GEMM_CURRENT_DEVICE) {
+  const gemm_problem p = detail::to_c<A, B, C>(problem);
+  const gemm_epilogue e = detail::to_c(epilogue);
+  check(gemm_matmul(&p, &e, a, b, c, stream, device));
+}
+
+// A planned launch: a value. Throws Error.
+template <class A, class B = A, class C = A>
+class Plan {
+ public:
+  // By the rung with this id or name, or by the fastest.
+  explicit Plan(const Problem& problem, int device = GEMM_CURRENT_DEVICE,
+                const char* rung = nullptr) {
+    const gemm_problem p = detail::to_c<A, B, C>(problem);
+    check(rung == nullptr ? gemm_plan_create(&p, device, &plan_)
+                          : gemm_plan_create_with(&p, device, rung, &plan_));
+  }
+  void run(const A* a, const B* b, C* c, const Epilogue& epilogue = {},
+           void* stream = nullptr) const {
+    const gemm_epilogue e = detail::to_c(epilogue);
+    check(gemm_run(&plan_, &e, a, b, c, stream));
+  }
+  std::string explain() const {
+    char text[256];
+    check(gemm_plan_explain(&plan_, text, sizeof text));
+    return text;
+  }
+  size_t workspace_size() const {
+    size_t bytes = 0;
+    check(gemm_plan_workspace_size(&plan_, &bytes));
+    return bytes;
+  }
+
+ private:
+  gemm_plan plan_;
+};
+
+}  // namespace api
+}  // namespace gemm

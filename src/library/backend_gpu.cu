@@ -1,0 +1,105 @@
+#include <vector>
+
+#include "device/current_device.h"
+#include "library/backend.h"
+
+namespace gemm::library {
+namespace {
+
+std::string words(cudaError_t error) {
+  return std::string(cudaGetErrorString(error)) + " (" + cudaGetErrorName(error) + ")";
+}
+
+// Whether this library has code for "90a" and the like; GEMM_CUDA_ARCHITECTURES is CMake's list of
+// them, "90a-real,120a".
+bool built_for(const std::string& architecture) {
+  const std::string all = std::string(",") + GEMM_CUDA_ARCHITECTURES + ",";
+  return all.find("," + architecture + ",") != std::string::npos ||
+         all.find("," + architecture + "-real,") != std::string::npos;
+}
+
+std::vector<DeviceInfo> all_devices() {
+  std::vector<DeviceInfo> all;
+  for (const Arch& arch : gpu_archs()) {
+    int major = 0, minor = 0;
+    const int device = static_cast<int>(all.size());
+    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+    const int sm = major * 10 + minor;
+    all.push_back({.arch = arch, .sm = sm, .exact_arch = built_for(std::to_string(sm) + "a")});
+  }
+  return all;
+}
+
+std::string why_no_gpu() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  cudaGetLastError();
+  return (error == cudaSuccess ? "there is no GPU" : "there is no GPU: " + words(error)) +
+         "; GEMM_SIMULATOR computes without one";
+}
+
+int asked_for_current_device() {
+  int device = 0;
+  if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) {
+    cudaGetLastError();
+    throw Failure(GEMM_NO_DEVICE, "cudaGetDevice: " + words(error));
+  }
+  return device;
+}
+
+const std::vector<DeviceInfo>& devices() {
+  static const std::vector<DeviceInfo> all = all_devices();
+  return all;
+}
+
+const DeviceInfo& device_info(int device) {
+  const std::vector<DeviceInfo>& all = devices();
+  const int count = static_cast<int>(all.size());
+  if (device >= 0 && device < count) return all[device];
+  if (count == 0) throw Failure(GEMM_NO_DEVICE, why_no_gpu());
+  throw Failure(GEMM_NO_DEVICE,
+                "there is no GPU " + std::to_string(device) + ": choose " +
+                    (count == 1 ? "0, the only one" : "from 0 to " + std::to_string(count - 1)));
+}
+
+void on_device(int device, const std::function<void()>& f) {
+  // What is done here belongs to no stream. CUDA allows that in a capture only when told so.
+  struct Relaxed {
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    Relaxed() { cudaThreadExchangeStreamCaptureMode(&mode); }
+    ~Relaxed() { cudaThreadExchangeStreamCaptureMode(&mode); }
+  } const relaxed;
+  const DeviceScope scope(device);
+  f();
+}
+
+bool is_broken(int device) {
+  int before = 0;
+  cudaGetDevice(&before);
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  cudaSetDevice(device);
+  cudaGetLastError();
+  // A fault is reported by every later call; a refused launch is forgotten once it has been read.
+  const cudaError_t error = cudaStreamQuery(cudaStreamLegacy);
+  cudaGetLastError();
+  cudaSetDevice(before);
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  return error != cudaSuccess && error != cudaErrorNotReady &&
+         error != cudaErrorStreamCaptureImplicit;
+}
+
+const Computer CUDA{.backend = Backend::gpu,
+                    .name = "cuda",
+                    .current_device = asked_for_current_device,
+                    .device_info = device_info,
+                    .on_device = on_device,
+                    .is_broken = is_broken,
+                    .gpu_count = [] { return static_cast<int>(devices().size()); }};
+
+}  // namespace
+
+const Computer* const GPUS = &CUDA;
+
+}  // namespace gemm::library

@@ -1,0 +1,24 @@
+#include "library/backend.h"
+
+namespace gemm::library {
+namespace {
+
+const DeviceInfo& device_info(int device) {
+  if (device != 0)
+    throw Failure(GEMM_NO_DEVICE,
+                  "there is no device " + std::to_string(device) + ": the simulator is device 0");
+  static const DeviceInfo simulated{.arch = simulated_arch(), .sm = 90, .exact_arch = true};
+  return simulated;
+}
+
+}  // namespace
+
+const Computer SIMULATOR{.backend = Backend::sim,
+                         .name = "simulator",
+                         .current_device = [] { return 0; },
+                         .device_info = device_info,
+                         .on_device = [](int, const std::function<void()>& f) { f(); },
+                         .is_broken = [](int) { return false; },
+                         .gpu_count = [] { return 0; }};
+
+}  // namespace gemm::library

@@ -1,0 +1,565 @@
+// The C interface: arguments checked, a plan found or made, and launched.
+#include "gemm/gemm.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "launch_mode.h"
+#include "library/backend.h"
+#include "library/plan_cache.h"
+#include "registry.h"
+#include "version.h"
+
+namespace gemm::library {
+namespace {
+
+constexpr int64_t LARGEST_EXTENT = INT32_MAX - 1024;  // a tile's end must fit in an int
+constexpr int MAX_ALIGN = 128;                        // bytes; plans look no further
+
+thread_local std::string last_error;
+
+template <class... Parts>
+[[noreturn]] void fail(gemm_status status, const Parts&... parts) {
+  std::string what;
+  const auto append = [&](const auto& part) {
+    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(part)>>)
+      what += std::to_string(part);
+    else
+      what += part;
+  };
+  (append(parts), ...);
+  throw Failure(status, what);
+}
+
+// Devices
+// -------------------------------------------------------------------------------------------------
+
+// Where a call computes: one of a computer's devices.
+struct Place {
+  const Computer& computer;
+  int device;
+  const DeviceInfo& info() const { return computer.device_info(device); }
+};
+
+// `device` as in a PlanKey: GEMM_SIMULATOR, or a GPU.
+Place place_of(int device) {
+  return device == GEMM_SIMULATOR ? Place{SIMULATOR, 0} : Place{*GPUS, device};
+}
+
+// A caller's device as in a PlanKey. Where there are no GPUs, every device is to be the simulator's.
+int key_device(int device) {
+  if (device == GEMM_SIMULATOR) return GEMM_SIMULATOR;
+  if (GPUS != nullptr) return device == GEMM_CURRENT_DEVICE ? GPUS->current_device() : device;
+  if (device != GEMM_CURRENT_DEVICE) SIMULATOR.device_info(device);  // throws
+  return GEMM_SIMULATOR;
+}
+
+// Arguments
+// -------------------------------------------------------------------------------------------------
+
+struct Matrix {
+  const char* name;
+  int64_t rows, cols, ld;  // as stored
+  int bytes;               // of an element
+};
+
+// gemm_type and Element are the same list.
+static_assert(int{GEMM_F32} == int(Element::f32) && int{GEMM_F16} == int(Element::f16) &&
+              int{GEMM_BF16} == int(Element::bf16));
+int32_t type_of(Element element) { return static_cast<int32_t>(element); }
+int element_bytes(int32_t type) { return info(static_cast<Element>(type)).bytes; }
+int32_t compute_of(const DTypeInfo& dtype) {
+  return dtype.rounds_factors() ? GEMM_COMPUTE_TF32 : GEMM_COMPUTE_EXACT;
+}
+
+// What the problem's types are called inside.
+DType dtype_of(const gemm_problem& p) {
+  const auto check = [](const char* name, int64_t value, int64_t last, const char* allowed) {
+    if (value < 0 || value > last)
+      fail(GEMM_BAD_ARGUMENT, name, " is ", value, ": allowed are ", allowed);
+  };
+  constexpr char TYPES[] = "GEMM_F32, GEMM_F16 and GEMM_BF16";
+  check("type_a", p.type_a, GEMM_BF16, TYPES);
+  check("type_b", p.type_b, GEMM_BF16, TYPES);
+  check("type_c", p.type_c, GEMM_BF16, TYPES);
+  check("compute", p.compute, GEMM_COMPUTE_TF32, "GEMM_COMPUTE_EXACT and GEMM_COMPUTE_TF32");
+  for (const DType dtype : ALL_DTYPES) {
+    const DTypeInfo types = info(dtype);
+    if (p.type_a == type_of(types.in) && p.type_b == type_of(types.in) &&
+        p.type_c == type_of(types.out) && p.compute == compute_of(types))
+      return dtype;
+  }
+  constexpr const char* NAMES[] = {"GEMM_F32", "GEMM_F16", "GEMM_BF16"};
+  fail(GEMM_UNSUPPORTED, "no kernel takes A, B and C of the types ", NAMES[p.type_a], ", ",
+       NAMES[p.type_b], " and ", NAMES[p.type_c],
+       p.compute == GEMM_COMPUTE_TF32 ? " with GEMM_COMPUTE_TF32" : "");
+}
+
+// The structure as this library knows it. Fields that the program's header lacked are 0; fields that
+// this library lacks must be. `first`: its bytes in the first version that had it.
+template <class T>
+T sized(const T& given, uint32_t first, const char* name, const char* initialiser) {
+  constexpr uint32_t LARGEST = 4096;  // no version will be larger
+  const uint32_t size = given.size;
+  if (size == sizeof(T)) return given;
+  if (size < first || size > LARGEST)
+    fail(GEMM_BAD_ARGUMENT, name, ".size is ", size, ": start from ", initialiser);
+  const char* const bytes = reinterpret_cast<const char*>(&given);
+  if (size > sizeof(T) &&
+      std::any_of(bytes + sizeof(T), bytes + size, [](char byte) { return byte != 0; }))
+    fail(GEMM_UNSUPPORTED, name, " has fields that version ", GEMM_VERSION, " does not know");
+  T known{};
+  std::memcpy(&known, &given, std::min<size_t>(size, sizeof known));
+  known.size = sizeof known;
+  return known;
+}
+
+// A problem whose sizes, types and rows have been checked.
+struct Checked {
+  PlanKey key;  // but for what belongs to the pointers, the epilogue and the device
+  Matrix matrices[3];
+};
+
+Checked checked(const gemm_problem* problem) {
+  if (problem == nullptr) fail(GEMM_BAD_ARGUMENT, "problem is a null pointer");
+  const gemm_problem p = sized(*problem, 88, "gemm_problem", "GEMM_PROBLEM_DEFAULT");
+  const auto check_extent = [](const char* name, int64_t value) {
+    if (value < 0 || value > LARGEST_EXTENT)
+      fail(GEMM_BAD_ARGUMENT, name, " is ", value, ": allowed are 0 to ", LARGEST_EXTENT);
+  };
+  check_extent("m", p.m);
+  check_extent("n", p.n);
+  check_extent("k", p.k);
+  const auto check_op = [](const char* name, int32_t op) {
+    if (op != GEMM_N && op != GEMM_T)
+      fail(GEMM_BAD_ARGUMENT, name, " is ", op, ": allowed are GEMM_N and GEMM_T");
+  };
+  check_op("op_a", p.op_a);
+  check_op("op_b", p.op_b);
+  const DType dtype = dtype_of(p);
+  const bool ta = p.op_a == GEMM_T, tb = p.op_b == GEMM_T;
+  Checked c{.key = {},
+            .matrices = {
+                {"A", ta ? p.k : p.m, ta ? p.m : p.k, p.lda, element_bytes(p.type_a)},
+                {"B", tb ? p.n : p.k, tb ? p.k : p.n, p.ldb, element_bytes(p.type_b)},
+                {"C", p.m, p.n, p.ldc, element_bytes(p.type_c)},
+            }};
+  for (Matrix& x : c.matrices) {
+    if (x.ld == 0) x.ld = x.cols;
+    if (x.ld < x.cols || x.ld > INT64_MAX / 8 / std::max<int64_t>(x.rows, 1))
+      fail(GEMM_BAD_ARGUMENT, "the rows of ", x.name, " lie ", x.ld,
+           " elements apart: allowed are ", x.cols,
+           ", a stored row's length, or more, within 2^63 bytes in all");
+  }
+  c.key.lda = c.matrices[0].ld;
+  c.key.ldb = c.matrices[1].ld;
+  c.key.ldc = c.matrices[2].ld;
+  c.key.M = static_cast<int32_t>(p.m);
+  c.key.N = static_cast<int32_t>(p.n);
+  c.key.K = static_cast<int32_t>(p.k);
+  c.key.dtype = static_cast<uint8_t>(dtype);
+  c.key.op_a = static_cast<uint8_t>(p.op_a);
+  c.key.op_b = static_cast<uint8_t>(p.op_b);
+  return c;
+}
+
+// Activation and GEMM_ACTIVATION_... are the same list.
+static_assert(int{GEMM_ACTIVATION_RELU} == int(Activation::relu) &&
+              int{GEMM_ACTIVATION_LEAKY_RELU} == int(Activation::leaky_relu) &&
+              int{GEMM_ACTIVATION_GELU} == int(Activation::gelu) &&
+              int{GEMM_ACTIVATION_SILU} == int(Activation::silu) &&
+              std::size(ALL_ACTIVATIONS) == 1 + int{GEMM_ACTIVATION_SILU});
+
+Epilogue checked(const gemm_epilogue* epilogue) {
+  if (epilogue == nullptr) return {};
+  const gemm_epilogue e = sized(*epilogue, 20, "gemm_epilogue", "GEMM_EPILOGUE_DEFAULT");
+  if (e.activation < GEMM_ACTIVATION_NONE || e.activation > GEMM_ACTIVATION_SILU)
+    fail(GEMM_BAD_ARGUMENT, "activation is ", e.activation,
+         ": allowed are GEMM_ACTIVATION_NONE to ", "GEMM_ACTIVATION_SILU");
+  return {e.alpha, e.beta, static_cast<Activation>(e.activation), e.slope};
+}
+
+// Exponent of the largest power of two, up to MAX_ALIGN, that divides the address.
+uint8_t align_of(const void* p) {
+  return static_cast<uint8_t>(std::countr_zero(
+      static_cast<unsigned>(reinterpret_cast<uintptr_t>(p)) | unsigned{MAX_ALIGN}));
+}
+
+// Checks the pointers. `reads_products`: A and B are read.
+void check_pointers(const Matrix (&matrices)[3], const void* a, const void* b, const void* c,
+                    bool reads_products) {
+  const auto check = [](const Matrix& x, const void* p) {
+    if (x.rows == 0 || x.cols == 0) return;
+    if (p == nullptr) fail(GEMM_BAD_ARGUMENT, x.name, " is a null pointer");
+    if (reinterpret_cast<uintptr_t>(p) % x.bytes != 0)
+      fail(GEMM_BAD_ARGUMENT, x.name, " is not aligned to its elements of ", x.bytes, " bytes");
+  };
+  if (matrices[2].rows == 0 || matrices[2].cols == 0) return;
+  if (reads_products) {
+    check(matrices[0], a);
+    check(matrices[1], b);
+  }
+  check(matrices[2], c);
+}
+
+uint8_t planned_align(const char* name, int32_t align, int bytes) {
+  if (align == 0) align = MAX_ALIGN;
+  if (align < bytes || align > MAX_ALIGN || !std::has_single_bit(unsigned(align)))
+    fail(GEMM_BAD_ARGUMENT, name, " is ", align, ": allowed are powers of two from ", bytes, " to ",
+         MAX_ALIGN);
+  return static_cast<uint8_t>(std::countr_zero(unsigned(align)));
+}
+
+// Planning
+// -------------------------------------------------------------------------------------------------
+
+GemmCall make_call(const PlanKey& key, const Epilogue& e, const void* a, const void* b, void* c,
+                   void* stream) {
+  return {.M = key.M,
+          .N = key.N,
+          .K = key.K,
+          .A = a,
+          .lda = key.lda,
+          .B = b,
+          .ldb = key.ldb,
+          .C = c,
+          .ldc = key.ldc,
+          .epilogue = e,
+          .op_a = static_cast<Op>(key.op_a),
+          .op_b = static_cast<Op>(key.op_b),
+          .stream = stream};
+}
+
+// One of each kind that a launch may have a kernel for: plain, with C, and with an activation.
+constexpr Epilogue EPILOGUES[] = {{}, {.beta = 1}, {.activation = Activation::gelu}};
+
+// The same on pointers that only have the alignment. Nobody reads or writes there.
+GemmCall make_call(const PlanKey& key, const Epilogue& e) {
+  const auto address = [](uint8_t align) {
+    return reinterpret_cast<void*>((uintptr_t{1} << 32) + (align < 7 ? 1u << align : 0));
+  };
+  return make_call(key, e, address(key.align_a), address(key.align_b), address(key.align_c),
+                   nullptr);
+}
+
+bool runs_on(const Rung& rung, const DeviceInfo& device) {
+  return device.sm >= rung.needs.sm && (device.sm == rung.needs.sm || !rung.needs.exact_arch) &&
+         (device.exact_arch || !rung.needs.exact_arch);
+}
+
+bool takes_ops(const Rung& rung, const PlanKey& key) {
+  return rung.needs.transposed || (key.op_a == 0 && key.op_b == 0);
+}
+
+// The library's rungs for a computer.
+const std::vector<const Rung*>& rungs_of(const Computer& computer) {
+  static const std::vector<const Rung*> simulated = rungs(Backend::sim), gpu = rungs(Backend::gpu);
+  return computer.backend == Backend::gpu ? gpu : simulated;
+}
+
+// By the dispatcher of this type. Where there is none, by the rung with the least makespan, or, if
+// none estimates one, by the last of the ladder.
+Plan choose(const PlanKey& key, const GemmCall& call, const Place& place) {
+  const DeviceInfo& device = place.info();
+  std::vector<const Rung*> usable;
+  for (const Rung* rung : rungs_of(place.computer))
+    if (rung->dtype == static_cast<DType>(key.dtype) && runs_on(*rung, device) &&
+        takes_ops(*rung, key) && rung->product_error == 0)
+      usable.push_back(rung);
+  if (usable.empty())
+    fail(GEMM_UNSUPPORTED, "no kernel of this type ",
+         key.op_a != 0 || key.op_b != 0 ? "takes transposed operands" : "runs", " on ",
+         device.arch.name, " (sm_", device.sm, ")");
+  for (const Rung* rung : usable)
+    if (rung->dispatches) return plan(*rung, call, device.arch);
+  Plan best{.makespan = NEVER};
+  for (const Rung* rung : usable)
+    if (rung->estimates)
+      if (const Plan p = plan(*rung, call, device.arch); p.makespan < best.makespan) best = p;
+  return best.rung != nullptr ? best : plan(*usable.back(), call, device.arch);
+}
+
+// By the rung asked for.
+Plan choose(const PlanKey& key, const GemmCall& call, const Place& place, const std::string& id) {
+  const DeviceInfo& device = place.info();
+  bool known = false;
+  for (const Rung* rung : rungs_of(place.computer)) {
+    if (rung->id != id && rung->name != id) continue;
+    known = true;
+    if (rung->dtype != static_cast<DType>(key.dtype)) continue;
+    if (!takes_ops(*rung, key)) fail(GEMM_UNSUPPORTED, rung->name, " takes no transposed operands");
+    if (!runs_on(*rung, device))
+      fail(GEMM_UNSUPPORTED, rung->name, " does not run on ", device.arch.name, " (sm_", device.sm,
+           ")");
+    return plan(*rung, call, device.arch);
+  }
+  if (known) fail(GEMM_UNSUPPORTED, id, " has no kernel of this type");
+  fail(GEMM_BAD_ARGUMENT, "there is no rung \"", id, "\": gemm_rung_get lists them");
+}
+
+// Plans, and loads what launches will need, whatever their epilogues. `rung`: null for the best.
+PreparedPlan prepare(const PlanKey& key, const char* rung = nullptr) {
+  const Place place = place_of(key.device);
+  place.info();  // throws where there is none
+  PreparedPlan made{.key = key, .plan = {}};
+  place.computer.on_device(place.device, [&] {
+    const GemmCall call = make_call(key, EPILOGUES[0]);
+    made.plan = rung == nullptr ? choose(key, call, place) : choose(key, call, place, rung);
+    if (made.plan.rung->dispatches)
+      fail(GEMM_INTERNAL_ERROR, made.plan.rung->name, " has chosen no rung");
+    const LaunchModeScope scope({.device = place.device, .prepare = true});
+    for (const Epilogue& e : EPILOGUES) launch(make_call(key, e), made.plan);
+    made.workspace = launch_mode().workspace_peak;
+  });
+  return made;
+}
+
+const PreparedPlan& find_or_prepare(const PlanKey& key) {
+  thread_local std::unique_ptr<PlanCache> cache;
+  if (cache == nullptr) cache = std::make_unique<PlanCache>();
+  if (const PreparedPlan* found = cache->find(key)) return *found;
+  return cache->insert(prepare(key));
+}
+
+// `prepared`: its kernels have been loaded for pointers aligned like these.
+void run(const Plan& plan, const PlanKey& key, const Epilogue& e, const void* a, const void* b,
+         void* c, void* stream, bool prepared) {
+  LaunchMode mode = launch_mode();
+  mode.device = place_of(key.device).device;
+  mode.prepared = prepared;
+  const LaunchModeScope scope(mode);
+  launch(make_call(key, e, a, b, c, stream), plan);
+}
+
+// A plan as the caller holds it.
+struct HeldPlan {
+  static constexpr uint64_t MAGIC = 0x6e616c706d6d6567;  // "gemmplan"
+  uint64_t magic;
+  PreparedPlan prepared;
+  Matrix matrices[3];
+};
+static_assert(sizeof(HeldPlan) <= sizeof(gemm_plan) && std::is_trivially_copyable_v<HeldPlan>);
+
+const HeldPlan& held(const gemm_plan* plan) {
+  if (plan == nullptr) fail(GEMM_BAD_ARGUMENT, "plan is a null pointer");
+  const HeldPlan& h = *reinterpret_cast<const HeldPlan*>(plan);
+  if (h.magic != HeldPlan::MAGIC)
+    fail(GEMM_BAD_ARGUMENT, "plan was not made by gemm_plan_create, or that failed");
+  return h;
+}
+
+// Calls f and returns what became of it. `device`: where it was to run, as in a PlanKey.
+template <class F>
+gemm_status guarded(int& device, F&& f) noexcept {
+  constexpr char NO_MEMORY[] = "out of memory";
+  try {
+    try {
+      f();
+      return GEMM_OK;
+    } catch (const Failure& e) {
+      last_error = e.what();
+      return e.status;
+    } catch (const std::bad_alloc&) {
+      last_error = NO_MEMORY;
+      return GEMM_OUT_OF_MEMORY;
+    } catch (const std::logic_error& e) {
+      last_error = e.what();
+      return GEMM_INTERNAL_ERROR;
+    } catch (const std::exception& e) {
+      last_error = e.what();
+      return device >= 0 && GPUS->is_broken(device) ? GEMM_DEVICE_FAULT : GEMM_LAUNCH_REFUSED;
+    }
+  } catch (...) {  // no memory for the text
+    return GEMM_OUT_OF_MEMORY;
+  }
+}
+
+template <class F>
+gemm_status guarded(F&& f) noexcept {
+  int device = -1;
+  return guarded(device, f);
+}
+
+}  // namespace
+}  // namespace gemm::library
+
+using namespace gemm::library;
+
+namespace {
+
+gemm_status create(const gemm_problem* problem, int device, const char* rung, gemm_plan* plan) {
+  int known = -1;
+  return guarded(known, [&] {
+    if (plan == nullptr) fail(GEMM_BAD_ARGUMENT, "plan is a null pointer");
+    std::memset(plan, 0, sizeof *plan);
+    Checked c = checked(problem);
+    c.key.device = known = key_device(device);
+    place_of(known).info();  // throws where there is none
+    const int32_t aligns[] = {problem->align_a, problem->align_b, problem->align_c};
+    constexpr const char* NAMES[] = {"align_a", "align_b", "align_c"};
+    uint8_t* const parts[] = {&c.key.align_a, &c.key.align_b, &c.key.align_c};
+    for (int i = 0; i < 3; ++i) *parts[i] = planned_align(NAMES[i], aligns[i], c.matrices[i].bytes);
+    HeldPlan h{HeldPlan::MAGIC, prepare(c.key, rung), {}};
+    std::copy(std::begin(c.matrices), std::end(c.matrices), h.matrices);
+    std::memcpy(plan, &h, sizeof h);
+  });
+}
+
+}  // namespace
+
+gemm_status gemm_gpu_count(int* count) {
+  return guarded([&] {
+    if (count == nullptr) fail(GEMM_BAD_ARGUMENT, "count is a null pointer");
+    *count = GPUS == nullptr ? 0 : GPUS->gpu_count();
+  });
+}
+
+gemm_status gemm_plan_create(const gemm_problem* problem, int device, gemm_plan* plan) {
+  return create(problem, device, nullptr, plan);
+}
+
+gemm_status gemm_plan_create_with(const gemm_problem* problem, int device, const char* rung,
+                                  gemm_plan* plan) {
+  return create(problem, device, rung == nullptr ? "" : rung, plan);
+}
+
+gemm_status gemm_plan_explain(const gemm_plan* plan, char* text, size_t size) {
+  return guarded([&] {
+    const HeldPlan& h = held(plan);
+    if (text == nullptr || size == 0) fail(GEMM_BAD_ARGUMENT, "there is no place for the text");
+    const gemm::Plan& p = h.prepared.plan;
+    std::string told = p.rung->name;
+    if (p.variant != gemm::ANY_VARIANT) told += " " + p.rung->variants[p.variant].name;
+    const std::string how = explain(p, make_call(h.prepared.key, EPILOGUES[0]));
+    if (!how.empty()) told += ": " + how;
+    const size_t length = std::min(size - 1, told.size());
+    std::memcpy(text, told.data(), length);
+    text[length] = 0;
+  });
+}
+
+gemm_status gemm_plan_workspace_size(const gemm_plan* plan, size_t* bytes) {
+  return guarded([&] {
+    const HeldPlan& h = held(plan);
+    if (bytes == nullptr) fail(GEMM_BAD_ARGUMENT, "bytes is a null pointer");
+    *bytes = h.prepared.workspace;
+  });
+}
+
+gemm_status gemm_run(const gemm_plan* plan, const gemm_epilogue* epilogue, const void* a,
+                     const void* b, void* c, void* stream) {
+  int device = -1;
+  return guarded(device, [&] {
+    const HeldPlan& h = held(plan);
+    const gemm::Epilogue e = checked(epilogue);
+    check_pointers(h.matrices, a, b, c, e.alpha != 0);
+    const PlanKey& planned = h.prepared.key;
+    if (planned.M == 0 || planned.N == 0) return;
+    device = planned.device;
+    PlanKey key = planned;
+    if (e.alpha == 0) key.K = 0;  // another problem
+    key.align_a = align_of(a);
+    key.align_b = align_of(b);
+    key.align_c = align_of(c);
+    if (key.K != planned.K) return run(find_or_prepare(key).plan, key, e, a, b, c, stream, true);
+    const auto check = [](const char* name, uint8_t has, uint8_t wanted) {
+      if (has < wanted)
+        fail(GEMM_BAD_ARGUMENT, name, " is aligned to ", 1 << has, " bytes, and the plan is for ",
+             1 << wanted, ": plan with gemm_problem.align_a, align_b and align_c");
+    };
+    if (key.K > 0) {
+      check("A", key.align_a, planned.align_a);
+      check("B", key.align_b, planned.align_b);
+    }
+    check("C", key.align_c, planned.align_c);
+    run(h.prepared.plan, key, e, a, b, c, stream, key == planned);
+  });
+}
+
+gemm_status gemm_matmul(const gemm_problem* problem, const gemm_epilogue* epilogue, const void* a,
+                        const void* b, void* c, void* stream, int device) {
+  int known = -1;
+  return guarded(known, [&] {
+    const Checked checked_problem = checked(problem);
+    const gemm::Epilogue e = checked(epilogue);
+    check_pointers(checked_problem.matrices, a, b, c, e.alpha != 0);
+    PlanKey key = checked_problem.key;
+    if (e.alpha == 0) key.K = 0;
+    key.device = known = key_device(device);
+    if (key.M == 0 || key.N == 0) {
+      place_of(known).info();  // throws where there is none
+      return;
+    }
+    key.align_a = align_of(a);
+    key.align_b = align_of(b);
+    key.align_c = align_of(c);
+    run(find_or_prepare(key).plan, key, e, a, b, c, stream, true);
+  });
+}
+
+const char* gemm_status_string(gemm_status status) {
+  switch (status) {
+    case GEMM_OK:
+      return "ok";
+    case GEMM_BAD_ARGUMENT:
+      return "bad argument";
+    case GEMM_UNSUPPORTED:
+      return "unsupported";
+    case GEMM_NO_DEVICE:
+      return "no device";
+    case GEMM_OUT_OF_MEMORY:
+      return "out of memory";
+    case GEMM_LAUNCH_REFUSED:
+      return "launch refused";
+    case GEMM_DEVICE_FAULT:
+      return "device fault";
+    case GEMM_INTERNAL_ERROR:
+      return "internal error";
+  }
+  return "unknown status";
+}
+
+const char* gemm_last_error() { return last_error.c_str(); }
+const char* gemm_version() { return GEMM_VERSION; }
+const char* gemm_backend() { return (GPUS == nullptr ? SIMULATOR : *GPUS).name; }
+
+gemm_status gemm_rung_count(int device, int* count) {
+  return guarded([&] {
+    if (count == nullptr) fail(GEMM_BAD_ARGUMENT, "count is a null pointer");
+    const Place place = place_of(key_device(device));
+    place.info();  // throws where there is none
+    *count = static_cast<int>(rungs_of(place.computer).size());
+  });
+}
+
+gemm_status gemm_rung_get(int device, int index, gemm_rung* rung) {
+  return guarded([&] {
+    if (rung == nullptr) fail(GEMM_BAD_ARGUMENT, "rung is a null pointer");
+    static_assert(sizeof(gemm_rung) == 56);  // when it grows, fill in what fits
+    if (rung->size < sizeof(gemm_rung))
+      fail(GEMM_BAD_ARGUMENT, "gemm_rung.size is ", rung->size, ": set it to sizeof(gemm_rung)");
+    const Place place = place_of(key_device(device));
+    const std::vector<const gemm::Rung*>& all = rungs_of(place.computer);
+    if (index < 0 || index >= static_cast<int>(all.size()))
+      fail(GEMM_BAD_ARGUMENT, "index is ", index, ": allowed are 0 to ", all.size() - 1);
+    const gemm::Rung& r = *all[index];
+    const gemm::DTypeInfo types = info(r.dtype);
+    *rung = {.size = sizeof(gemm_rung),
+             .compute = compute_of(types),
+             .type_a = type_of(types.in),
+             .type_b = type_of(types.in),
+             .type_c = type_of(types.out),
+             .transposed = r.needs.transposed,
+             .approximate = r.product_error != 0,
+             .runs = runs_on(r, place.info()),
+             .id = r.id.c_str(),
+             .name = r.name.c_str(),
+             .idea = r.idea.c_str()};
+  });
+}

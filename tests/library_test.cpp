@@ -1,0 +1,834 @@
+// The library as a program calls it: nothing but include/gemm. Compiled twice, with gemm::sim on host
+// memory and (LIBRARY_ON_GPU) with gemm::gemm on a GPU's.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <gemm/gemm.hpp>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+#ifdef LIBRARY_ON_GPU
+#include <cuda_runtime_api.h>
+#endif
+
+namespace {
+
+using testing::HasSubstr;
+
+// Memory that the library computes on
+// -------------------------------------------------------------------------------------------------
+
+#ifdef LIBRARY_ON_GPU
+void expect_cuda(cudaError_t error, const char* call) {
+  if (error != cudaSuccess) throw std::runtime_error(std::string(call) + cudaGetErrorString(error));
+}
+#define CUDA(call) expect_cuda((call), #call ": ")
+
+int gpu_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) count = 0;
+  cudaGetLastError();
+  return count;
+}
+
+void* allocate(size_t bytes) {
+  void* p = nullptr;
+  CUDA(cudaMalloc(&p, bytes));
+  return p;
+}
+void release(void* p) { cudaFree(p); }
+void copy(void* to, const void* from, size_t bytes) {
+  CUDA(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
+}
+void wait(void* stream = nullptr) {
+  CUDA(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)));
+}
+#else
+void* allocate(size_t bytes) { return std::aligned_alloc(256, (bytes + 255) / 256 * 256); }
+void release(void* p) { std::free(p); }
+void copy(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
+void wait(void* = nullptr) {}
+#endif
+
+class Library : public testing::Test {
+ protected:
+  void SetUp() override {
+#ifdef LIBRARY_ON_GPU
+    if (gpu_count() == 0) GTEST_SKIP() << "no GPU";
+    CUDA(cudaSetDevice(0));
+#endif
+  }
+};
+
+// Numbers: small integers, which every type holds, and so do the sums of their products here.
+// -------------------------------------------------------------------------------------------------
+
+size_t bytes_of(int32_t type) { return type == GEMM_F32 ? 4 : 2; }
+
+void encode(int32_t type, float x, unsigned char* to) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &x, 4);
+  if (type == GEMM_F32) {
+    std::memcpy(to, &bits, 4);
+    return;
+  }
+  uint16_t half = static_cast<uint16_t>(bits >> 16);  // bfloat16
+  if (type == GEMM_F16) {
+    const uint32_t sign = bits >> 16 & 0x8000, exponent = bits >> 23 & 0xff;
+    const uint32_t mantissa = bits >> 13 & 0x3ff;
+    half = static_cast<uint16_t>(std::isnan(x)   ? 0x7e00
+                                 : exponent == 0 ? sign
+                                                 : sign | (exponent - 112) << 10 | mantissa);
+  }
+  std::memcpy(to, &half, 2);
+}
+
+float decode(int32_t type, const unsigned char* from) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, from, bytes_of(type));
+  if (type == GEMM_BF16) bits <<= 16;
+  if (type == GEMM_F16) {
+    const uint32_t exponent = bits >> 10 & 0x1f, mantissa = bits & 0x3ff;
+    if (exponent == 0) return std::ldexp(float(mantissa), -24) * (bits >> 15 == 0 ? 1 : -1);
+    bits = (bits & 0x8000) << 16 | (exponent == 31 ? 255 : exponent + 112) << 23 | mantissa << 13;
+  }
+  float x = 0;
+  std::memcpy(&x, &bits, 4);
+  return x;
+}
+
+// A stored matrix; `skew` elements past a multiple of 256 bytes, `pad` elements between its rows, and
+// bytes around it that nobody may touch.
+class Matrix {
+ public:
+  Matrix(int32_t type, int64_t rows, int64_t cols, int64_t pad, int64_t skew)
+      : type_(type),
+        rows_(rows),
+        cols_(cols),
+        ld_(cols + pad),
+        first_((GUARD / bytes_of(type) + skew) * bytes_of(type)),
+        bytes_(first_ + rows * ld_ * bytes_of(type) + GUARD),
+        host_(bytes_, FILL),
+        memory_(allocate(bytes_)) {}
+  ~Matrix() { release(memory_); }
+  Matrix(const Matrix&) = delete;
+
+  int64_t ld() const { return ld_; }
+  void* data() const { return static_cast<char*>(memory_) + first_; }
+  float at(int64_t row, int64_t col) const { return decode(type_, &host_[place(row, col)]); }
+
+  void fill(const std::function<float(int64_t, int64_t)>& f) {
+    for (int64_t row = 0; row < rows_; ++row)
+      for (int64_t col = 0; col < cols_; ++col) encode(type_, f(row, col), &host_[place(row, col)]);
+    copy(memory_, host_.data(), bytes_);
+  }
+  void read() { copy(host_.data(), memory_, bytes_); }
+  bool only_elements_written() const {
+    std::vector<unsigned char> others = host_;
+    for (int64_t row = 0; row < rows_; ++row)
+      std::memset(&others[place(row, 0)], FILL, cols_ * bytes_of(type_));
+    return others == std::vector<unsigned char>(bytes_, FILL);
+  }
+
+ private:
+  static constexpr size_t GUARD = 256;
+  static constexpr unsigned char FILL = 0x5a;
+
+  size_t place(int64_t row, int64_t col) const {
+    return first_ + (row * ld_ + col) * bytes_of(type_);
+  }
+
+  int32_t type_;
+  int64_t rows_, cols_, ld_;
+  size_t first_, bytes_;
+  std::vector<unsigned char> host_;
+  void* memory_;
+};
+
+struct Types {
+  const char* name;
+  int32_t in, out, compute;
+};
+constexpr Types TYPES[] = {{"f32", GEMM_F32, GEMM_F32, GEMM_COMPUTE_EXACT},
+                           {"tf32", GEMM_F32, GEMM_F32, GEMM_COMPUTE_TF32},
+                           {"f16", GEMM_F16, GEMM_F16, GEMM_COMPUTE_EXACT},
+                           {"bf16", GEMM_BF16, GEMM_BF16, GEMM_COMPUTE_EXACT},
+                           {"f16_f32", GEMM_F16, GEMM_F32, GEMM_COMPUTE_EXACT},
+                           {"bf16_f32", GEMM_BF16, GEMM_F32, GEMM_COMPUTE_EXACT}};
+
+// What an activation's name says, in double precision.
+double activated(const gemm_epilogue& e, double x) {
+  switch (e.activation) {
+    case GEMM_ACTIVATION_RELU:
+      return std::max(x, 0.0);
+    case GEMM_ACTIVATION_LEAKY_RELU:
+      return x < 0 ? double{e.slope} * x : x;
+    case GEMM_ACTIVATION_GELU:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case GEMM_ACTIVATION_SILU:
+      return x / (1 + std::exp(-x));
+  }
+  return x;
+}
+
+// A product with its matrices; which calls are made is the test's.
+struct Product {
+  gemm_problem problem = GEMM_PROBLEM_DEFAULT;
+  gemm_epilogue epilogue = GEMM_EPILOGUE_DEFAULT;
+  Matrix a, b, c;
+
+  Product(Types types, int m, int n, int k, int op_a = GEMM_N, int op_b = GEMM_N, int pad = 0,
+          int skew = 0)
+      : a(types.in, op_a == GEMM_T ? k : m, op_a == GEMM_T ? m : k, pad, skew),
+        b(types.in, op_b == GEMM_T ? n : k, op_b == GEMM_T ? k : n, pad, skew),
+        c(types.out, m, n, pad, skew) {
+    problem.m = m;
+    problem.n = n;
+    problem.k = k;
+    problem.type_a = problem.type_b = types.in;
+    problem.type_c = types.out;
+    problem.compute = types.compute;
+    problem.op_a = op_a;
+    problem.op_b = op_b;
+    problem.lda = pad == 0 ? 0 : a.ld();  // 0: without gaps
+    problem.ldb = pad == 0 ? 0 : b.ld();
+    problem.ldc = pad == 0 ? 0 : c.ld();
+    if (skew != 0) {
+      problem.align_a = problem.align_b = static_cast<int32_t>(bytes_of(types.in));
+      problem.align_c = static_cast<int32_t>(bytes_of(types.out));
+    }
+    fill();
+  }
+
+  void fill() {
+    a.fill([&](int64_t i, int64_t j) {
+      return epilogue.alpha == 0 ? NAN : float((i * 7 + j * 5) % 3 - 1);
+    });
+    b.fill([](int64_t i, int64_t j) { return float((i * 3 + j * 11) % 5 % 3 - 1); });
+    c.fill([&](int64_t i, int64_t j) { return epilogue.beta == 0 ? NAN : was(i, j); });
+  }
+  static float was(int64_t i, int64_t j) { return float((i + 2 * j) % 7 - 3); }
+
+  double want(int64_t i, int64_t j) const {
+    float sum = 0;
+    for (int64_t k = 0; k < problem.k && epilogue.alpha != 0; ++k)
+      sum += (problem.op_a == GEMM_T ? a.at(k, i) : a.at(i, k)) *
+             (problem.op_b == GEMM_T ? b.at(j, k) : b.at(k, j));
+    return activated(epilogue,
+                     epilogue.alpha * sum + (epilogue.beta == 0 ? 0 : epilogue.beta * was(i, j)));
+  }
+  // Of what cannot be computed exactly: a rounding to C's type, and the functor's own errors.
+  bool is_close(float got, double want) const {
+    if (epilogue.activation < GEMM_ACTIVATION_GELU) return got == want;
+    const double unit = problem.type_c == GEMM_F32   ? 1e-5
+                        : problem.type_c == GEMM_F16 ? 1.0 / 1024
+                                                     : 1.0 / 128;
+    return std::abs(got - want) <= unit * std::abs(want) + 1e-6;
+  }
+
+  gemm_status matmul(void* stream = nullptr, int device = GEMM_CURRENT_DEVICE) const {
+    return gemm_matmul(&problem, &epilogue, a.data(), b.data(), c.data(), stream, device);
+  }
+  gemm_status run(const gemm_plan& plan, void* stream = nullptr) const {
+    return gemm_run(&plan, &epilogue, a.data(), b.data(), c.data(), stream);
+  }
+  // Empty: C holds what it should, as exactly as can be, and nothing around it has changed.
+  std::string wrong() {
+    wait();
+    c.read();
+    for (int64_t i = 0; i < problem.m; ++i)
+      for (int64_t j = 0; j < problem.n; ++j)
+        if (!is_close(c.at(i, j), want(i, j)))
+          return "C(" + std::to_string(i) + ", " + std::to_string(j) + ") is " +
+                 std::to_string(c.at(i, j)) + ", not " + std::to_string(want(i, j));
+    return c.only_elements_written() ? "" : "written outside of C";
+  }
+};
+
+gemm_plan planned(const gemm_problem& problem, int device = GEMM_CURRENT_DEVICE) {
+  gemm_plan plan;
+  EXPECT_EQ(gemm_plan_create(&problem, device, &plan), GEMM_OK) << gemm_last_error();
+  return plan;
+}
+
+std::string explained(const gemm_plan& plan) {
+  char text[256] = {};
+  EXPECT_EQ(gemm_plan_explain(&plan, text, sizeof text), GEMM_OK) << gemm_last_error();
+  return text;
+}
+
+size_t workspace_of(const gemm_plan& plan) {
+  size_t bytes = SIZE_MAX;
+  EXPECT_EQ(gemm_plan_workspace_size(&plan, &bytes), GEMM_OK) << gemm_last_error();
+  return bytes;
+}
+
+// Results
+// -------------------------------------------------------------------------------------------------
+
+TEST_F(Library, EveryTypeShapeAndLayout) {
+  struct Shape {
+    int m, n, k, pad, skew;
+  };
+  constexpr Shape SHAPES[] = {{1, 1, 1, 0, 0},     {64, 64, 64, 0, 0}, {65, 72, 40, 8, 0},
+                              {130, 67, 70, 3, 1}, {5, 200, 33, 0, 1}, {40, 24, 0, 0, 0},
+                              {0, 24, 8, 0, 0},    {24, 0, 8, 1, 0}};
+  int computed = 0;
+  for (const Types types : TYPES)
+    for (const Shape s : SHAPES)
+      for (const int op_a : {GEMM_N, GEMM_T})
+        for (const int op_b : {GEMM_N, GEMM_T}) {
+          SCOPED_TRACE(testing::Message()
+                       << types.name << " " << s.m << "x" << s.n << "x" << s.k << " pad " << s.pad
+                       << " skew " << s.skew << (op_a == GEMM_T ? " t" : " n")
+                       << (op_b == GEMM_T ? "t" : "n"));
+          Product p(types, s.m, s.n, s.k, op_a, op_b, s.pad, s.skew);
+          const gemm_status status = p.matmul();
+          if (status == GEMM_UNSUPPORTED) {  // of what some GPU has no kernel for
+            EXPECT_THAT(gemm_last_error(), HasSubstr("no kernel of this type takes transposed"));
+            EXPECT_TRUE(types.in == GEMM_F32 || types.out == GEMM_F32) << gemm_last_error();
+            EXPECT_TRUE(op_a == GEMM_T || op_b == GEMM_T);
+            continue;
+          }
+          ASSERT_EQ(status, GEMM_OK) << gemm_last_error();
+          EXPECT_EQ(p.wrong(), "");
+          ++computed;
+        }
+  EXPECT_GE(computed, int(std::size(SHAPES)) * 10);
+}
+
+TEST_F(Library, AlphaAndBeta) {
+  for (const Types types : TYPES)
+    for (const float alpha : {0.0f, 1.0f, -2.0f})
+      for (const float beta : {0.0f, 1.0f, 3.0f}) {
+        SCOPED_TRACE(testing::Message() << types.name << " alpha " << alpha << " beta " << beta);
+        Product p(types, 33, 70, 40);
+        const gemm_plan plan = planned(p.problem);
+        p.epilogue.alpha = alpha;
+        p.epilogue.beta = beta;
+        for (const bool by_plan : {false, true}) {
+          p.fill();
+          ASSERT_EQ(by_plan ? p.run(plan) : p.matmul(), GEMM_OK) << gemm_last_error();
+          EXPECT_EQ(p.wrong(), "");
+        }
+      }
+}
+
+TEST_F(Library, Activations) {
+  for (const Types types : TYPES)
+    for (int activation = GEMM_ACTIVATION_NONE; activation <= GEMM_ACTIVATION_SILU; ++activation)
+      for (const float beta : {0.0f, 1.0f}) {
+        SCOPED_TRACE(testing::Message()
+                     << types.name << " activation " << activation << " beta " << beta);
+        Product p(types, 33, 70, 40);
+        const gemm_plan plan = planned(p.problem);
+        p.epilogue.beta = beta;
+        p.epilogue.activation = activation;
+        p.epilogue.slope = 0.25f;
+        for (const bool by_plan : {false, true}) {
+          p.fill();
+          ASSERT_EQ(by_plan ? p.run(plan) : p.matmul(), GEMM_OK) << gemm_last_error();
+          EXPECT_EQ(p.wrong(), "");
+        }
+      }
+}
+
+// The default is a hundredth; any other number is data too.
+TEST_F(Library, TheSlopeOfLeakyRelu) {
+  Product p(TYPES[0], 33, 70, 40);
+  p.epilogue.activation = GEMM_ACTIVATION_LEAKY_RELU;
+  EXPECT_EQ(p.epilogue.slope, 0.01f);
+  for (const float slope : {0.0f, -2.0f, 0.5f}) {
+    p.epilogue.slope = slope;
+    p.fill();
+    ASSERT_EQ(p.matmul(), GEMM_OK) << gemm_last_error();
+    EXPECT_EQ(p.wrong(), "") << slope;
+  }
+}
+
+TEST_F(Library, NoPointersWhereNothingIsRead) {
+  Product p(TYPES[2], 16, 24, 8);
+  p.epilogue.alpha = 0;
+  p.epilogue.beta = 1;
+  p.fill();
+  EXPECT_EQ(gemm_matmul(&p.problem, &p.epilogue, nullptr, nullptr, p.c.data(), nullptr, 0), GEMM_OK)
+      << gemm_last_error();
+  EXPECT_EQ(p.wrong(), "");
+  gemm_problem nothing = p.problem;
+  nothing.m = 0;
+  EXPECT_EQ(gemm_matmul(&nothing, nullptr, nullptr, nullptr, nullptr, nullptr, 0), GEMM_OK)
+      << gemm_last_error();
+}
+
+TEST_F(Library, TheCppFace) {
+  Product p(TYPES[0], 33, 40, 20, GEMM_N, GEMM_N, 4);
+  const auto data = [](const Matrix& x) { return static_cast<float*>(x.data()); };
+  const gemm::Problem problem{
+      .m = 33, .n = 40, .k = 20, .lda = p.a.ld(), .ldb = p.b.ld(), .ldc = p.c.ld()};
+  gemm::matmul(problem, data(p.a), data(p.b), data(p.c));
+  EXPECT_EQ(p.wrong(), "");
+  const gemm::Plan<float> plan(problem);
+  EXPECT_NE(plan.explain(), "");
+  p.epilogue.alpha = 2;
+  p.epilogue.beta = -1;
+  p.fill();
+  plan.run(data(p.a), data(p.b), data(p.c), {.alpha = 2, .beta = -1});
+  EXPECT_EQ(p.wrong(), "");
+  p.epilogue.activation = GEMM_ACTIVATION_LEAKY_RELU;
+  p.epilogue.slope = 0.5f;
+  p.fill();
+  const gemm::Plan<float> naive(problem, GEMM_CURRENT_DEVICE, "v1");
+  EXPECT_EQ(naive.explain(), "v01_naive");
+  naive.run(data(p.a), data(p.b), data(p.c),
+            {.alpha = 2, .beta = -1, .activation = GEMM_ACTIVATION_LEAKY_RELU, .slope = 0.5f});
+  EXPECT_EQ(p.wrong(), "");
+  try {
+    gemm::matmul({.m = -1}, data(p.a), data(p.b), data(p.c));
+    ADD_FAILURE() << "no error";
+  } catch (const gemm::Error& e) {
+    EXPECT_EQ(e.status, GEMM_BAD_ARGUMENT);
+    EXPECT_STREQ(e.what(), "m is -1: allowed are 0 to 2147482623");
+  }
+}
+
+// Plans
+// -------------------------------------------------------------------------------------------------
+
+TEST_F(Library, APlanServesOtherPointers) {
+  Product first(TYPES[2], 65, 72, 40), second(TYPES[2], 65, 72, 40);
+  const gemm_plan plan = planned(first.problem), same = plan;  // a value
+  ASSERT_EQ(first.run(plan), GEMM_OK) << gemm_last_error();
+  ASSERT_EQ(second.run(same), GEMM_OK) << gemm_last_error();
+  EXPECT_EQ(first.wrong(), "");
+  EXPECT_EQ(second.wrong(), "");
+}
+
+TEST_F(Library, APlanHoldsForPointersAlignedAsPlanned) {
+  Product aligned(TYPES[2], 65, 72, 40), skewed(TYPES[2], 65, 72, 40, GEMM_N, GEMM_N, 0, 1);
+  const gemm_plan strict = planned(aligned.problem), loose = planned(skewed.problem);
+  EXPECT_EQ(skewed.run(strict), GEMM_BAD_ARGUMENT);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("A is aligned to 2 bytes, and the plan is for 128"));
+  ASSERT_EQ(skewed.run(loose), GEMM_OK) << gemm_last_error();
+  EXPECT_EQ(skewed.wrong(), "");
+  ASSERT_EQ(aligned.run(loose), GEMM_OK) << gemm_last_error();  // better than planned
+  EXPECT_EQ(aligned.wrong(), "");
+}
+
+TEST_F(Library, APlanTellsOfItsKernelAndItsWorkspace) {
+  Product aligned(TYPES[2], 512, 512, 512), skewed(TYPES[2], 512, 512, 512, GEMM_N, GEMM_N, 0, 1);
+  const gemm_plan plan = planned(aligned.problem);
+  const std::string all = explained(plan);
+  EXPECT_THAT(all, testing::MatchesRegex("v[0-9]+[a-z]*_.+"));
+  char few[8];
+  ASSERT_EQ(gemm_plan_explain(&plan, few, sizeof few), GEMM_OK);
+  EXPECT_EQ(few, all.substr(0, 7));
+  // Unaligned operands are copied.
+  EXPECT_GE(workspace_of(planned(skewed.problem)), workspace_of(plan) + 2 * 512 * 512 * 2);
+}
+
+TEST_F(Library, ManyShapesGoThroughThePlansThatAThreadKeeps) {
+  for (int round = 0; round < 2; ++round)
+    for (int n = 1; n <= 300; ++n) {
+      Product p(TYPES[0], 2, n, 3);
+      ASSERT_EQ(p.matmul(), GEMM_OK) << gemm_last_error();
+      ASSERT_EQ(p.wrong(), "") << n;
+    }
+}
+
+// Threads
+// -------------------------------------------------------------------------------------------------
+
+TEST_F(Library, ThreadsCallAtOnce) {
+  Product shared(TYPES[2], 96, 80, 64);
+  const gemm_plan plan = planned(shared.problem);
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&plan, t] {
+      for (int i = 0; i < 5; ++i) {
+        Product own(TYPES[t], 40 + 8 * t + i, 70, 33), of_plan(TYPES[2], 96, 80, 64);
+        EXPECT_EQ(own.matmul(), GEMM_OK) << gemm_last_error();
+        EXPECT_EQ(of_plan.run(plan), GEMM_OK) << gemm_last_error();
+        EXPECT_EQ(own.wrong(), "");
+        EXPECT_EQ(of_plan.wrong(), "");
+        gemm_problem bad = own.problem;  // its error is this thread's
+        bad.m = -1 - t;
+        EXPECT_EQ(gemm_matmul(&bad, nullptr, nullptr, nullptr, nullptr, nullptr, 0),
+                  GEMM_BAD_ARGUMENT);
+        EXPECT_THAT(gemm_last_error(), HasSubstr("m is -" + std::to_string(1 + t) + ":"));
+      }
+    });
+}
+
+// Bad arguments: a status and one clear line
+// -------------------------------------------------------------------------------------------------
+
+TEST_F(Library, BadProblems) {
+  struct Case {
+    std::function<void(gemm_problem&)> spoil;
+    gemm_status status;
+    const char* text;
+  };
+  const Case cases[] = {
+      {[](auto& p) { p.m = -1; }, GEMM_BAD_ARGUMENT, "m is -1: allowed are 0 to 2147482623"},
+      {[](auto& p) { p.n = int64_t{1} << 31; }, GEMM_BAD_ARGUMENT, "n is 2147483648: "},
+      {[](auto& p) { p.k = INT64_MIN; }, GEMM_BAD_ARGUMENT, "k is -9223372036854775808: "},
+      {[](auto& p) { p.lda = 7; }, GEMM_BAD_ARGUMENT,
+       "the rows of A lie 7 elements apart: allowed are 8"},
+      {[](auto& p) { p.ldb = -24; }, GEMM_BAD_ARGUMENT, "the rows of B lie -24 elements apart"},
+      {[](auto& p) { p.ldc = INT64_MAX; }, GEMM_BAD_ARGUMENT, "the rows of C lie 92233720368547"},
+      {[](auto& p) { p.op_a = GEMM_T, p.lda = 15; }, GEMM_BAD_ARGUMENT, "allowed are 16"},
+      {[](auto& p) { p.op_b = 'T'; }, GEMM_BAD_ARGUMENT, "op_b is 84: allowed are GEMM_N and"},
+      {[](auto& p) { p.type_a = 9; }, GEMM_BAD_ARGUMENT, "type_a is 9: allowed are GEMM_F32, "},
+      {[](auto& p) { p.compute = -1; }, GEMM_BAD_ARGUMENT, "compute is -1"},
+      {[](auto& p) { p.size = 0; }, GEMM_BAD_ARGUMENT,
+       "gemm_problem.size is 0: start from GEMM_PROBLEM_DEFAULT"},
+      {[](auto& p) { p.size = ~0u; }, GEMM_BAD_ARGUMENT, "gemm_problem.size is 4294967295: "},
+      {[](auto& p) { p.type_b = GEMM_F32; }, GEMM_UNSUPPORTED,
+       "no kernel takes A, B and C of the types GEMM_F16, GEMM_F32 and GEMM_F16"},
+      {[](auto& p) { p.type_c = GEMM_BF16; }, GEMM_UNSUPPORTED, "GEMM_F16, GEMM_F16 and GEMM_BF16"},
+      {[](auto& p) { p.compute = GEMM_COMPUTE_TF32; }, GEMM_UNSUPPORTED, "with GEMM_COMPUTE_TF32"},
+  };
+  const Product good(TYPES[2], 16, 24, 8);
+  for (const Case& c : cases) {
+    gemm_problem problem = good.problem;
+    c.spoil(problem);
+    gemm_plan plan;
+    EXPECT_EQ(gemm_plan_create(&problem, 0, &plan), c.status) << c.text;
+    EXPECT_THAT(gemm_last_error(), HasSubstr(c.text));
+    EXPECT_EQ(
+        gemm_matmul(&problem, nullptr, good.a.data(), good.b.data(), good.c.data(), nullptr, 0),
+        c.status)
+        << c.text;
+    EXPECT_THAT(gemm_last_error(), HasSubstr(c.text));
+    EXPECT_EQ(std::string(gemm_last_error()).find('\n'), std::string::npos);
+    // A plan that was not made runs nothing.
+    EXPECT_EQ(good.run(plan), GEMM_BAD_ARGUMENT);
+    EXPECT_THAT(gemm_last_error(), HasSubstr("plan was not made by gemm_plan_create"));
+  }
+}
+
+TEST_F(Library, BadEpilogues) {
+  const Product good(TYPES[0], 16, 24, 8);
+  const auto expect = [&](gemm_epilogue e, gemm_status status, const char* text) {
+    EXPECT_EQ(
+        gemm_matmul(&good.problem, &e, good.a.data(), good.b.data(), good.c.data(), nullptr, 0),
+        status);
+    EXPECT_THAT(gemm_last_error(), HasSubstr(text));
+  };
+  gemm_epilogue e = GEMM_EPILOGUE_DEFAULT;
+  e.activation = 77;
+  expect(e, GEMM_BAD_ARGUMENT, "activation is 77: allowed are GEMM_ACTIVATION_NONE to ");
+  e = {};
+  expect(e, GEMM_BAD_ARGUMENT, "gemm_epilogue.size is 0: start from GEMM_EPILOGUE_DEFAULT");
+}
+
+// A program whose header is newer than the library: what the library does not know must be 0.
+TEST_F(Library, FieldsOfALaterVersion) {
+  struct Later {
+    gemm_epilogue epilogue = GEMM_EPILOGUE_DEFAULT;
+    int32_t field = 0;
+  } later;
+  struct LaterProblem {
+    gemm_problem problem;
+    int64_t field = 0;
+  };
+  Product p(TYPES[0], 16, 24, 8);
+  LaterProblem problem{p.problem};
+  problem.problem.size = sizeof problem;
+  p.epilogue.beta = later.epilogue.beta = 2;
+  later.epilogue.size = sizeof later;
+  const auto call = [&] {
+    p.fill();
+    return gemm_matmul(&problem.problem, &later.epilogue, p.a.data(), p.b.data(), p.c.data(),
+                       nullptr, GEMM_CURRENT_DEVICE);
+  };
+  ASSERT_EQ(call(), GEMM_OK) << gemm_last_error();
+  EXPECT_EQ(p.wrong(), "");
+  later.field = 1;
+  EXPECT_EQ(call(), GEMM_UNSUPPORTED);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("gemm_epilogue has fields that version "));
+  later.field = 0;
+  problem.field = 1;
+  EXPECT_EQ(call(), GEMM_UNSUPPORTED);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("gemm_problem has fields that version "));
+}
+
+TEST_F(Library, BadPointersAndDevices) {
+  const Product good(TYPES[0], 16, 24, 8);
+  const auto expect = [&](const void* a, const void* b, void* c, int device, gemm_status status,
+                          const char* text) {
+    EXPECT_EQ(gemm_matmul(&good.problem, nullptr, a, b, c, nullptr, device), status) << text;
+    EXPECT_THAT(gemm_last_error(), HasSubstr(text));
+  };
+  void *const a = good.a.data(), *const b = good.b.data(), *const c = good.c.data();
+  expect(nullptr, b, c, 0, GEMM_BAD_ARGUMENT, "A is a null pointer");
+  expect(a, nullptr, c, 0, GEMM_BAD_ARGUMENT, "B is a null pointer");
+  expect(a, b, nullptr, 0, GEMM_BAD_ARGUMENT, "C is a null pointer");
+  expect(a, static_cast<char*>(b) + 2, c, 0, GEMM_BAD_ARGUMENT,
+         "B is not aligned to its elements of 4 bytes");
+  expect(a, b, c, 99, GEMM_NO_DEVICE, " 99: ");
+  expect(a, b, c, -3, GEMM_NO_DEVICE, " -3: ");
+  gemm_problem problem = good.problem;
+  gemm_plan plan;
+  for (const int align : {-16, 2, 48, 256}) {
+    problem.align_b = align;
+    EXPECT_EQ(gemm_plan_create(&problem, 0, &plan), GEMM_BAD_ARGUMENT);
+    EXPECT_THAT(gemm_last_error(), HasSubstr("align_b is " + std::to_string(align) +
+                                             ": allowed are powers of two from 4 to 128"));
+  }
+  EXPECT_EQ(gemm_matmul(nullptr, nullptr, a, b, c, nullptr, 0), GEMM_BAD_ARGUMENT);
+  EXPECT_EQ(gemm_plan_create(nullptr, 0, &plan), GEMM_BAD_ARGUMENT);
+  EXPECT_EQ(gemm_plan_create(&good.problem, 0, nullptr), GEMM_BAD_ARGUMENT);
+  EXPECT_EQ(gemm_run(nullptr, nullptr, a, b, c, nullptr), GEMM_BAD_ARGUMENT);
+  EXPECT_EQ(gemm_plan_workspace_size(nullptr, nullptr), GEMM_BAD_ARGUMENT);
+  plan = planned(good.problem);
+  char nothing = 0;
+  EXPECT_EQ(gemm_plan_explain(&plan, &nothing, 0), GEMM_BAD_ARGUMENT);
+  EXPECT_EQ(gemm_plan_workspace_size(&plan, nullptr), GEMM_BAD_ARGUMENT);
+}
+
+// Rungs
+// -------------------------------------------------------------------------------------------------
+
+std::vector<gemm_rung> all_rungs(int device) {
+  int count = -1;
+  EXPECT_EQ(gemm_rung_count(device, &count), GEMM_OK) << gemm_last_error();
+  std::vector<gemm_rung> all;
+  for (int i = 0; i < count; ++i) {
+    gemm_rung rung = {};
+    rung.size = sizeof rung;
+    EXPECT_EQ(gemm_rung_get(device, i, &rung), GEMM_OK) << gemm_last_error();
+    all.push_back(rung);
+  }
+  return all;
+}
+
+TEST(LibraryItself, ListsTheRungsOfTheSimulator) {
+  const std::vector<gemm_rung> all = all_rungs(GEMM_SIMULATOR);
+  ASSERT_GT(all.size(), 40u);
+  EXPECT_STREQ(all[0].id, "v1");
+  EXPECT_STREQ(all[0].name, "v01_naive");
+  EXPECT_STREQ(all[0].idea, "one thread, one element of C");
+  EXPECT_STREQ(all.back().id, "v28");
+  for (const Types types : TYPES)
+    EXPECT_TRUE(std::any_of(all.begin(), all.end(), [&](const gemm_rung& r) {
+      return r.type_a == types.in && r.type_b == types.in && r.type_c == types.out &&
+             r.compute == types.compute && r.runs == 1 && r.approximate == 0;
+    })) << types.name;
+  EXPECT_TRUE(std::any_of(all.begin(), all.end(), [](auto& r) { return r.approximate == 1; }));
+  gemm_rung rung = {};
+  EXPECT_EQ(gemm_rung_get(GEMM_SIMULATOR, 0, &rung), GEMM_BAD_ARGUMENT);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("gemm_rung.size is 0"));
+  rung.size = sizeof rung;
+  EXPECT_EQ(gemm_rung_get(GEMM_SIMULATOR, int(all.size()), &rung), GEMM_BAD_ARGUMENT);
+  EXPECT_EQ(gemm_rung_get(GEMM_SIMULATOR, -1, &rung), GEMM_BAD_ARGUMENT);
+}
+
+// Every rung by its name, on shapes that its kernel may leave to the rung before it.
+TEST_F(Library, EveryRungThatRuns) {
+  int ran = 0;
+  for (const gemm_rung& rung : all_rungs(GEMM_CURRENT_DEVICE)) {
+    if (rung.runs == 0) continue;
+    SCOPED_TRACE(testing::Message() << rung.name << " " << rung.type_a << " " << rung.type_c);
+    Product p({rung.name, rung.type_a, rung.type_c, rung.compute}, 65, 72, 40);
+    p.epilogue.activation = GEMM_ACTIVATION_RELU;
+    gemm_plan plan;
+    ASSERT_EQ(gemm_plan_create_with(&p.problem, GEMM_CURRENT_DEVICE, rung.id, &plan), GEMM_OK)
+        << gemm_last_error();
+    EXPECT_THAT(explained(plan), testing::StartsWith("v"));
+    ASSERT_EQ(p.run(plan), GEMM_OK) << gemm_last_error();
+    EXPECT_EQ(p.wrong(), "");
+    ++ran;
+  }
+  EXPECT_GT(ran, 10);
+}
+
+TEST_F(Library, RungsThatCannot) {
+  const auto expect = [](Product& p, const char* rung, gemm_status status, const char* text) {
+    gemm_plan plan;
+    EXPECT_EQ(gemm_plan_create_with(&p.problem, GEMM_CURRENT_DEVICE, rung, &plan), status);
+    EXPECT_THAT(gemm_last_error(), HasSubstr(text));
+  };
+  Product f32(TYPES[0], 16, 24, 8), bf16(TYPES[3], 16, 24, 8),
+      nt(TYPES[0], 16, 24, 8, GEMM_N, GEMM_T);
+  expect(f32, "v999", GEMM_BAD_ARGUMENT, "there is no rung \"v999\": gemm_rung_get lists them");
+  expect(f32, nullptr, GEMM_BAD_ARGUMENT, "there is no rung \"\"");
+  expect(bf16, "v1", GEMM_UNSUPPORTED, "v1 has no kernel of this type");
+  expect(nt, "v1", GEMM_UNSUPPORTED, "v01_naive takes no transposed operands");
+}
+
+// The simulator is a device like others, with or without a GPU.
+TEST(LibraryItself, ComputesInTheSimulator) {
+  const float a[2][3] = {{1, 2, 3}, {4, 5, 6}}, b[3] = {1, 0, 2};
+  float c[2] = {};
+  gemm_problem problem = GEMM_PROBLEM_DEFAULT;
+  problem.m = 2;
+  problem.n = 1;
+  problem.k = 3;
+  ASSERT_EQ(gemm_matmul(&problem, nullptr, a, b, c, nullptr, GEMM_SIMULATOR), GEMM_OK)
+      << gemm_last_error();
+  EXPECT_THAT(c, testing::ElementsAre(7, 16));
+  EXPECT_THAT(explained(planned(problem, GEMM_SIMULATOR)), testing::StartsWith("v"));
+}
+
+TEST(LibraryItself, TellsWhatItIs) {
+  EXPECT_THAT(gemm_version(), testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
+  for (int status = GEMM_OK; status <= GEMM_INTERNAL_ERROR; ++status)
+    EXPECT_STRNE(gemm_status_string(gemm_status(status)), "unknown status");
+  EXPECT_STREQ(gemm_status_string(gemm_status(99)), "unknown status");
+#ifdef LIBRARY_ON_GPU
+  EXPECT_STREQ(gemm_backend(), "cuda");
+  const int gpus = gpu_count();
+#else
+  EXPECT_STREQ(gemm_backend(), "simulator");
+  const int gpus = 0;
+#endif
+  int count = -1;
+  EXPECT_EQ(gemm_gpu_count(&count), GEMM_OK);
+  EXPECT_EQ(count, gpus);
+  EXPECT_EQ(gemm_gpu_count(nullptr), GEMM_BAD_ARGUMENT);
+}
+
+// GPUs
+// -------------------------------------------------------------------------------------------------
+
+#ifdef LIBRARY_ON_GPU
+
+struct Stream {
+  cudaStream_t stream = nullptr;
+  Stream() { CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)); }
+  ~Stream() { cudaStreamDestroy(stream); }
+  operator cudaStream_t() const { return stream; }
+};
+
+TEST(LibraryItself, WithoutAGpuSaysSo) {
+  if (gpu_count() > 0) GTEST_SKIP() << "there is a GPU";
+  gemm_problem problem = GEMM_PROBLEM_DEFAULT;
+  problem.m = problem.n = problem.k = 1;
+  gemm_plan plan;
+  for (const int device : {0, int{GEMM_CURRENT_DEVICE}}) {
+    EXPECT_EQ(gemm_plan_create(&problem, device, &plan), GEMM_NO_DEVICE);
+    EXPECT_NE(std::string(gemm_last_error()), "");
+  }
+  EXPECT_EQ(gemm_plan_create(&problem, 0, &plan), GEMM_NO_DEVICE);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("there is no GPU"));
+  EXPECT_THAT(gemm_last_error(), HasSubstr("GEMM_SIMULATOR computes without one"));
+}
+
+// Work goes to the stream that is given, and the call returns: the stream waits for this thread.
+TEST_F(Library, RunsOnTheStreamGiven) {
+  const Stream stream, other;
+  for (const Types types : TYPES) {
+    Product p(types, 520, 136, 96);
+    const gemm_plan plan = planned(p.problem);
+    std::atomic<bool> may_go = false;
+    CUDA(cudaLaunchHostFunc(
+        stream,
+        [](void* flag) {
+          while (!static_cast<std::atomic<bool>*>(flag)->load()) std::this_thread::yield();
+        },
+        &may_go));
+    const gemm_status status = p.run(plan, stream);
+    uint16_t first = 0;
+    CUDA(cudaMemcpyAsync(&first, p.c.data(), sizeof first, cudaMemcpyDefault, other));
+    wait(other);
+    may_go = true;
+    wait(stream);
+    ASSERT_EQ(status, GEMM_OK) << gemm_last_error();
+    unsigned char nan[4];
+    encode(types.out, NAN, nan);
+    EXPECT_EQ(std::memcmp(&first, nan, sizeof first), 0) << "C was written before its turn";
+    EXPECT_EQ(p.wrong(), "");
+  }
+}
+
+// Into a graph go calls that are planned, calls of shapes never seen before, and such as need a
+// workspace; in every mode of capture.
+TEST_F(Library, IsCapturedInAGraph) {
+  const Stream stream;
+  int n = 264;
+  for (const cudaStreamCaptureMode mode :
+       {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal,
+        cudaStreamCaptureModeRelaxed})
+    for (const Types types : TYPES)
+      for (const int skew : {0, 1})
+        for (const bool by_plan : {true, false}) {
+          SCOPED_TRACE(testing::Message() << types.name << " mode " << mode << " skew " << skew
+                                          << (by_plan ? " planned" : ""));
+          Product p(types, 136, n += 8, 72, GEMM_N, GEMM_N, 0, skew);
+          const gemm_plan plan = by_plan ? planned(p.problem) : gemm_plan{};
+          cudaGraph_t graph = nullptr;
+          cudaGraphExec_t launchable = nullptr;
+          CUDA(cudaStreamBeginCapture(stream, mode));
+          EXPECT_EQ(by_plan ? p.run(plan, stream) : p.matmul(stream), GEMM_OK) << gemm_last_error();
+          CUDA(cudaStreamEndCapture(stream, &graph));
+          CUDA(cudaGraphInstantiate(&launchable, graph, 0));
+          for (int launch = 0; launch < 3; ++launch) {
+            p.fill();
+            CUDA(cudaGraphLaunch(launchable, stream));
+            wait(stream);
+            EXPECT_EQ(p.wrong(), "") << launch;
+          }
+          CUDA(cudaGraphExecDestroy(launchable));
+          CUDA(cudaGraphDestroy(graph));
+        }
+}
+
+class LibraryPair : public Library {
+ protected:
+  void SetUp() override {
+    Library::SetUp();
+    if (!IsSkipped() && gpu_count() < 2) GTEST_SKIP() << "a second GPU is needed";
+  }
+};
+
+// The device is an argument: the current one stays, and need not be the plan's.
+TEST_F(LibraryPair, TwoDevicesInOneThread) {
+  for (const Types types : TYPES) {
+    Product on_first(types, 136, 264, 72);
+    CUDA(cudaSetDevice(1));
+    Product on_second(types, 136, 264, 72);
+    const Stream stream;
+    CUDA(cudaSetDevice(0));
+    const gemm_plan first = planned(on_first.problem, 0), second = planned(on_second.problem, 1);
+    EXPECT_EQ(on_first.run(first), GEMM_OK) << gemm_last_error();
+    EXPECT_EQ(on_second.run(second, stream), GEMM_OK) << gemm_last_error();
+    EXPECT_EQ(on_second.matmul(stream, 1), GEMM_OK) << gemm_last_error();
+    int current = -1;
+    CUDA(cudaGetDevice(&current));
+    EXPECT_EQ(current, 0);
+    wait(stream);
+    EXPECT_EQ(on_first.wrong(), "");
+    EXPECT_EQ(on_second.wrong(), "");
+    // A stream of another device is refused, and the device goes on.
+    EXPECT_EQ(on_first.run(first, stream), GEMM_LAUNCH_REFUSED);
+    EXPECT_STRNE(gemm_last_error(), "");
+    EXPECT_EQ(on_first.run(first), GEMM_OK) << gemm_last_error();
+    EXPECT_EQ(on_first.wrong(), "");
+  }
+}
+
+TEST_F(LibraryPair, AThreadForEach) {
+  std::vector<std::jthread> threads;
+  for (int device = 0; device < 2; ++device)
+    threads.emplace_back([device] {
+      CUDA(cudaSetDevice(device));
+      for (int i = 0; i < 20; ++i) {
+        Product p(TYPES[i % 4], 136, 264 + i, 72);
+        EXPECT_EQ(p.matmul(nullptr, device), GEMM_OK) << gemm_last_error();
+        EXPECT_EQ(p.wrong(), "");
+      }
+    });
+}
+
+#endif
+
+}  // namespace
