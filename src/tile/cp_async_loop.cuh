@@ -18,6 +18,7 @@ enum class Access { k_major, mn_major, any };
 template <class T, int ROWS_, int COLS_>
 struct Operand {
   using Value = float;
+  static constexpr int ROWS = ROWS_, COLS = COLS_;  // of a tile
   const T* data;
   int mn, k;
   int64_t mn_stride, k_stride;
@@ -30,8 +31,9 @@ Access access_of(const Matrix<const T>& op) {
 }
 
 // The launch of a main loop on cp.async: Make<T, A, B>::Loop by how the operands lie.
-template <template <class, Access, Access> class Make, class T, class KernelOf>
-void launch_cp_async(Problem<T> p, int group_m, Stream stream, KernelOf&& kernel_of) {
+template <template <class, Access, Access> class Make, class T, class KernelOf, class... More>
+void launch_cp_async(Problem<T> p, int group_m, Stream stream, KernelOf&& kernel_of,
+                     const More&... more) {
   if (p.C.col_stride != 1 && p.C.row_stride == 1) {  // C^T = B^T A^T, row-major
     const Matrix<const T> a = p.A;
     p = {p.B.transposed(), a.transposed(), p.C.transposed(), p.epilogue};
@@ -48,7 +50,7 @@ void launch_cp_async(Problem<T> p, int group_m, Stream stream, KernelOf&& kernel
                            p.epilogue.beta,
                            p.epilogue.activation};
     gemm::launch(kernel_of(Loop()), int64_t{cdiv(p.C.rows, Loop::BM)} * cdiv(p.C.cols, Loop::BN),
-                 dim3(Loop::THREADS), {.smem = Loop::SMEM}, stream, views);
+                 dim3(Loop::THREADS), {.smem = Loop::SMEM}, stream, views, more...);
   };
   constexpr std::integral_constant<Access, Access::k_major> k_major;
   constexpr std::integral_constant<Access, Access::mn_major> mn_major;
@@ -79,8 +81,14 @@ struct Cta {
     Loop::pipeline(k_tiles, sum, body);
   }
   template <class E>
+  GEMM_DEVICE void store(const typename Loop::ViewC& c, Place place, const E& e) const {
+    store(c, place.row / Loop::BM, place.col / Loop::BN, e);
+  }
+  template <class E>
   GEMM_DEVICE void store(const typename Loop::ViewC& c, int i, int j, const E& e) const {
-    tile::store<typename Loop::Layout, Loop::PART>(c, i, j, e);
+    with_choices_made(e, [&](const auto& expression) {
+      tile::store<typename Loop::Layout, Loop::PART>(c, i, j, expression);
+    });
   }
 };
 

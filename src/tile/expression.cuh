@@ -185,6 +185,32 @@ GEMM_DEVICE auto activate(const E& e, Activation activation) {
   return Activated<decltype(operand(e))>{{}, operand(e), activation};
 }
 
+// Calls work(expression) with what is left of one when its choices at run time have been made: a
+// store then has code of its own for no activation, with nothing seldom run between.
+template <Tile E, class Work>
+GEMM_DEVICE void with_choices_made(const E& e, const Work& work) {
+  work(e);
+}
+template <class E, class Work>
+GEMM_DEVICE void with_choices_made(const Activated<E>& activated, const Work& work) {
+  if (activated.activation == Activation::none)
+    work(activated.e);
+  else
+    work(activated);
+}
+
+// Activations by name: relu(e), leaky_relu(e), ...
+#define ROW(name, slope, roundings)                                          \
+  struct Apply_##name {                                                      \
+    static GEMM_DEVICE float apply(float x) { return activations::name(x); } \
+  };                                                                         \
+  template <Tile E>                                                          \
+  GEMM_DEVICE auto name(const E& e) {                                        \
+    return unary<Apply_##name>(e);                                           \
+  }
+GEMM_ACTIVATIONS(ROW)
+#undef ROW
+
 // The index of each element along an axis (0: rows, 1: columns), from `first` on.
 template <int AXIS>
 struct Index : Expression {

@@ -197,13 +197,15 @@ struct MmaSync {
   struct Make {
     using Loop = MmaLoop<T, A, B, BM, BN, BK, STAGES, WM, WN>;
   };
-  template <class T, class KernelOf>
-  static void launch(const Problem<T>& p, int group_m, Stream stream, KernelOf&& kernel_of) {
-    launch_cp_async<Make>(p, group_m, stream, kernel_of);
+  template <class T, class KernelOf, class... More>
+  static void launch(const Problem<T>& p, int group_m, Stream stream, KernelOf&& kernel_of,
+                     const More&... more) {
+    launch_cp_async<Make>(p, group_m, stream, kernel_of, more...);
   }
-  template <class T, class KernelOf>
-  static void launch(const GemmArgs<T>& p, int group_m, int, Stream stream, KernelOf&& kernel_of) {
-    launch(problem(p), group_m, stream, kernel_of);
+  template <class T, class KernelOf, class... More>
+  static void launch(const GemmArgs<T>& p, int group_m, int, Stream stream, KernelOf&& kernel_of,
+                     const More&... more) {
+    launch(problem(p), group_m, stream, kernel_of, more...);
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "tile/arrangement.h"
 #include "tile/expression.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN
@@ -86,22 +87,24 @@ struct View {
   }
 };
 
-// A matrix in global memory, on the host.
+// A matrix in global memory.
 template <class T>
 struct Matrix {
   T* data;
   int rows, cols;
   int64_t row_stride, col_stride = 1;
-  Matrix transposed() const { return {data, cols, rows, col_stride, row_stride}; }
+  GEMM_INLINE_ANYWHERE Matrix transposed() const {
+    return {data, cols, rows, col_stride, row_stride};
+  }
   // Whether rows are whole groups of 16 bytes, at multiples of 16 bytes.
-  bool has_vectors() const {
+  GEMM_INLINE_ANYWHERE bool has_vectors() const {
     constexpr int VEC = 16 / sizeof(T);
     return col_stride == 1 && reinterpret_cast<uintptr_t>(data) % 16 == 0 &&
            row_stride % VEC == 0 && cols % VEC == 0;
   }
   // Its view in tiles.
   template <int ROWS, int COLS, Vectors VECTORS = Vectors::ask>
-  View<T, ROWS, COLS, VECTORS> tiles() const {
+  GEMM_INLINE_ANYWHERE View<T, ROWS, COLS, VECTORS> tiles() const {
     return {data, rows, cols, row_stride, col_stride, has_vectors()};
   }
 };
@@ -124,6 +127,12 @@ template <class View>
 GEMM_DEVICE Load<View> load(const View& view, int i, int j, bool mask = true,
                             typename View::Value other = 0) {
   return {{}, &view, i, j, mask, other};
+}
+
+// The tile that begins at `place`, of an arrangement in the view's own tiles.
+template <class View>
+GEMM_DEVICE Load<View> load(const View& view, Place place) {
+  return load(view, place.row / View::ROWS, place.col / View::COLS);
 }
 
 // sum += a * b, in the main loop that `sum` belongs to.

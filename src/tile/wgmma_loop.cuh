@@ -203,13 +203,16 @@ struct WgmmaLoop {
     template <class E>
     GEMM_DEVICE void store(const ViewC& c, int i, int j, const E& e) const {
       uint8_t* const staging = shared.sC + wg * (EPILOGUE_STAGES * PANEL);
-      for_each_part<Layout, 32>([&](const auto& part) {
-        constexpr int FIRST = std::remove_cvref_t<decltype(part)>::FIRST;
-        float x[32];
-        e.get(part, x);
-        store_panel<EPILOGUE_STAGES - 1>(
-            c.args(), c.vectors, c.map, i * BM + FIRST / Layout::BLOCK * 64,
-            j * BN + FIRST % Layout::BLOCK * 2, staging + FIRST / 32 % EPILOGUE_STAGES * PANEL, x);
+      with_choices_made(e, [&](const auto& expression) {
+        for_each_part<Layout, 32>([&](const auto& part) {
+          constexpr int FIRST = std::remove_cvref_t<decltype(part)>::FIRST;
+          float x[32];
+          expression.get(part, x);
+          store_panel<EPILOGUE_STAGES - 1>(c.args(), c.vectors, c.map,
+                                           i * BM + FIRST / Layout::BLOCK * 64,
+                                           j * BN + FIRST % Layout::BLOCK * 2,
+                                           staging + FIRST / 32 % EPILOGUE_STAGES * PANEL, x);
+        });
       });
     }
   };
@@ -254,11 +257,11 @@ inline bool has_wgmma() {
 // Tile sizes of the loop above, and its launch.
 template <int BM, int BN, int STAGES, int EPILOGUE_STAGES = 2>
 struct Wgmma {
-  // kernel_of(Loop()) is the kernel for a loop. `ctas`: persistent ones. Operands that TMA cannot
-  // address are copied first.
-  template <class T, class KernelOf>
+  // kernel_of(Loop()) is the kernel for a loop; it is passed the views and `more`. `ctas`: persistent
+  // ones. Operands that TMA cannot address are copied first.
+  template <class T, class KernelOf, class... More>
   static void launch(const GemmArgs<T>& p, int group_m, int ctas, Stream stream,
-                     KernelOf&& kernel_of) {
+                     KernelOf&& kernel_of, const More&... more) {
     const TmaOperands<T> in(p, stream);
     const int64_t tiles = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
     with_majors(p, [&](auto a, auto b) {
@@ -272,7 +275,7 @@ struct Wgmma {
                              p.epilogue.beta,
                              p.epilogue.activation};
       gemm::launch(kernel_of(Loop()), std::min<int64_t>(tiles, ctas), dim3(Loop::THREADS),
-                   {.smem = Loop::SMEM, .pdl = true}, stream, views);
+                   {.smem = Loop::SMEM, .pdl = true}, stream, views, more...);
     });
   }
 };
