@@ -1,4 +1,4 @@
-// v29 tiles: a GEMM in whole tiles; the layer in src/tile decides how each is loaded and multiplied.
+// v29 tiles: a GEMM in whole tiles; the layer in src/tile decides how they are multiplied.
 //
 // before: v24 names warpgroups, barriers, phases, descriptors and swizzles; v17 is another program
 //         for another GPU, v12 a third for FP32, and each knows one or four layouts of A and B

@@ -289,6 +289,7 @@ constexpr int tile_loads(int count, int tiles_m, int tiles_n, int tiles_k, int g
 static_assert(tile_loads(4, 4, 4, 4, 1) == 4 + 16);
 static_assert(tile_loads(4, 4, 4, 4, 2) == 8 + 8);
 
+#if !GEMM_ON_GPU  // code of the device
 TEST(Raster, EveryTileOnceWhateverTheGroup) {
   for (const int group_m : {1, 2, 3, 4, 8, 16, 32})
     for (const int tiles_m : {1, 3, 4, 9, 16, 17}) {
@@ -308,6 +309,7 @@ TEST(Raster, EveryTileOnceWhateverTheGroup) {
       EXPECT_EQ(int(seen.size()), count) << group_m << " " << tiles_m;
     }
 }
+#endif
 
 }  // namespace
 }  // namespace gemm

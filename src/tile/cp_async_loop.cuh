@@ -86,9 +86,7 @@ struct Cta {
   }
   template <class E>
   GEMM_DEVICE void store(const typename Loop::ViewC& c, int i, int j, const E& e) const {
-    with_choices_made(e, [&](const auto& expression) {
-      tile::store<typename Loop::Layout, Loop::PART>(c, i, j, expression);
-    });
+    tile::store<typename Loop::Layout, Loop::PART>(c, i, j, e);
   }
 };
 

@@ -185,20 +185,6 @@ GEMM_DEVICE auto activate(const E& e, Activation activation) {
   return Activated<decltype(operand(e))>{{}, operand(e), activation};
 }
 
-// Calls work(expression) with what is left of one when its choices at run time have been made: a
-// store then has code of its own for no activation, with nothing seldom run between.
-template <Tile E, class Work>
-GEMM_DEVICE void with_choices_made(const E& e, const Work& work) {
-  work(e);
-}
-template <class E, class Work>
-GEMM_DEVICE void with_choices_made(const Activated<E>& activated, const Work& work) {
-  if (activated.activation == Activation::none)
-    work(activated.e);
-  else
-    work(activated);
-}
-
 // Activations by name: relu(e), leaky_relu(e), ...
 #define ROW(name, slope, roundings)                                          \
   struct Apply_##name {                                                      \

@@ -1,6 +1,7 @@
 // The main loop of FP32 multiply-adds: cp.async stages, thread tiles. Taught in v12.
 #pragma once
 
+#include "device/ptx/cp_async.cuh"
 #include "tile/cp_async_loop.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN

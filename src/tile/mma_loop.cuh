@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device/mma.cuh"
+#include "device/ptx/cp_async.cuh"
 #include "device/ptx/ldmatrix.cuh"
 #include "tile/cp_async_loop.cuh"
 

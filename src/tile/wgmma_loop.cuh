@@ -14,6 +14,7 @@
 #include "device/pipeline.cuh"
 #include "device/ptx/grid.cuh"
 #include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
 #include "device/ptx/warp_roles.cuh"
 #include "device/ptx/wgmma.cuh"
 #include "device/tma_epilogue.cuh"
@@ -203,16 +204,13 @@ struct WgmmaLoop {
     template <class E>
     GEMM_DEVICE void store(const ViewC& c, int i, int j, const E& e) const {
       uint8_t* const staging = shared.sC + wg * (EPILOGUE_STAGES * PANEL);
-      with_choices_made(e, [&](const auto& expression) {
-        for_each_part<Layout, 32>([&](const auto& part) {
-          constexpr int FIRST = std::remove_cvref_t<decltype(part)>::FIRST;
-          float x[32];
-          expression.get(part, x);
-          store_panel<EPILOGUE_STAGES - 1>(c.args(), c.vectors, c.map,
-                                           i * BM + FIRST / Layout::BLOCK * 64,
-                                           j * BN + FIRST % Layout::BLOCK * 2,
-                                           staging + FIRST / 32 % EPILOGUE_STAGES * PANEL, x);
-        });
+      for_each_part<Layout, 32>([&](const auto& part) {
+        constexpr int FIRST = std::remove_cvref_t<decltype(part)>::FIRST;
+        float x[32];
+        e.get(part, x);
+        store_panel<EPILOGUE_STAGES - 1>(
+            c.args(), c.vectors, c.map, i * BM + FIRST / Layout::BLOCK * 64,
+            j * BN + FIRST % Layout::BLOCK * 2, staging + FIRST / 32 % EPILOGUE_STAGES * PANEL, x);
       });
     }
   };
