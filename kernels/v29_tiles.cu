@@ -60,25 +60,41 @@ const Variant<float> FLOATS[] = {
     {"ffma 128x128 g1", launch<tile::Ffma<128, 128, 16, 3>, 1, float>},
 };
 
+// Tile sizes of the variants above.
+struct Size {
+  int bm, bn;
+};
+constexpr Size SIZES[] = {{128, 192}, {128, 128}, {64, 128}, {128, 256}, {128, 192}, {128, 192}};
+constexpr Size FLOAT_SIZES[] = {{128, 128}, {64, 64}, {128, 128}};
+
+Plan with_size(int M, int N, int sms, int variant, Size size) {
+  const int64_t tiles = int64_t{cdiv(M, size.bm)} * cdiv(N, size.bn);
+  Plan plan{.variant = variant};
+  plan.keep(
+      Tiling{.bm = size.bm, .bn = size.bn, .tiles = tiles, .waves = double(cdiv(int(tiles), sms))});
+  return plan;
+}
+
 // The wgmma tile that fills the last wave best; without wgmma the one of mma.sync.
 template <class T>
 Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
   constexpr int MMA_SYNC = 3;
-  if (variant != ANY_VARIANT) return {.variant = variant};
-  if (!tile::has_wgmma()) return {.variant = MMA_SYNC};
-  const Costs& costs = *arch.costs;
-  return {.variant = choose_tile(p.M, p.N, p.K, costs.whole, std::size(costs.whole), arch.sms,
-                                 costs.fixup_k)
-                         .index};
+  if (variant == ANY_VARIANT)
+    variant = !tile::has_wgmma()
+                  ? MMA_SYNC
+                  : choose_tile(p.M, p.N, p.K, arch.costs->whole, std::size(Costs{}.whole),
+                                arch.sms, arch.costs->fixup_k)
+                        .index;
+  return with_size(p.M, p.N, arch.sms, variant, SIZES[variant]);
 }
 Plan plan_floats(const GemmArgs<float>& p, const Arch& arch, int variant) {
-  const bool few = int64_t{cdiv(p.M, 128)} * cdiv(p.N, 128) < arch.sms;
-  return {.variant = variant == ANY_VARIANT ? int(few) : variant};
+  if (variant == ANY_VARIANT) variant = int64_t{cdiv(p.M, 128)} * cdiv(p.N, 128) < arch.sms ? 1 : 0;
+  return with_size(p.M, p.N, arch.sms, variant, FLOAT_SIZES[variant]);
 }
 
 template <class T>
 std::string explain(const GemmArgs<T>&, const Plan& plan) {
-  return std::to_string(plan.ctas) + " SMs";
+  return gemm::explain(plan.kept<Tiling>());
 }
 
 const Registration rung({.prev = "v24",

@@ -253,6 +253,13 @@ class TheHouse(unittest.TestCase):
                 code = ladder.strip_comments(path.read_text(encoding="utf-8"))
                 self.assertEqual(gone.findall(re.sub(r'"[^"\n]*"', '""', code)), [])
 
+    def test_a_gemm_in_tiles_is_25_lines(self) -> None:
+        """Kernel and launch, whatever the shape, the layout, alpha and beta."""
+        rung = ladder.find_rung(RUNGS, "v29")
+        code = ladder.strip_comments(ladder.region(rung.source, "idea") or "")
+        lines = [line for line in code.split("\n") if line.strip()]
+        self.assertTrue(15 < len(lines) <= 25, f"{len(lines)} lines")
+
     def test_src_names_no_rung(self) -> None:
         """Neither in code nor in comments, but for where something is taught, and for examples: in
         the help of the command line, and as names of files."""

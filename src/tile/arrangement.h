@@ -19,7 +19,7 @@ struct Place {
     return {row + other.row, col + other.col};
   }
   GEMM_INLINE_ANYWHERE constexpr Place operator*(int n) const { return {row * n, col * n}; }
-  GEMM_INLINE_ANYWHERE constexpr bool operator==(const Place&) const = default;
+  constexpr bool operator==(const Place&) const = default;
 };
 
 // An index of a level: how many values it has, and what one more of it adds to the place.
