@@ -50,6 +50,10 @@ def of_header(
     return Mutation(file, breaks, find, replace, tags, expected, reason)
 
 
+def of_tiles(header: str, breaks: str, find: str, replace: str) -> Mutation:
+    return Mutation(f"src/tile/{header}", breaks, find, replace, ("v29",))
+
+
 BOTH = "    __syncthreads();  // both: the next k-tile is there, and this one has been read\n"
 BOTH_HERE = (
     "    __syncthreads();  // both: this k-tile is there, and the one before has been read\n"
@@ -774,6 +778,52 @@ HOPPER = (
 )
 
 HEADERS = (
+    # The tile layer.
+    of_tiles("view.cuh", "reads what is masked out", "    if (!mask) return;\n", ""),
+    of_tiles(
+        "view.cuh",
+        "stores past the last row",
+        "if (row < rows && col + v < cols) *at",
+        "if (col + v < cols) *at",
+    ),
+    of_tiles(
+        "expression.cuh",
+        "leaves the activation out",
+        "Epilogue{1, 0, activation}.activate(x);",
+        "",
+    ),
+    of_tiles("gemm.cuh", "every CTA computes the same tiles", "first_(first)", "first_(0)"),
+    of_tiles(
+        "wgmma_loop.cuh",
+        "does not wait for the ordered barrier",
+        "if (k_tiles > 0) mbarrier_wait(&shared.order[wg], order_phase);",
+        "",
+    ),
+    of_tiles(
+        "wgmma_loop.cuh",
+        "consumer 1 begins with consumer 0's k-tiles",
+        "      if (wg == 1) state.skip(k_tiles);  // the other consumer's tile\n",
+        "",
+    ),
+    of_tiles(
+        "wgmma_loop.cuh",
+        "frees the stage that is read",
+        "mbarrier_arrive(&shared.empty[last]);\n      }",
+        "mbarrier_arrive(&shared.empty[state.stage]);\n      }",
+    ),
+    of_tiles(
+        "mma_loop.cuh",
+        "waits for one copy too few",
+        "cp_async_wait<STAGES - 2>();\n          __syncthreads();",
+        "cp_async_wait<STAGES - 1>();\n          __syncthreads();",
+    ),
+    of_tiles("mma_loop.cuh", "loads the k-tile that it has", "load(k + STAGES - 1)", "load(k)"),
+    of_tiles(
+        "ffma_loop.cuh",
+        "never stores what it loads",
+        "      load.commit();\n      read =",
+        "      read =",
+    ),
     of_header(
         "epilogue.cuh",
         "v2",

@@ -1,5 +1,5 @@
-"""Every header of src/, include/ and a rung compiles by itself, and all of src/device can be included in
-one file: for the simulator, traced, and by nvcc for the GPU. Arguments: the C++ compiler, the build folder, nvcc
+"""Every header of src/, include/ and a rung compiles by itself, and all of src/device and src/tile can be
+included in one file: for the simulator, traced, and by nvcc for the GPU. Arguments: the C++ compiler, the build folder, nvcc
 or an empty string, and CUDA's include folders."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SRC = ROOT / "src"
 GPU = SRC / "harness" / "gpu"  # these include CUDA's own headers
 HEADERS = sorted(p for p in SRC.rglob("*") if p.suffix in (".h", ".cuh"))
 PUBLIC = sorted((ROOT / "include").rglob("*.h*"))
-DEVICE = [p for p in HEADERS if SRC / "device" in p.parents]
+DEVICE = [p for p in HEADERS if p.is_relative_to(SRC / "device") or p.is_relative_to(SRC / "tile")]
 OF_RUNGS = sorted((ROOT / "kernels").glob("v*/*.cuh"))
 
 cxx, build, nvcc = "g++", "build", ""

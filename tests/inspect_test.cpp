@@ -371,6 +371,40 @@ TEST(Counters, BStationary) {
   EXPECT_EQ(tma_bytes("v24r", 0, 2048, 128, 256).asked, a + 4 * b);
 }
 
+// The tile layer's main loops move what the rungs move that they are taken from; where they use
+// shared memory for several tiles, a barrier more.
+TEST(Counters, TilesMoveWhatHandsMove) {
+  EXPECT_EQ(tma_bytes("v29", 1, 512, 256, 128), tma_bytes("v24", 1, 512, 256, 128));
+  EXPECT_EQ(tma_bytes("v29", 0, 512, 384, 200), tma_bytes("v24", 0, 512, 384, 200));
+  struct Moved {
+    int64_t copies, copy_bytes, barriers;
+    Traffic read, written, stored;
+  };
+  const auto moved = [](const char* id, DType dtype, int variant) {
+    const Rung* rung = find_rung(Backend::sim_traced, id, dtype);
+    sim::clear_launches();
+    const Inspection i = Inspector(problem(dtype, 256, 512, 128))
+                             .inspect(variant < 0 ? *rung : with_variant(*rung, variant), 0);
+    Moved m{sim::main_launch().copies, sim::main_launch().copy_bytes, i.barriers, {}, {}, {}};
+    for (const sim::LineTraffic& l : i.lines) {
+      if (l.memory == "dynamic") (l.kind == READ ? m.read : m.written) += l.traffic;
+      if (l.memory == "C" && l.kind == WRITE) m.stored += l.traffic;
+    }
+    return m;
+  };
+  const auto expect_same = [](const Moved& ours, const Moved& wanted) {
+    EXPECT_GT(wanted.read.requests, 0);
+    EXPECT_EQ(ours.copies, wanted.copies);
+    EXPECT_EQ(ours.copy_bytes, wanted.copy_bytes);
+    EXPECT_EQ(ours.barriers, wanted.barriers + 1);
+    EXPECT_EQ(ours.read, wanted.read);
+    EXPECT_EQ(ours.written, wanted.written);
+    EXPECT_EQ(ours.stored, wanted.stored);
+  };
+  expect_same(moved("v29", DType::f16, 3), moved("v17", DType::f16, -1));
+  expect_same(moved("v29", DType::f32, 0), moved("v12", DType::f32, -1));
+}
+
 // Repacks A and B (one launch for both), and the product is what counts as the rung's launch.
 TEST(Counters, OfSeveralLaunches) {
   Rung repacks;

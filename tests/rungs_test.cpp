@@ -206,7 +206,9 @@ std::vector<Rung> those(Backend backend, bool wanted(const Rung&)) {
   return found;
 }
 bool transposing(const Rung& r) { return r.needs.transposed; }
-bool with_pipeline(const Rung& r) { return r.needs.sm >= 90 && r.dtype != DType::bf16; }
+bool with_pipeline(const Rung& r) {
+  return (r.needs.sm >= 90 && r.dtype != DType::bf16) || (r.id == "v29" && r.dtype == DType::f16);
+}
 bool with_raster(const Rung& r) { return r.needs.sm >= 80 && r.dtype != DType::bf16; }
 bool of_all_heights(const Rung& r) {
   return (r.id == "v27" || r.id == "v27w") && r.dtype != DType::bf16;

@@ -60,7 +60,7 @@ class EveryRung(unittest.TestCase):
                     r'^\s*#\s*include\s+["<]([^">]+)[">]', rung.source, re.MULTILINE
                 )
                 self.assertIn("rung.h", included)
-                allowed = re.compile(rf"rung\.h|(?:device|plan)/.+|{rung.name}/\w+\.cuh")
+                allowed = re.compile(rf"rung\.h|(?:device|plan|tile)/.+|{rung.name}/\w+\.cuh")
                 self.assertEqual([i for i in included if not allowed.fullmatch(i)], [])
 
     def test_kernels_carry_its_id(self) -> None:
@@ -250,6 +250,13 @@ class TheHouse(unittest.TestCase):
             with self.subTest(file=str(path.relative_to(ROOT))):
                 code = ladder.strip_comments(path.read_text(encoding="utf-8"))
                 self.assertEqual(gone.findall(re.sub(r'"[^"\n]*"', '""', code)), [])
+
+    def test_a_gemm_in_tiles_is_25_lines(self) -> None:
+        """Kernel and launch, whatever the shape, the layout, alpha and beta."""
+        rung = ladder.find_rung(RUNGS, "v29")
+        code = ladder.strip_comments(ladder.region(rung.source, "idea") or "")
+        lines = [line for line in code.split("\n") if line.strip()]
+        self.assertTrue(15 < len(lines) <= 25, f"{len(lines)} lines")
 
     def test_src_names_no_rung(self) -> None:
         """Neither in code nor in comments, but for where something is taught, and for examples: in

@@ -1,0 +1,94 @@
+// What the main loops on cp.async share: operands in memory, a CTA, and the launch.
+#pragma once
+
+#include "device/dynamic_shared.cuh"
+#include "device/fragments.cuh"
+#include "device/ptx/cp_async.cuh"
+#include "device/tile_copy_async.cuh"
+#include "tile/gemm.cuh"
+
+GEMM_BUILD_NAMESPACE_BEGIN
+namespace tile {
+
+// How an operand's elements lie: in whole aligned groups of 16 bytes along k or along m or n, which
+// cp.async copies; or anyhow.
+enum class Access { k_major, mn_major, any };
+
+// An operand as op(A), (m, k), or as op(B)^T, (n, k).
+template <class T, int ROWS_, int COLS_>
+struct Operand {
+  using Value = float;
+  static constexpr int ROWS = ROWS_, COLS = COLS_;  // of a tile
+  const T* data;
+  int mn, k;
+  int64_t mn_stride, k_stride;
+};
+template <class T>
+Access access_of(const Matrix<const T>& op) {
+  return op.has_vectors()                ? Access::k_major
+         : op.transposed().has_vectors() ? Access::mn_major
+                                         : Access::any;
+}
+
+// The launch of a main loop on cp.async: Make<T, A, B>::Loop by how the operands lie.
+template <template <class, Access, Access> class Make, class T, class KernelOf, class... More>
+void launch_cp_async(Problem<T> p, int group_m, Stream stream, KernelOf&& kernel_of,
+                     const More&... more) {
+  if (p.C.col_stride != 1 && p.C.row_stride == 1) {  // C^T = B^T A^T, row-major
+    const Matrix<const T> a = p.A;
+    p = {p.B.transposed(), a.transposed(), p.C.transposed(), p.epilogue};
+  }
+  const auto with = [&](auto a, auto b) {
+    using Loop = typename Make<T, a(), b()>::Loop;
+    const int K = p.A.cols;
+    const Gemm<Loop> views{{p.A.data, p.A.rows, K, p.A.row_stride, p.A.col_stride},
+                           {p.B.data, p.B.cols, K, p.B.col_stride, p.B.row_stride},
+                           {p.C.data, p.C.rows, p.C.cols, p.C.row_stride, p.C.col_stride, true},
+                           cdiv(K, Loop::BK),
+                           group_m,
+                           p.epilogue.alpha,
+                           p.epilogue.beta,
+                           p.epilogue.activation};
+    gemm::launch(kernel_of(Loop()), int64_t{cdiv(p.C.rows, Loop::BM)} * cdiv(p.C.cols, Loop::BN),
+                 dim3(Loop::THREADS), {.smem = Loop::SMEM}, stream, views, more...);
+  };
+  constexpr std::integral_constant<Access, Access::k_major> k_major;
+  constexpr std::integral_constant<Access, Access::mn_major> mn_major;
+  constexpr std::integral_constant<Access, Access::any> any;
+  const Access a = access_of(p.A), b = access_of(p.B.transposed());
+  if (a == Access::any || b == Access::any || !p.C.has_vectors())
+    with(any, any);
+  else if (a == Access::k_major)
+    b == Access::k_major ? with(k_major, k_major) : with(k_major, mn_major);
+  else
+    b == Access::k_major ? with(mn_major, k_major) : with(mn_major, mn_major);
+}
+
+// A CTA of such a loop. Loop has Sum and multiply().
+template <class Loop>
+struct Cta {
+  struct Ready {
+    static GEMM_DEVICE void at(int, int) {}
+  };
+  GEMM_DEVICE TileRange<Ready> tiles(const typename Loop::ViewC& c, int group_m) const {
+    return {int(blockIdx.x), int(gridDim.x), cdiv(c.rows, Loop::BM), cdiv(c.cols, Loop::BN),
+            group_m};
+  }
+  GEMM_DEVICE typename Loop::Sum zeros() const { return {}; }
+  // The body is compiled twice: it loads k-tile k + STAGES - 1, and multiplies k-tile k.
+  template <class Body>
+  GEMM_DEVICE void pipeline(int k_tiles, typename Loop::Sum& sum, Body&& body) const {
+    Loop::pipeline(k_tiles, sum, body);
+  }
+  template <class E>
+  GEMM_DEVICE void store(const typename Loop::ViewC& c, Place place, const E& e) const {
+    store(c, place.row / Loop::BM, place.col / Loop::BN, e);
+  }
+  template <class E>
+  GEMM_DEVICE void store(const typename Loop::ViewC& c, int i, int j, const E& e) const {
+    tile::store<typename Loop::Layout, Loop::PART>(c, i, j, e);
+  }
+};
+
+}  // namespace tile
+GEMM_BUILD_NAMESPACE_END

@@ -1,0 +1,2 @@
+// tile_test.cpp, compiled for the GPU.
+#include "tile_test.cpp"
