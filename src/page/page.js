@@ -298,9 +298,11 @@ class Pane {
         total("stores", written.requests ? `x${ratio(written.passes, written.ideal)}` : "-"),
         total("__syncthreads a CTA", count(i.barriers)),
         total("checks", i.findings.length ? `${i.findings.length} WRONG` : "ok")));
-    for (const finding of i.findings)
-      this.element.append(make("button", {class: "finding", onclick: () => this.showFinding(finding)},
-        make("b", {}, `${finding.check}${finding.count > 1 ? ` (${count(finding.count)} times)` : ""}: `), finding.what));
+    const findings = i.findings.map((finding) => make("button", {class: "finding", onclick: () => this.showFinding(finding)},
+      make("b", {}, `${finding.check}${finding.count > 1 ? ` (${count(finding.count)} times)` : ""}: `), finding.what));
+    this.element.append(...findings.slice(0, 2));
+    if (findings.length > 2)
+      this.element.append(make("details", {}, make("summary", {}, `${findings.length - 2} more`), ...findings.slice(2)));
     this.tabs = make("div", {class: "tabs", role: "group", "aria-label": "files"});
     this.source = make("div", {class: "source", tabindex: "0", role: "listbox", "aria-label": "source"});
     this.detail = make("div", {class: "detail", "aria-live": "polite"});
