@@ -12,7 +12,11 @@ packages=(
 )
 case ${1-} in
   '') ;;
-  --site) packages+=(libjs-chart.js "$(apt-cache show chromium >/dev/null 2>&1 && echo chromium || echo chromium-browser)") ;;
+  --site)
+    packages+=(libjs-chart.js)
+    # Ubuntu's chromium is a snap, which containers and CI lack; its runners have Chrome.
+    command -v chromium chromium-browser google-chrome >/dev/null || packages+=(chromium)
+    ;;
   *) status=2 die "setup.sh: unknown argument '$1': allowed is --site" ;;
 esac
 

@@ -24,8 +24,12 @@ ROOT = Path(__file__).resolve().parent.parent
 HTML = ROOT / "site" / "build" / "html"
 BENCH = os.environ.get("GEMM_BENCH", str(ROOT / "gemm_bench"))
 PLANTED = os.environ.get("PLANTED_BENCH", str(ROOT / "build" / "tests" / "planted_bench"))
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+BROWSERS = ("chromium", "google-chrome", "chromium-browser")
+CHROMIUM = next((path for path in map(shutil.which, BROWSERS) if path), None)
 SKIPPED = 77
+SITE_PYTHON = ROOT / ".venv-site" / "bin" / "python"
+if SITE_PYTHON.exists() and Path(sys.prefix) != SITE_PYTHON.parent.parent:
+    os.execv(SITE_PYTHON, [str(SITE_PYTHON), *sys.argv])
 
 try:
     from playwright.sync_api import Browser, Page, sync_playwright
