@@ -17,6 +17,12 @@ bool is_async(EventKind kind) {
          kind == EventKind::tma_store || kind == EventKind::wgmma;
 }
 
+// Events of one class at one line are joined although others of their class come between.
+int class_of(EventKind kind) {
+  if (kind == EventKind::mma || kind == EventKind::wgmma) return 1;
+  return kind == EventKind::cp_async ? 2 : 0;
+}
+
 // What a commit or a wait for groups is about.
 EventKind issued_by(EventKind kind) {
   switch (kind) {
@@ -47,7 +53,10 @@ int TimelineRecorder::add(Who who, EventKind kind, Site site) {
 }
 
 int TimelineRecorder::open(Who who, EventKind kind, Site site) {
-  const auto [it, fresh] = warp(who).open.try_emplace({kind, site}, -1);
+  Warp& w = warp(who);
+  if (w.open_class != class_of(kind)) w.open.clear();
+  w.open_class = class_of(kind);
+  const auto [it, fresh] = w.open.try_emplace({kind, site}, -1);
   if (fresh) it->second = add(who, kind, site);
   return it->second;
 }
@@ -75,13 +84,13 @@ int TimelineRecorder::nth(Who who, EventKind kind, Site site, int object, int64_
   return event;
 }
 
-void TimelineRecorder::requests(Who who, EventKind kind, Site site, int64_t count) {
+void TimelineRecorder::request(Who who, EventKind kind, Site site) {
   const int event = open(who, kind, site);
   Warp& w = warp(who);
-  w.clock += count;
+  ++w.clock;
   if (event < 0) return;
   events_[event].event.end = w.clock;
-  events_[event].event.count += count;
+  ++events_[event].event.count;
 }
 
 int64_t TimelineRecorder::issue(Who who, EventKind kind, Site site, int64_t bytes,

@@ -35,8 +35,8 @@ class TimelineRecorder {
     int cta, warp, lane;
   };
 
-  // Requests that a warp has made since its lanes were last together, all at once.
-  void requests(Who who, EventKind kind, Site site, int64_t count);
+  // A request of a warp, when its first lane makes it.
+  void request(Who who, EventKind kind, Site site);
   // An instruction of one lane. Those of a warp's other lanes join it. What runs on by itself is
   // `async`; returned is when it ends.
   int64_t issue(Who who, EventKind kind, Site site, int64_t bytes = 0, const char* memory = "",
@@ -72,8 +72,10 @@ class TimelineRecorder {
   };
   struct Warp {
     int64_t clock = 0;
-    // Since the last synchronisation: the event of each kind and line.
+    // Since the last synchronisation, and since the warp last did something of another class
+    // (accesses, products, copies): the event of each kind and line.
     std::map<std::tuple<EventKind, Site>, int> open;
+    int open_class = 0;
     // Of waits and the like, all so far, and how many each lane has made.
     struct Made {
       std::vector<int> events;

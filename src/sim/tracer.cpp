@@ -153,9 +153,29 @@ GEMM_SIM_INLINE void Tracer::log(Site site, uint8_t matrix, uint32_t address, in
     s.requests[n].lanes = 0;
     s.requests[n].bytes = static_cast<uint8_t>(bytes);
     s.requests[n].matrix = matrix;
+    if (timeline_ != nullptr) tell(s, site, matrix, address);
   }
   s.requests[n].lanes |= 1u << lane;
   s.requests[n].address[lane] = address;
+}
+
+namespace {
+
+EventKind event_of(AccessKind kind, bool shared) {
+  if (kind == AccessKind::atomic) return EventKind::atomic;
+  if (kind == AccessKind::read) return shared ? EventKind::shared_load : EventKind::global_load;
+  return shared ? EventKind::shared_store : EventKind::global_store;
+}
+
+}  // namespace
+
+// A new request to the timeline. Repeated loads of shared memory are left out, as in the counts.
+void Tracer::tell(SiteLog& s, Site site, uint8_t matrix, uint32_t address) {
+  const SiteInfo& info = sites_[site];
+  if (info.copies) return;
+  const bool shared = matrix == 0;
+  if (shared && info.kind == AccessKind::read && !s.told.insert(address).second) return;
+  timeline_->request(me(), event_of(info.kind, shared), TimelineRecorder::Site(info.pc));
 }
 
 // Offsets keep an address's place in the banks.
@@ -219,16 +239,16 @@ void Tracer::misaligned(uintptr_t address, int bytes, AccessKind kind, uintptr_t
 }
 
 void Tracer::copy_issued(const void* to, const void* from, int bytes, int src_bytes, uintptr_t pc) {
+  const Site s = site(pc, AccessKind::write), loads = site(pc, AccessKind::read);
+  sites_[s].copies = sites_[loads].copies = true;
   if (src_bytes > 0)
     global_access(reinterpret_cast<uintptr_t>(from), src_bytes, AccessKind::read, pc);
-  const Site s = site(pc, AccessKind::write);
   const uint32_t at = shared_offset(reinterpret_cast<uintptr_t>(to));
   log(s, 0, at, bytes);
   add(races_.copy_issued(scheduler_.thread(), at, bytes, s));
-  if (timeline_ == nullptr) return;
-  sites_[s].copies = sites_[site(pc, AccessKind::read)].copies = true;
-  timeline_->issue(me(), EventKind::cp_async, TimelineRecorder::Site(pc), src_bytes,
-                   matrix_name(from));
+  if (timeline_ != nullptr)
+    timeline_->issue(me(), EventKind::cp_async, TimelineRecorder::Site(pc), src_bytes,
+                     matrix_name(from));
 }
 
 void Tracer::copy_landed(const void* to, int bytes) {
@@ -421,12 +441,6 @@ uint64_t hash(const WarpRequest& r) {
   return h * 0x9E3779B97F4A7C15 >> 32;
 }
 
-EventKind event_of(AccessKind kind, bool shared) {
-  if (kind == AccessKind::atomic) return EventKind::atomic;
-  if (kind == AccessKind::read) return shared ? EventKind::shared_load : EventKind::global_load;
-  return shared ? EventKind::shared_store : EventKind::global_store;
-}
-
 SharedAccess shared_access_of(AccessKind kind) {
   return kind == AccessKind::read ? SharedAccess::load : SharedAccess::store;
 }
@@ -467,7 +481,6 @@ void Tracer::flush(int warp) {
   for (const Site site : log->used) {
     SiteLog& s = *log->sites[site];
     SiteInfo& info = sites_[site];
-    int64_t counted = 0;
     const bool may_repeat = info.kind == AccessKind::read && s.used > 1;
     const size_t mask = std::bit_ceil(s.used * 2) - 1;
     if (may_repeat) seen_.assign(mask + 1, 0);
@@ -487,16 +500,13 @@ void Tracer::flush(int warp) {
         }
         seen_[slot] = static_cast<uint32_t>(n + 1);
       }
-      ++counted;
       ++t.requests;
       t.bytes += std::popcount(r.lanes) * r.bytes;
       const SharedAccess access = shared_access_of(info.kind);
       t.passes += shared ? wavefronts(r, access) : sectors(r);
       t.ideal += shared ? ideal_wavefronts(r, access) : ideal_sectors(r);
     }
-    if (timeline_ != nullptr && !info.copies)
-      timeline_->requests({rank_, warp, 0}, event_of(info.kind, s.requests[0].matrix == 0),
-                          TimelineRecorder::Site(info.pc), counted);
+    s.told.clear();
     std::fill_n(s.count, WARP, 0);
     s.used = 0;
   }

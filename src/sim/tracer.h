@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "sim/findings.h"
@@ -153,6 +154,7 @@ class Tracer {
     uint32_t count[WARP] = {};
     size_t used = 0;  // of `requests`, which only grows
     std::vector<WarpRequest> requests;
+    std::set<uint32_t> told;  // to the timeline: addresses, of the lanes that came first
   };
   struct WarpLog {
     std::vector<std::unique_ptr<SiteLog>> sites;
@@ -168,6 +170,7 @@ class Tracer {
   Site site(uintptr_t pc, AccessKind kind);
   Site new_site(uintptr_t pc, AccessKind kind);
   void log(Site site, uint8_t matrix, uint32_t address, int bytes);
+  void tell(SiteLog& s, Site site, uint8_t matrix, uint32_t address);
   void flush(int warp);
   void keep_first(const TraceSession::Key& key, const WarpRequest& r, int warp);
   bool arrive();
