@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(Loop::THREADS, Loop::CTAS)
         dot(load(p.A, m, k), load(p.B, k, n), sum);  // (BM, BK), (BK, BN)
       });
       const auto c = load(p.C, m, n, p.beta != 0);  // zeros, unread, where that is false
-      cta.store(p.C, m, n, activate(p.alpha * acc + p.beta * c, p.activation));
+      cta.store(p.C, m, n, activate(p.alpha * acc + p.beta * c, p.activation, p.slope));
     }
   });
 }

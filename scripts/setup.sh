@@ -2,7 +2,7 @@
 # Installs what the build, the tests and the plots need: Debian/Ubuntu packages, and a Python
 # environment in .venv with the exact versions of scripts/requirements.txt. Does nothing, quickly,
 # when all is there. CUDA is never installed: the toolkit is used when it is found, else the
-# simulator alone is built.
+# simulator alone is built. With --site, also what the site and its tests need, in .venv-site.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 packages=(
@@ -10,6 +10,15 @@ packages=(
   libbenchmark-dev libgtest-dev libgmock-dev libcli11-dev libfmt-dev nlohmann-json3-dev
   libopenblas-pthread-dev libboost-context-dev
 )
+case ${1-} in
+  '') ;;
+  --site)
+    packages+=(libjs-chart.js)
+    # Ubuntu's chromium is a snap, which containers and CI lack; its runners have Chrome.
+    command -v chromium chromium-browser google-chrome >/dev/null || packages+=(chromium)
+    ;;
+  *) status=2 die "setup.sh: unknown argument '$1': allowed is --site" ;;
+esac
 
 install_packages() {
   command -v apt-get dpkg-query >/dev/null ||
@@ -31,10 +40,11 @@ install_packages() {
     --no-install-recommends -o DPkg::Lock::Timeout=300 "${missing[@]}" >/dev/null
 }
 
+# An environment and the file that lists its packages.
 install_python() {
-  local stamp=.venv/requirements.sha256 wanted chosen=
-  wanted=$(sha256sum <scripts/requirements.txt)
-  [[ ! -x $python || $(cat "$stamp" 2>/dev/null) != "$wanted" ]] || return 0
+  local folder=$1 list=$2 stamp=$1/requirements.sha256 wanted chosen=
+  wanted=$(sha256sum <"$list")
+  [[ ! -x $folder/bin/python || $(cat "$stamp" 2>/dev/null) != "$wanted" ]] || return 0
 
   for candidate in python3 /usr/bin/python3; do
     if "$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' \
@@ -45,11 +55,12 @@ install_python() {
   done
   [[ -n $chosen ]] || die "no Python >= 3.10 with the venv module (python3-venv) was found"
 
-  say "installing Python packages into .venv: $(grep -v '^#' scripts/requirements.txt | xargs)"
-  "$chosen" -m venv --clear .venv
-  "$python" -m pip install --quiet --disable-pip-version-check -r scripts/requirements.txt
+  say "installing Python packages into $folder: $(grep -v '^#' "$list" | xargs)"
+  "$chosen" -m venv --clear "$folder"
+  "$folder/bin/python" -m pip install --quiet --disable-pip-version-check -r "$list"
   printf '%s\n' "$wanted" >"$stamp"
 }
 
 install_packages
-install_python
+install_python .venv scripts/requirements.txt
+[[ ${1-} != --site ]] || install_python .venv-site scripts/site_requirements.txt

@@ -315,6 +315,19 @@ class Refused(unittest.TestCase):
         for flag in ("--inspect", "--verify-only", "--tune", "--explain", "--list"):
             self.refused("--alone", flag, names=f"--alone.*{flag}")
 
+    def test_the_microscopes_page(self) -> None:
+        self.refused(*SMALL, "--html", "page.html", names="--html belongs to --inspect")
+        self.refused(*SMALL, "--inspect", "--html=", names="--html has an empty value")
+        self.refused("--inspect", "--html", "page.html", names="too many for a page: at most 8")
+        with tempfile.TemporaryDirectory() as folder:
+            page = Path(folder) / "page.html"
+            missing = Path(folder) / "none" / "page.html"
+            one = (*SMALL, "--inspect", "--kernel", "v2", "--dtype", "f32")
+            self.refused(*one, "--html", str(missing), names="existing, writable folder")
+            self.assertEqual(bench(*one, "--html", str(page)).returncode, 0)
+            self.assertIn("v02_block_tile.cu", page.read_text(encoding="utf-8"))
+            self.assertEqual([p.name for p in Path(folder).iterdir()], ["page.html"])
+
     def test_inspected_warps(self) -> None:
         self.refused(*SMALL, "--warp", "0", names="--inspect")
         for warp in ("x", "-1", "0:1:2", "1:", ":"):

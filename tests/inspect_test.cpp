@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "extra/extra_rungs.h"
+#include "harness/inspection_page.h"
 #include "harness/inspection_report.h"
 #include "harness/verify.h"
 #include "planted/planted.h"
@@ -790,6 +791,108 @@ TEST_F(RacesTest, AnElectedLaneNeedsSyncwarp) {
     races.acquire(0, &empty);
     EXPECT_EQ(races.write(0, 0, 4, 1).kind, sync ? Report::none : Report::race);
   }
+}
+
+// ------------------------------------------------------------------------------ timeline and page
+
+Inspection closely(const std::string& rung, DType dtype, const Problem& p) {
+  Inspector inspector(p, 64);
+  Inspection i = inspector.inspect(*find_rung(Backend::sim_traced, rung, dtype), 5);
+  inspector.look_closer(i, 0, 2);
+  return i;
+}
+
+std::vector<sim::Event> events_of(const Inspection& i, sim::EventKind kind) {
+  std::vector<sim::Event> some;
+  for (const sim::Event& e : i.timeline.events)
+    if (e.kind == kind) some.push_back(e);
+  return some;
+}
+
+TEST(Timeline, ABlockBarrierEndsForAllWarpsAtOnce) {
+  const Inspection i = closely("v6", DType::f32, problem(DType::f32, S, S, S));
+  const std::vector<sim::Event> barriers = events_of(i, sim::EventKind::barrier);
+  ASSERT_EQ(barriers.size(), size_t(i.barriers) * i.threads_per_block / 32);
+  for (const sim::Event& e : barriers) {
+    EXPECT_LT(e.begin, e.end);
+    EXPECT_EQ(e.end, i.timeline.barriers[e.object].completed[e.phase]);
+  }
+  EXPECT_EQ(barriers.front().line.file.substr(barriers.front().line.file.rfind('/') + 1),
+            "v06_bank_conflicts.cu");
+}
+
+// v24: what a pipeline promises, by steps.
+TEST(Timeline, APipelineFillsBeforeItIsRead) {
+  const Inspection i = closely("v24", DType::f16, problem(DType::f16, 512, 512, 256));
+  const sim::Timeline& t = i.timeline;
+  const std::vector<sim::Event> loads = events_of(i, sim::EventKind::tma_load),
+                                products = events_of(i, sim::EventKind::wgmma);
+  ASSERT_FALSE(loads.empty());
+  ASSERT_FALSE(products.empty());
+  EXPECT_FALSE(t.cut);
+  for (const sim::Event& e : loads) EXPECT_GT(e.done, e.begin);
+  int64_t full = 0, waited = 0;
+  for (const sim::TimelineBarrier& b : t.barriers) full += b.takes_bytes;
+  EXPECT_GT(full, 1);
+  for (const sim::Event& e : events_of(i, sim::EventKind::mbarrier_wait)) {
+    ASSERT_GE(e.end, e.begin);
+    if (e.phase < 0) continue;
+    EXPECT_GE(e.end, t.barriers[e.object].completed.at(e.phase));
+    ++waited;
+  }
+  EXPECT_GT(waited, 100);
+  // Consumer 1 issues its first product when consumer 0 has issued the last of its first tile.
+  const auto first = [&](int warp) {
+    for (const sim::Event& e : products)
+      if (e.warp == warp) return e.begin;
+    return int64_t{-1};
+  };
+  EXPECT_LT(first(0), first(4));
+  int before = 0;
+  for (const sim::Event& e : products) before += e.warp == 0 && e.begin < first(4);
+  EXPECT_EQ(before, 4);  // 256 / 64 k-tiles
+}
+
+TEST(Timeline, IsTheSameOnAnyNumberOfThreads) {
+  const auto page = [](int threads) {
+    const OsThreads n(threads);
+    InspectionPage p(nlohmann::ordered_json::object());
+    p.add(closely("v18", DType::f16, problem(DType::f16, 256, 256, 256)));
+    return p.text();
+  };
+  EXPECT_EQ(page(1), page(3));
+}
+
+TEST(Timeline, ShowsAMistakeWithBothParties) {
+  for (const Planted& bug : planted_bugs()) {
+    if (bug.rung.name != "missing_first_barrier") continue;
+    Inspector inspector(problem(DType::f32, 64, 64, 64));
+    Inspection i = inspector.inspect(bug.rung, 0);
+    ASSERT_FALSE(i.findings.empty());
+    EXPECT_GT(i.findings[0].line.line, 0);
+    EXPECT_GT(i.findings[0].other.line, 0);
+    EXPECT_EQ(i.findings[0].block, 0);
+    inspector.look_closer(i, 0, 1);
+    EXPECT_FALSE(events_of(i, sim::EventKind::mistake).empty());
+    return;
+  }
+  FAIL() << "there is no such bug";
+}
+
+TEST(Page, HoldsItsDataAndNoOtherScript) {
+  const nlohmann::ordered_json context{{"command_line", "</script><b>"}};
+  InspectionPage page(context);
+  page.add(closely("v24", DType::f16, problem(DType::f16, 256, 256, 128)));
+  const std::string text = page.text();
+  EXPECT_LT(text.size(), 5u << 20);
+  const std::string open = "<script type=\"application/json\" id=\"data\">";
+  const size_t begin = text.find(open) + open.size(), end = text.find("</script>", begin);
+  const nlohmann::json data = nlohmann::json::parse(text.substr(begin, end - begin));
+  EXPECT_EQ(data["context"]["command_line"], "</script><b>");
+  EXPECT_EQ(data["inspections"].size(), 1u);
+  EXPECT_GT(data["inspections"][0]["timeline"]["events"].size(), 100u);
+  for (const char* outside : {"src=", "@import", "fetch(", "url("})
+    EXPECT_EQ((text.substr(0, begin) + text.substr(end)).find(outside), text.npos) << outside;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "commands/jobs.h"
 #include "commands/signals.h"
 #include "harness/errors.h"
+#include "harness/inspection_page.h"
 #include "harness/inspection_report.h"
 #include "harness/output_file.h"
 #include "version.h"
@@ -16,6 +17,9 @@ namespace gemm {
 namespace {
 
 constexpr size_t FEW = 4;  // inspections whose lines are shown
+constexpr size_t MOST_ON_A_PAGE = 8;
+constexpr int PAGE_PAD = 64;  // multiples of 128 bytes between rows, as a GEMM's usually are
+constexpr int EACH = 3;       // requests of an instruction that a page shows
 
 nlohmann::ordered_json context(const Options& o) {
   return {{"command_line", command_line(o)},
@@ -46,13 +50,30 @@ void refuse_missing_warp(const Inspection& i, const Job& job, const std::string&
                                  warps == 1 ? "warp" : "warps", kept.empty() ? "" : "; " + kept));
 }
 
+// The block that a page looks into: the one asked for, or where a mistake was made.
+int64_t block_of_interest(const Inspection& i, const Options& o) {
+  if (o.watched) return o.watched->block;
+  for (const sim::Finding& f : i.findings)
+    if (f.block >= 0) return f.block;
+  return 0;
+}
+
 }  // namespace
 
 ExitStatus inspect(const Options& o) {
   const std::unique_ptr<Device> device = make_sim_device();
   const std::vector<Job> jobs = plan(o, Backend::sim);
-  std::optional<OutputFile> json;
+  std::optional<OutputFile> json, html;
   if (!o.json.empty()) json.emplace("--json", o.json);
+  if (!o.html.empty()) {
+    if (jobs.size() > MOST_ON_A_PAGE)
+      throw UsageError(
+          fmt::format("{} inspections are too many for a page: at most {} (--kernel and --dtype "
+                      "choose)",
+                      jobs.size(), MOST_ON_A_PAGE));
+    html.emplace("--html", o.html);
+  }
+  InspectionPage page(context(o));
   nlohmann::ordered_json file{{"context", context(o)}, {"benchmarks", nlohmann::json::array()}};
   const auto text = [&] { return file.dump(2) + "\n"; };
   std::unique_ptr<Inspector> inspector;
@@ -67,7 +88,7 @@ ExitStatus inspect(const Options& o) {
     try {
       if (inspector == nullptr || problem != job.problem) {
         inspector.reset();  // before the next one is allocated
-        inspector = std::make_unique<Inspector>(problem = job.problem);
+        inspector = std::make_unique<Inspector>(problem = job.problem, html ? PAGE_PAD : 16);
       }
       i = inspector->inspect(traced(job, *device),
                              o.traced_blocks.value_or(default_traced_blocks(job.problem)),
@@ -77,6 +98,10 @@ ExitStatus inspect(const Options& o) {
       too_large = true;
     }
     refuse_missing_warp(i, job, kept);
+    if (html && i.skipped.empty()) {
+      inspector->look_closer(i, block_of_interest(i, o), EACH);
+      page.add(i);
+    }
     table.add(i);
     wrong |= !i.findings.empty();
     seen |= i.skipped.empty();
@@ -95,6 +120,7 @@ ExitStatus inspect(const Options& o) {
     print_requests(i);
   }
   if (json) json->finish(text());
+  if (html && seen) html->finish(page.text());
   if (wrong) return EXIT_WRONG;
   if (too_large) {
     fmt::print(stderr, "gemm_bench: not enough memory: choose a smaller --size or --shape\n");

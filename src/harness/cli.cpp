@@ -381,6 +381,8 @@ Options parse_command_line(int argc, const char* const* argv) {
       "--warp", warp,
       "With --inspect, also show what one warp asks for: the first request of each source "
       "line, lane by lane. W | BLOCK:W; the block is 0 by default");
+  app.add_option("--html", o.html,
+                 "With --inspect, write a page to this file: source, lanes, banks and a timeline");
   for (CLI::Option* option :
        app.get_options())  // the last of several wins, except where they add up
     if (option->get_items_expected_max() == 1) option->take_last();
@@ -417,8 +419,9 @@ Options parse_command_line(int argc, const char* const* argv) {
     throw UsageError(printable(e.what(), 200) + " (--help lists what is allowed)");
   }
 
-  for (const char* name : {"--json", "--tune-cache", "--variant", "--backend", "--dtype",
-                           "--blocks", "--warp", "--only", "--shapes", "--sample", "--time-limit"})
+  for (const char* name :
+       {"--json", "--tune-cache", "--variant", "--backend", "--dtype", "--blocks", "--warp",
+        "--html", "--only", "--shapes", "--sample", "--time-limit"})
     for (const std::string& value : app.get_option(name)->results())
       if (value.empty()) throw UsageError(fmt::format("{} has an empty value", name));
   if (!dtypes.empty())
@@ -506,6 +509,11 @@ Options parse_command_line(int argc, const char* const* argv) {
     if (o.traced_blocks == 0 && blocks != "all")
       throw UsageError(
           fmt::format("bad --blocks '{}': want a number from 1, or all", printable(blocks)));
+  }
+  if (!o.html.empty()) {
+    if (!o.inspect) throw UsageError("--html belongs to --inspect");
+    // Large enough that pipelines wrap and that persistent blocks have several tiles.
+    if (o.shapes.empty()) o.shapes.push_back({512, 512, 512});
   }
   if (!warp.empty()) {
     if (!o.inspect) throw UsageError("--warp belongs to --inspect");

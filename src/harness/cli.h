@@ -46,6 +46,7 @@ struct Options {
   std::optional<int64_t> traced_blocks;  // of --inspect; 0: all; empty: by the problem's size
   std::optional<sim::WarpId> watched;    // of --inspect: whose requests to show
   std::string json;                      // file, or empty
+  std::string html;                      // likewise: of --inspect, the page
   bool keep_going = false;
   std::string only;                          // a job's name: the process of that one (apart.h)
   std::vector<std::string> benchmark_flags;  // those that Google Benchmark is to have

@@ -11,6 +11,38 @@
 #include "version.h"
 
 namespace gemm {
+
+std::string repository_path(const std::string& file) {
+  // The compiler was given the path from the build folder, if it is relative.
+  const std::string root = SOURCE_FOLDER "/";
+  if (file.starts_with(root)) return file.substr(root.size());
+  if (file.starts_with('/')) return file;
+  return file.substr(file.rfind("../") == file.npos ? 0 : file.rfind("../") + 3);
+}
+
+const std::vector<std::string>& source_lines(const std::string& file) {
+  static std::map<std::string, std::vector<std::string>> files;
+  const std::string path = repository_path(file);
+  const auto [it, fresh] = files.try_emplace(path);
+  if (fresh) {
+    std::ifstream in(path.starts_with('/') ? path : SOURCE_FOLDER "/" + path);
+    for (std::string line; std::getline(in, line);) it->second.push_back(line);
+  }
+  return it->second;
+}
+
+const char* verb(sim::AccessKind kind) {
+  switch (kind) {
+    case sim::AccessKind::read:
+      return "load";
+    case sim::AccessKind::write:
+      return "store";
+    case sim::AccessKind::atomic:
+      return "atomic";
+  }
+  return "?";
+}
+
 namespace {
 
 using sim::AccessKind;
@@ -53,33 +85,13 @@ struct Totals {
   }
 };
 
-// Line `number` of a file, trimmed; empty if it cannot be read.
+// A line of a file, trimmed; empty if it cannot be read.
 std::string source_text(const sim::SourceLine& at) {
-  static std::map<std::string, std::vector<std::string>> files;
-  const auto [it, fresh] = files.try_emplace(at.file);
-  if (fresh) {
-    // The compiler was given the path from the build folder, if it is relative.
-    const size_t up = at.file.rfind("../") == at.file.npos ? 0 : at.file.rfind("../") + 3;
-    const bool absolute = at.file.starts_with('/');
-    std::ifstream in(absolute ? at.file : SOURCE_FOLDER "/" + at.file.substr(up));
-    for (std::string line; std::getline(in, line);) it->second.push_back(line);
-  }
-  if (at.line < 1 || at.line > static_cast<int>(it->second.size())) return "";
-  const std::string& text = it->second[at.line - 1];
+  const std::vector<std::string>& lines = source_lines(at.file);
+  if (at.line < 1 || at.line > static_cast<int>(lines.size())) return "";
+  const std::string& text = lines[at.line - 1];
   const size_t begin = text.find_first_not_of(' ');
   return begin == text.npos ? "" : text.substr(begin);
-}
-
-const char* verb(AccessKind kind) {
-  switch (kind) {
-    case AccessKind::read:
-      return "load";
-    case AccessKind::write:
-      return "store";
-    case AccessKind::atomic:
-      return "atomic";
-  }
-  return "?";
 }
 
 void print_lines(const Inspection& i, bool global) {

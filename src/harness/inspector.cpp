@@ -126,9 +126,9 @@ int64_t default_traced_blocks(const Problem& p) {
   return int64_t{p.M} * p.N * p.K <= int64_t{320} * 320 * 320 ? 0 : 5;
 }
 
-Inspector::Inspector(const Problem& problem)
+Inspector::Inspector(const Problem& problem, int pad)
     : device_(make_sim_device()), problem_(problem), padded_(problem) {
-  padded_.ld_pad += 16;
+  padded_.ld_pad += pad;
   size_t bytes = 0;
   for (int i = 0; i < 3; ++i) {
     offset_[i] = bytes;
@@ -140,31 +140,41 @@ Inspector::Inspector(const Problem& problem)
 
 Inspector::~Inspector() { device_->release(memory_); }
 
-sim::Trace Inspector::trace(const Rung& rung, std::vector<int64_t> blocks,
-                            std::optional<sim::WarpId> watched, bool owners) {
+std::vector<sim::Matrix> Inspector::matrices() const {
   const GemmCall call =
       make_call(padded_, memory_ + offset_[0], memory_ + offset_[1], memory_ + offset_[2]);
   const void* const first[] = {call.A, call.B, call.C};
-  sim::TraceOptions options;
-  options.blocks = std::move(blocks);
-  options.watched = watched;
-  options.owners = owners;
+  std::vector<sim::Matrix> all;
   for (int i = 0; i < 3; ++i) {
     const MatrixLayout l = layout(padded_, OPERANDS[i]);
-    options.matrices.push_back({.name = NAMES[i],
-                                .allocation = memory_ + offset_[i],
-                                .allocation_bytes = l.bytes,
-                                .first = first[i],
-                                .rows = l.rows,
-                                .cols = l.cols,
-                                .ld = l.ld,
-                                .element = static_cast<int>(element_size(padded_, OPERANDS[i])),
-                                .readable = i != C || padded_.beta != 0,
-                                .writable = i == C,
-                                .written_once = i == C});
+    all.push_back({.name = NAMES[i],
+                   .allocation = memory_ + offset_[i],
+                   .allocation_bytes = l.bytes,
+                   .first = first[i],
+                   .rows = l.rows,
+                   .cols = l.cols,
+                   .ld = l.ld,
+                   .element = static_cast<int>(element_size(padded_, OPERANDS[i])),
+                   .readable = i != C || padded_.beta != 0,
+                   .writable = i == C,
+                   .written_once = i == C});
   }
-  options.matrices.insert(options.matrices.end(), inputs_.begin(), inputs_.end());
-  return sim::trace(options, [&] { rung.launch(call); });
+  all.insert(all.end(), inputs_.begin(), inputs_.end());
+  return all;
+}
+
+sim::Trace Inspector::trace(const Rung& rung, sim::TraceOptions options) {
+  options.matrices = matrices();
+  return sim::trace(options, [&] {
+    rung.launch(
+        make_call(padded_, memory_ + offset_[0], memory_ + offset_[1], memory_ + offset_[2]));
+  });
+}
+
+sim::Trace Inspector::trace(const Rung& rung, std::vector<int64_t> blocks) {
+  sim::TraceOptions options;
+  options.blocks = std::move(blocks);
+  return trace(rung, std::move(options));
 }
 
 sim::Written Inspector::written(const Rung& rung, int64_t block) {
@@ -172,7 +182,10 @@ sim::Written Inspector::written(const Rung& rung, int64_t block) {
 }
 
 std::vector<int> Inspector::owners(const Rung& rung, int64_t block) {
-  return std::move(trace(rung, {block}, {}, true).owners[C]);
+  sim::TraceOptions options;
+  options.blocks = {block};
+  options.owners = true;
+  return std::move(trace(rung, std::move(options)).owners[C]);
 }
 
 Inspection Inspector::inspect(const Rung& rung, int64_t wanted,
@@ -184,9 +197,24 @@ Inspection Inspector::inspect(const Rung& rung, int64_t wanted,
   if (result.skipped.empty()) count(result, wanted);
   if (result.skipped.empty() && watched) {
     result.watched = watched;
-    result.requests = trace(rung, {watched->block}, watched).requests;
+    sim::TraceOptions options;
+    options.blocks = {watched->block};
+    options.watched = watched;
+    result.requests = trace(rung, std::move(options)).requests;
   }
   return result;
+}
+
+void Inspector::look_closer(Inspection& inspection, int64_t block, int each) {
+  sim::TraceOptions options;
+  options.blocks = {block};
+  options.watched = {block, sim::WarpId::ALL};
+  options.first_requests = each;
+  options.timeline = true;
+  sim::Trace trace = this->trace(inspection.rung, std::move(options));
+  inspection.requests = std::move(trace.requests);
+  inspection.timeline = std::move(trace.timeline);
+  inspection.matrices = matrices();
 }
 
 // Fills in all but the requests.

@@ -27,23 +27,29 @@ struct Inspection {
   std::vector<sim::Finding> findings;
   std::optional<sim::WarpId> watched;       // the warp whose requests these are
   std::vector<sim::FirstRequest> requests;  // none: the launch has no such warp, or failed
+  sim::Timeline timeline;                   // of look_closer
+  std::vector<sim::Matrix> matrices;        // likewise: where offsets of requests point to
 
   // The sum over lines. `global`: A, B and C together; else shared memory.
   sim::Traffic total(bool global, sim::AccessKind kind) const;
 };
 
-// Rungs on one problem. Rows of all matrices are 16 elements apart, as in verification, so that an
-// access past a row's end is seen; this keeps every row's place in its 32-byte sector.
+// Rungs on one problem. Rows of all matrices are `pad` elements apart, 16 as in verification, so that
+// an access past a row's end is seen; multiples of 16 keep every row's place in its 32-byte sector.
 class Inspector {
  public:
   // Throws std::bad_alloc.
-  explicit Inspector(const Problem& problem);
+  explicit Inspector(const Problem& problem, int pad = 16);
   ~Inspector();
   Inspector(const Inspector&) = delete;
 
   // `rung` is of the traced build. Traces about `blocks` blocks, at least one of each kind; 0: all.
   // Of the watched warp, also its requests.
   Inspection inspect(const Rung& rung, int64_t blocks, std::optional<sim::WarpId> watched = {});
+
+  // Fills in the first requests of each warp of a block, `each` of every instruction, and the
+  // timeline of its cluster.
+  void look_closer(Inspection& inspection, int64_t block, int each);
 
   // A further matrix that kernels may read, such as a bias. It must stay where it is.
   void add_input(const sim::Matrix& matrix) { inputs_.push_back(matrix); }
@@ -54,8 +60,10 @@ class Inspector {
 
  private:
   void count(Inspection& result, int64_t wanted);
-  sim::Trace trace(const Rung& rung, std::vector<int64_t> blocks,
-                   std::optional<sim::WarpId> watched = {}, bool owners = false);
+  // The options' matrices are filled in.
+  sim::Trace trace(const Rung& rung, sim::TraceOptions options);
+  sim::Trace trace(const Rung& rung, std::vector<int64_t> blocks);
+  std::vector<sim::Matrix> matrices() const;
 
   std::unique_ptr<Device> device_;
   Problem problem_, padded_;

@@ -59,11 +59,19 @@ void runtime::cp_async(void* shared, const void* global, int bytes, int src_byte
 void runtime::cp_async_commit() {
   Block& block = current_block("cp.async.commit_group");
   block.copies.commit(block.scheduler.thread());
+  Tracer* const tracer = this_thread.tracer;
+  if (tracer != nullptr && tracer->timeline() != nullptr)
+    tracer->timeline()->commit(tracer->me(), EventKind::cp_async_commit,
+                               TimelineRecorder::Site(GEMM_SIM_CALLER));
 }
 
 void runtime::cp_async_wait(int pending) {
   Block& block = current_block("cp.async.wait_group");
   block.copies.wait(block.scheduler.thread(), pending);
+  Tracer* const tracer = this_thread.tracer;
+  if (tracer != nullptr && tracer->timeline() != nullptr)
+    tracer->timeline()->wait_group(tracer->me(), EventKind::cp_async_wait,
+                                   TimelineRecorder::Site(GEMM_SIM_CALLER), pending);
 }
 
 }  // namespace gemm::sim

@@ -45,13 +45,22 @@ void check(const BulkCopy& copy, const void* shared, size_t alignment) {
     copy.caller.fail("{} bytes at {} are not in dynamic shared memory", copy.bytes(), shared);
 }
 
-void issue_load(const BulkCopy& copy, void* shared, uint64_t* barrier, uint16_t blocks,
-                size_t alignment) {
+// Tells the running thread's timeline of a copy, if there is one; returns when it ends.
+int64_t record(const BulkCopy& copy, EventKind kind) {
+  Tracer* const tracer = this_thread.tracer;
+  if (tracer == nullptr || tracer->timeline() == nullptr) return 0;
+  return tracer->timeline()->issue(tracer->me(), kind, {copy.caller.where, copy.pc},
+                                   static_cast<int64_t>(copy.bytes()),
+                                   tracer->matrix_name(copy.map.base), copy.row, copy.col);
+}
+
+void issue_load(BulkCopy copy, void* shared, uint64_t* barrier, uint16_t blocks, size_t alignment) {
   const Caller& c = copy.caller;
   Block& self = *this_thread.block;
   Cluster& cluster = *self.cluster;
   check(copy, shared, alignment);
   if (blocks == 0) blocks = static_cast<uint16_t>(1 << self.rank);
+  copy.landed = record(copy, EventKind::tma_load);
   BulkLoads::Load load{copy, {}};
   for (int rank = 0; rank < 16; ++rank) {
     if ((blocks >> rank & 1) == 0) continue;
@@ -149,6 +158,7 @@ void BulkLoads::land(const Load& load) {
         tracer->bulk_landed(load.copy.caller.thread, t.shared, load.copy.bytes(), t.barrier);
       else
         tracer->written_from_outside(t.shared, load.copy.bytes(), load.copy.pc);
+      if (tracer->timeline() != nullptr) tracer->timeline()->arrive_at(t.barrier, load.copy.landed);
     }
     complete_bytes(load.copy.caller, *t.block, t.barrier, load.copy.bytes());
   }
@@ -240,6 +250,7 @@ void runtime::tma_store(const TensorMap& map, int row, int col, const void* shar
         col);
   block.cluster->loads().check_landed(copy.caller, block, shared, copy.bytes());
   block.proxy.check_read(copy.caller, block.shared, shared, copy.bytes());
+  record(copy, EventKind::tma_store);
   if (this_thread.tracer != nullptr) {
     this_thread.tracer->store_issued(shared, copy.bytes(), copy.pc);
     copy.trace(AccessKind::write);
@@ -251,11 +262,19 @@ void runtime::tma_store(const TensorMap& map, int row, int col, const void* shar
 void runtime::bulk_commit() {
   Block& block = current_block("cp.async.bulk.commit_group");
   block.stores.commit(block.scheduler.thread());
+  Tracer* const tracer = this_thread.tracer;
+  if (tracer != nullptr && tracer->timeline() != nullptr)
+    tracer->timeline()->commit(tracer->me(), EventKind::tma_commit,
+                               TimelineRecorder::Site(GEMM_SIM_CALLER));
 }
 
 void runtime::bulk_wait(int pending) {
   Block& block = current_block("cp.async.bulk.wait_group");
   block.stores.wait(block.scheduler.thread(), pending);
+  Tracer* const tracer = this_thread.tracer;
+  if (tracer != nullptr && tracer->timeline() != nullptr)
+    tracer->timeline()->wait_group(tracer->me(), EventKind::tma_wait,
+                                   TimelineRecorder::Site(GEMM_SIM_CALLER), pending);
 }
 
 }  // namespace gemm::sim

@@ -23,7 +23,8 @@ struct BulkCopy {
   Caller caller;
   TensorMap map;
   int64_t row, col;
-  uintptr_t pc;  // of the call, for the tracer
+  uintptr_t pc;        // of the call, for the tracer
+  int64_t landed = 0;  // the timeline's step at which it has come, if there is one
 
   size_t row_bytes() const { return size_t(map.box_cols) * map.element; }
   size_t bytes() const { return map.box_rows * row_bytes(); }

@@ -379,19 +379,33 @@ void runtime::stmatrix(const uint32_t* r, int count, void* row, bool transposed,
   join(STMATRIX[count / 2][transposed], FULL_WARP, where, &o);
 }
 
+namespace {
+
+// Once a warp, by its first lane.
+void record_mma(std::source_location where) {
+  Tracer* const tracer = this_thread.tracer;
+  if (tracer != nullptr && tracer->timeline() != nullptr && tracer->me().lane == 0)
+    tracer->timeline()->collective(tracer->me(), EventKind::mma, where);
+}
+
+}  // namespace
+
 void runtime::mma_f16(float* d, const uint32_t* a, const uint32_t* b, std::source_location where) {
   MmaOperands o{d, a, b};
   join(MMA_F16, FULL_WARP, where, &o);
+  record_mma(where);
 }
 
 void runtime::mma_bf16(float* d, const uint32_t* a, const uint32_t* b, std::source_location where) {
   MmaOperands o{d, a, b};
   join(MMA_BF16, FULL_WARP, where, &o);
+  record_mma(where);
 }
 
 void runtime::mma_tf32(float* d, const uint32_t* a, const uint32_t* b, std::source_location where) {
   MmaOperands o{d, a, b};
   join(MMA_TF32, FULL_WARP, where, &o);
+  record_mma(where);
 }
 
 namespace {

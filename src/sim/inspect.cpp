@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "sim/diagnosis.h"
 #include "sim/source_lines.h"
 #include "sim/tracer.h"
 
@@ -54,35 +55,47 @@ std::vector<LineTraffic> by_line(const TraceSession& session) {
 
 // Of several instructions on one line, that which the warp came to first.
 std::vector<FirstRequest> requests_by_line(const TraceSession& session) {
-  std::map<std::tuple<SourceLine, SourceLine, AccessKind, bool, std::string>, FirstRequest> firsts;
+  std::map<std::tuple<SourceLine, SourceLine, AccessKind, bool, std::string, int>,
+           std::vector<FirstRequest>>
+      firsts;
   for (const auto& [key, request] : session.requests) {
     const Place p = place_of(key.pc);
     FirstRequest named = request;
     named.line = p.line, named.helper = p.helper, named.kind = key.kind;
     named.global = !is_shared(key.target), named.memory = session.name(key.target);
-    firsts.try_emplace({p.line, p.helper, named.kind, named.global, named.memory}, named);
+    std::vector<FirstRequest>& some =
+        firsts[{p.line, p.helper, named.kind, named.global, named.memory, named.warp}];
+    if (static_cast<int64_t>(some.size()) >= session.options.first_requests) continue;
+    named.repeats = static_cast<int64_t>(some.size());
+    some.push_back(named);
   }
   std::vector<FirstRequest> requests;
-  for (const auto& [key, request] : firsts) requests.push_back(request);
+  for (const auto& [key, some] : firsts) requests.insert(requests.end(), some.begin(), some.end());
   return requests;
 }
 
 // In the order of checks, then of lines: pcs differ from build to build.
 std::vector<Finding> by_check(const Findings& raw) {
-  std::map<std::tuple<Check, std::string, std::string>, RawFinding> sorted;
+  struct Placed {
+    RawFinding finding;
+    SourceLine line, other;
+  };
+  std::map<std::tuple<Check, std::string, std::string>, Placed> sorted;
   for (const auto& [key, finding] : raw.all()) {
     const auto& [check, pc, other_pc] = key;
-    const std::string line = to_string(place_of(pc)), other = to_string(place_of(other_pc));
-    const auto [it, fresh] = sorted.try_emplace({check, line, other}, finding);
-    if (!fresh) it->second.merge(finding);
+    const Place at = place_of(pc), other = place_of(other_pc);
+    const auto [it, fresh] = sorted.try_emplace({check, to_string(at), to_string(other)},
+                                                Placed{finding, at.line, other.line});
+    if (!fresh) it->second.finding.merge(finding);
   }
   std::vector<Finding> findings;
-  for (const auto& [key, finding] : sorted) {
+  for (const auto& [key, placed] : sorted) {
     const auto& [check, line, other] = key;
-    findings.push_back(
-        {name(check),
-         fmt::format(fmt::runtime(finding.text), fmt::arg("line", line), fmt::arg("other", other)),
-         finding.count});
+    findings.push_back({name(check),
+                        fmt::format(fmt::runtime(placed.finding.text), fmt::arg("line", line),
+                                    fmt::arg("other", other)),
+                        placed.finding.count, placed.line, placed.other,
+                        check == Check::unwritten ? -1 : placed.finding.block});
   }
   return findings;
 }
@@ -90,6 +103,7 @@ std::vector<Finding> by_check(const Findings& raw) {
 }  // namespace
 
 Trace trace(const TraceOptions& options, const std::function<void()>& run) {
+  if (options.timeline && options.blocks.size() != 1) fail("a timeline is of one block's cluster");
   TraceSession session(options);
   set_session(&session);
   std::string failure;
@@ -116,7 +130,11 @@ Trace trace(const TraceOptions& options, const std::function<void()>& run) {
     // Which blocks above the failed one have run is chance, and so is all that was counted.
     result.findings = by_check(session.findings.up_to(result.failed_block));
     for (Finding& f : result.findings) f.count = 0;
-    result.findings.push_back({name(Check::failed), failure, 0});
+    result.findings.push_back({name(Check::failed), failure, 0, {}, {}, result.failed_block});
+  }
+  if (const auto it = session.timelines.find(result.main); it != session.timelines.end()) {
+    const int threads = result.threads_per_block;
+    result.timeline = it->second.result(options.blocks[0], (threads + WARP - 1) / WARP);
   }
   return std::move(result);
 }

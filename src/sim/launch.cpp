@@ -80,7 +80,7 @@ void work(Job& job, Cluster& cluster) {
     std::unique_ptr<Tracer>& tracer = tracers[block.rank];
     if (tracer == nullptr)
       tracer = std::make_unique<Tracer>(*job.session, block.scheduler, block.shared);
-    tracer->begin_block(block.index, threads);
+    tracer->begin_block(block.index, block.rank, threads);
     block.tracer = tracer.get();
   };
   const auto end = [&](Block& block) {

@@ -33,7 +33,10 @@ std::string missing(const void* object) {
 // Ends the phase when nothing is missing. Returns a thread that this woke, or -1.
 int advance(Block& block, Mbarrier& m) {
   if (m.pending != 0 || m.bytes != 0) return -1;
-  if (block.tracer != nullptr) block.tracer->sync_complete(m.address);
+  if (block.tracer != nullptr) {
+    block.tracer->sync_complete(m.address);
+    if (block.tracer->timeline() != nullptr) block.tracer->timeline()->complete(m.address);
+  }
   ++m.phase;
   m.pending = m.count;
   const int woken = m.waiters.empty() ? -1 : m.waiters.front();
@@ -53,6 +56,9 @@ void arrive(const Caller& caller, Block& target, uint64_t* barrier, uint32_t byt
                 m.count, m.phase, name(m), m.bytes);
   if (this_thread.tracer != nullptr && &target == &self)  // clocks are of one block's threads
     this_thread.tracer->sync_release(barrier);
+  if (this_thread.tracer != nullptr && this_thread.tracer->timeline() != nullptr)
+    this_thread.tracer->timeline()->arrive(this_thread.tracer->me(), EventKind::mbarrier_arrive,
+                                           caller.where, barrier, bytes);
   m.bytes += bytes;
   --m.pending;
   const int woken = advance(target, m);
@@ -80,6 +86,16 @@ void Mbarriers::init(const Caller& caller, uint64_t* address, uint32_t count) {
   m.made = caller.where;
   m.count = m.pending = count;
   *address = MARK;
+  if (caller.block->tracer == nullptr || caller.block->tracer->timeline() == nullptr) return;
+  caller.block->tracer->timeline()->declare(
+      address, {TimelineBarrier::Kind::mbarrier,
+                caller.block->rank,
+                caller.block->shared.in_dynamic(address, 8)
+                    ? static_cast<int64_t>(caller.block->shared.dynamic_offset(address))
+                    : -1,
+                count,
+                false,
+                {}});
 }
 
 Mbarrier& Mbarriers::at(const Caller& caller, const uint64_t* address) {
@@ -120,11 +136,19 @@ void runtime::mbarrier_wait(uint64_t* barrier, uint32_t parity, Where where) {
   const Caller c = caller("mbarrier.try_wait", where);
   Block& block = *this_thread.block;
   Mbarrier& m = block.mbarriers.at(c, barrier);
-  if ((m.phase & 1) == (parity & 1)) {
+  const bool waits = (m.phase & 1) == (parity & 1);
+  Tracer* const tracer = this_thread.tracer;
+  TimelineRecorder* const timeline = tracer == nullptr ? nullptr : tracer->timeline();
+  const int event = timeline == nullptr
+                        ? -1
+                        : timeline->wait(tracer->me(), EventKind::mbarrier_wait, where, barrier,
+                                         waits ? m.phase : m.phase - 1);
+  if (waits) {
     m.waiters.push_back(c.thread);
     block.scheduler.suspend({c.what, where, 0, missing, &m});
   }
-  if (this_thread.tracer != nullptr) this_thread.tracer->sync_acquire(barrier);
+  if (tracer != nullptr) tracer->sync_acquire(barrier);
+  if (event >= 0) timeline->wait_ends(event);
 }
 
 }  // namespace gemm::sim

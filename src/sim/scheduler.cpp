@@ -272,7 +272,7 @@ std::string Scheduler::deadlock(int t) const {
 
 void runtime::barrier(std::source_location where) {
   Block& block = current_block("__syncthreads");
-  if (this_thread.tracer != nullptr) this_thread.tracer->barrier();
+  if (this_thread.tracer != nullptr) this_thread.tracer->barrier(where);
   block.scheduler.barrier(where);
 }
 

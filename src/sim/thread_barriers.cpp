@@ -32,11 +32,26 @@ void NamedBarriers::arrive(const Caller& caller, Scheduler& scheduler, int id, i
   if (b.arrived != 0 && b.threads != threads)
     caller.fail("barrier {} of {} threads, at which {} have come for one of {}", id, threads,
                 b.arrived, b.threads);
-  if (this_thread.tracer != nullptr) this_thread.tracer->sync_release(&b);
+  Tracer* const tracer = this_thread.tracer;
+  TimelineRecorder* const timeline = tracer == nullptr ? nullptr : tracer->timeline();
+  int event = -1;
+  if (tracer != nullptr) tracer->sync_release(&b);
+  if (timeline != nullptr) {
+    timeline->declare(&b,
+                      {TimelineBarrier::Kind::named, caller.block->rank, id, threads, false, {}});
+    if (waits) {
+      event = timeline->wait(tracer->me(), EventKind::named_sync, caller.where, &b,
+                             timeline->phases(&b));
+      timeline->arrive_at(&b, timeline->begin_of(event) + 1);
+    } else {
+      timeline->arrive(tracer->me(), EventKind::named_arrive, caller.where, &b, 0);
+    }
+  }
   b.id = id;
   b.threads = threads;
   if (++b.arrived == threads) {
-    if (this_thread.tracer != nullptr) this_thread.tracer->sync_complete(&b);
+    if (tracer != nullptr) tracer->sync_complete(&b);
+    if (timeline != nullptr) timeline->complete(&b);
     b.arrived = 0;
     for (const int thread : b.waiters) scheduler.wake(thread);
     b.waiters.clear();
@@ -44,7 +59,8 @@ void NamedBarriers::arrive(const Caller& caller, Scheduler& scheduler, int id, i
     b.waiters.push_back(caller.thread);
     scheduler.suspend({caller.what, caller.where, 0, missing_at_named, &b});
   }
-  if (waits && this_thread.tracer != nullptr) this_thread.tracer->sync_acquire(&b);
+  if (waits && tracer != nullptr) tracer->sync_acquire(&b);
+  if (event >= 0) timeline->wait_ends(event);
 }
 
 void ClusterBarrier::reset(std::vector<Block*> blocks) {
@@ -61,7 +77,14 @@ void ClusterBarrier::arrive(const Caller& caller, int rank) {
   if (state != State::outside) caller.fail("a second arrival without a wait in between");
   state = State::arrived;
   ++arrived_;
-  if (this_thread.tracer != nullptr) this_thread.tracer->sync_release(this);
+  if (Tracer* const tracer = this_thread.tracer) {
+    tracer->sync_release(this);
+    if (TimelineRecorder* const timeline = tracer->timeline()) {
+      const auto threads = static_cast<int64_t>(states_.size() * states_[rank].size());
+      timeline->declare(this, {TimelineBarrier::Kind::cluster, -1, 0, threads, false, {}});
+      timeline->arrive(tracer->me(), EventKind::cluster_arrive, caller.where, this, 0);
+    }
+  }
   // Which block goes on first is for the schedules to vary, too.
   if (complete() && this_thread.block->cluster->schedule() == AsyncSchedule::eager_copies)
     blocks_[rank]->scheduler.yield_block();
@@ -70,12 +93,20 @@ void ClusterBarrier::arrive(const Caller& caller, int rank) {
 void ClusterBarrier::wait(const Caller& caller, int rank) {
   State& state = states_[rank][caller.thread];
   if (state == State::outside) caller.fail("a wait without an arrival");
+  Tracer* const tracer = this_thread.tracer;
+  TimelineRecorder* const timeline = tracer == nullptr ? nullptr : tracer->timeline();
+  const int64_t ahead = state == State::arrived ? 0 : 1;  // phases that have completed since
+  const int event = timeline == nullptr
+                        ? -1
+                        : timeline->wait(tracer->me(), EventKind::cluster_wait, caller.where, this,
+                                         timeline->phases(this) - ahead);
   if (state == State::arrived) {
     waiters_.push_back({rank, caller.thread});
     blocks_[rank]->scheduler.suspend({caller.what, caller.where, 0, missing_at_cluster, this});
   }
   state = State::outside;
-  if (this_thread.tracer != nullptr) this_thread.tracer->sync_acquire(this);
+  if (tracer != nullptr) tracer->sync_acquire(this);
+  if (event >= 0) timeline->wait_ends(event);
 }
 
 int ClusterBarrier::missing() const {
@@ -97,6 +128,8 @@ bool ClusterBarrier::complete() {
   arrived_ = 0;
   for (Block* const b : blocks_)
     if (b->tracer != nullptr) b->tracer->sync_complete(this);
+  if (blocks_[0]->tracer != nullptr && blocks_[0]->tracer->timeline() != nullptr)
+    blocks_[0]->tracer->timeline()->complete(this);
   for (const Waiter& w : waiters_) blocks_[w.rank]->scheduler.wake(w.thread);
   waiters_.clear();
   return true;

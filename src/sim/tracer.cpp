@@ -80,7 +80,11 @@ Tracer::Tracer(TraceSession& session, const Scheduler& scheduler, const SharedMe
       static_bytes_(shared.static_size()),
       stacks_bytes_(scheduler.stacks_size()),
       dynamic_offset_((static_bytes_ / BANK_ROW + 2) * BANK_ROW),
-      global_(session.matrices, session.writers) {}
+      global_(session.matrices, session.writers) {
+  if (!session.options.timeline) return;
+  std::lock_guard lock(session.mutex);
+  timeline_ = &session.timelines[launch_];
+}
 
 Tracer::~Tracer() {
   std::lock_guard lock(session_.mutex);
@@ -100,12 +104,15 @@ Tracer::~Tracer() {
   }
 }
 
-void Tracer::begin_block(int64_t block, int threads) {
+void Tracer::begin_block(int64_t block, int rank, int threads) {
   block_ = block;
+  rank_ = rank;
   threads_ = threads;
   gather();
   dynamic_bytes_ = shared_.dynamic_size();
   races_.begin_block(threads, dynamic_offset_ + dynamic_bytes_);
+  if (timeline_ != nullptr)
+    timeline_->declare(this, {TimelineBarrier::Kind::block, rank, 0, threads, false, {}});
 }
 
 void Tracer::end_block() {
@@ -147,9 +154,29 @@ GEMM_SIM_INLINE void Tracer::log(Site site, uint8_t matrix, uint32_t address, in
     s.requests[n].lanes = 0;
     s.requests[n].bytes = static_cast<uint8_t>(bytes);
     s.requests[n].matrix = matrix;
+    if (timeline_ != nullptr) tell(s, site, matrix, address);
   }
   s.requests[n].lanes |= 1u << lane;
   s.requests[n].address[lane] = address;
+}
+
+namespace {
+
+EventKind event_of(AccessKind kind, bool shared) {
+  if (kind == AccessKind::atomic) return EventKind::atomic;
+  if (kind == AccessKind::read) return shared ? EventKind::shared_load : EventKind::global_load;
+  return shared ? EventKind::shared_store : EventKind::global_store;
+}
+
+}  // namespace
+
+// A new request to the timeline. Repeated loads of shared memory are left out, as in the counts.
+void Tracer::tell(SiteLog& s, Site site, uint8_t matrix, uint32_t address) {
+  const SiteInfo& info = sites_[site];
+  if (info.copies) return;
+  const bool shared = matrix == 0;
+  if (shared && info.kind == AccessKind::read && !s.told.insert(address).second) return;
+  timeline_->request(me(), event_of(info.kind, shared), TimelineRecorder::Site(info.pc));
 }
 
 // Offsets keep an address's place in the banks.
@@ -176,8 +203,11 @@ void Tracer::global_access(uintptr_t address, int bytes, AccessKind kind, uintpt
   const uint8_t matrix = global_.find(address);
   if (matrix == 0) return stray_access(address, bytes, kind, pc);
   log(site(pc, kind), matrix, static_cast<uint32_t>(address), bytes);
+  const size_t known = findings_.all().size();
   global_.access(matrix, address, bytes, kind, pc, block_, scheduler_.thread(), findings_,
                  [&] { return who(); });
+  if (timeline_ != nullptr && findings_.all().size() > known)
+    timeline_->mistake(me(), TimelineRecorder::Site(pc), "wrong access", -1);
 }
 
 // Neither stack, nor shared memory, nor a matrix. Parameters and constants are all else that a
@@ -201,6 +231,8 @@ void Tracer::stray_access(uintptr_t address, int bytes, AccessKind kind, uintptr
 }
 
 void Tracer::misaligned(uintptr_t address, int bytes, AccessKind kind, uintptr_t pc) {
+  if (timeline_ != nullptr)
+    timeline_->mistake(me(), TimelineRecorder::Site(pc), "misaligned access", -1);
   findings_.add(Check::misaligned, pc, 0, block_, [&] {
     return fmt::format("{{line}}: {} {} {} bytes at {} bytes past a multiple of {}", who(),
                        verb(kind), bytes, address % bytes, bytes);
@@ -208,12 +240,16 @@ void Tracer::misaligned(uintptr_t address, int bytes, AccessKind kind, uintptr_t
 }
 
 void Tracer::copy_issued(const void* to, const void* from, int bytes, int src_bytes, uintptr_t pc) {
+  const Site s = site(pc, AccessKind::write), loads = site(pc, AccessKind::read);
+  sites_[s].copies = sites_[loads].copies = true;
   if (src_bytes > 0)
     global_access(reinterpret_cast<uintptr_t>(from), src_bytes, AccessKind::read, pc);
-  const Site s = site(pc, AccessKind::write);
   const uint32_t at = shared_offset(reinterpret_cast<uintptr_t>(to));
   log(s, 0, at, bytes);
   add(races_.copy_issued(scheduler_.thread(), at, bytes, s));
+  if (timeline_ != nullptr)
+    timeline_->issue(me(), EventKind::cp_async, TimelineRecorder::Site(pc), src_bytes,
+                     matrix_name(from));
 }
 
 void Tracer::copy_landed(const void* to, int bytes) {
@@ -291,6 +327,16 @@ std::string Tracer::who() const {
   return fmt::format("{} of block {}", scheduler_.name(scheduler_.thread()), block_);
 }
 
+namespace {
+
+const char* name_of(Races::Report::Kind kind) {
+  using Report = Races::Report;
+  if (kind == Report::uninitialised) return "uninitialised read";
+  return kind == Report::pending ? "missing cp.async wait" : "race";
+}
+
+}  // namespace
+
 GEMM_SIM_INLINE void Tracer::add(const Races::Report& r) {
   using Report = Races::Report;
   if (r.kind == Report::none) [[likely]]
@@ -299,6 +345,9 @@ GEMM_SIM_INLINE void Tracer::add(const Races::Report& r) {
                   other = r.kind == Report::uninitialised ? 0 : sites_[r.other].pc;
   const auto atomic = [&](Site s) { return sites_[s].kind == AccessKind::atomic; };
   if (r.kind == Report::race && atomic(r.site) && atomic(r.other)) return;
+  if (timeline_ != nullptr)
+    timeline_->mistake(me(), TimelineRecorder::Site(pc), name_of(r.kind),
+                       other == 0 ? -1 : r.other_thread / WARP);
   const auto does = [](bool write) { return write ? "writes" : "reads"; };
   switch (r.kind) {
     case Report::race:
@@ -333,22 +382,36 @@ GEMM_SIM_INLINE void Tracer::add(const Races::Report& r) {
 
 // --------------------------------------------------------------------------------- synchronising
 
+const char* Tracer::matrix_name(const void* p) const {
+  const uint8_t matrix = global_.find(reinterpret_cast<uintptr_t>(p));
+  return matrix == 0 ? "" : session_.matrices[matrix - 1].name.c_str();
+}
+
 // A new barrier to arrive at.
 void Tracer::gather() {
   at_barrier_ = 0;
   for (int w = 0; w * WARP < threads_; ++w) apart_[w] = std::min(WARP, threads_ - w * WARP);
 }
 
-// The running thread reaches a barrier or its end: the warp's last completes its requests.
-void Tracer::arrive() {
-  if (--apart_[scheduler_.warp()] == 0) flush(scheduler_.warp());
+// The running thread reaches a barrier or its end: the warp's last, of which this tells, completes its
+// requests.
+bool Tracer::arrive() {
+  const bool last = --apart_[scheduler_.warp()] == 0;
+  if (last) flush(scheduler_.warp());
+  return last;
 }
 
-void Tracer::barrier() {
-  arrive();
+void Tracer::barrier(std::source_location where) {
+  const bool last = arrive();
+  if (timeline_ != nullptr && last) {
+    const int event =
+        timeline_->wait(me(), EventKind::barrier, where, this, timeline_->phases(this));
+    timeline_->arrive_at(this, timeline_->begin_of(event) + 1);
+  }
   if (++at_barrier_ < threads_) return;
   gather();
   races_.barrier();
+  if (timeline_ != nullptr) timeline_->complete(this);
 }
 
 void Tracer::exit_thread() { arrive(); }
@@ -385,10 +448,12 @@ SharedAccess shared_access_of(AccessKind kind) {
 
 }  // namespace
 
-void Tracer::keep_first(const TraceSession::Key& key, const WarpRequest& r) {
-  for (const auto& [known, request] : requests_)
-    if (known == key) return;
+void Tracer::keep_first(const TraceSession::Key& key, const WarpRequest& r, int warp) {
+  int64_t& kept = kept_[{key, warp}];
+  if (kept >= session_.options.first_requests) return;
   FirstRequest& first = requests_.emplace_back(key, FirstRequest{}).second;
+  first.repeats = kept++;
+  first.warp = warp;
   first.bytes = r.bytes;
   first.lanes = r.lanes;
   first.passes = r.matrix == 0 ? wavefronts(r, shared_access_of(key.kind), first.wavefront.data())
@@ -399,6 +464,7 @@ void Tracer::keep_first(const TraceSession::Key& key, const WarpRequest& r) {
     const uint32_t at = r.address[lane];
     if (r.matrix == 0) {
       first.offset[lane] = static_cast<int64_t>(variable(at).byte);
+      first.first_bank = static_cast<int>((at - variable(at).byte) / 4 % 32);
     } else {  // the low halves of two addresses that are less than 2 GiB apart
       const auto begin = reinterpret_cast<uintptr_t>(session_.matrices[r.matrix - 1].first);
       first.offset[lane] = static_cast<int32_t>(at - static_cast<uint32_t>(begin));
@@ -410,7 +476,9 @@ void Tracer::keep_first(const TraceSession::Key& key, const WarpRequest& r) {
 void Tracer::flush(int warp) {
   std::unique_ptr<WarpLog>& log = logs_[warp];
   if (log == nullptr) return;
-  const bool watched = session_.options.watched == WarpId{block_, warp};
+  const std::optional<WarpId>& wanted = session_.options.watched;
+  const bool watched =
+      wanted && wanted->block == block_ && (wanted->warp == WarpId::ALL || wanted->warp == warp);
   for (const Site site : log->used) {
     SiteLog& s = *log->sites[site];
     SiteInfo& info = sites_[site];
@@ -423,7 +491,7 @@ void Tracer::flush(int warp) {
       const Target target =
           shared ? variable(r.address[std::countr_zero(r.lanes)]).target : r.matrix;
       Traffic& t = info.traffic[target];
-      if (watched) keep_first({info.pc, info.kind, target, launch_}, r);
+      if (watched) keep_first({info.pc, info.kind, target, launch_}, r, warp);
       if (may_repeat && shared) {
         size_t slot = hash(r) & mask;
         while (seen_[slot] != 0 && !same(s.requests[seen_[slot] - 1], r)) slot = (slot + 1) & mask;
@@ -439,6 +507,7 @@ void Tracer::flush(int warp) {
       t.passes += shared ? wavefronts(r, access) : sectors(r);
       t.ideal += shared ? ideal_wavefronts(r, access) : ideal_sectors(r);
     }
+    s.told.clear();
     std::fill_n(s.count, WARP, 0);
     s.used = 0;
   }

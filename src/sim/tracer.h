@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "sim/findings.h"
@@ -28,6 +29,7 @@
 #include "sim/scheduler.h"
 #include "sim/shared_memory.h"
 #include "sim/shared_variables.h"
+#include "sim/timeline.h"
 #include "sim/warp_request.h"
 
 namespace gemm::sim {
@@ -73,6 +75,7 @@ struct TraceSession {
   std::vector<std::pair<Key, FirstRequest>> requests;  // of the watched warp, as it made them
   Findings findings;
   std::vector<Written> written;
+  std::map<int, TimelineRecorder> timelines;  // by launch, if options.timeline
 
   Trace result;  // its launch figures; the rest is made of the above
   void launched(const LaunchStats& stats, int64_t blocks_run) {
@@ -96,7 +99,7 @@ class Tracer {
   ~Tracer();  // adds what it found to the session
   Tracer(const Tracer&) = delete;
 
-  void begin_block(int64_t block, int threads);
+  void begin_block(int64_t block, int rank, int threads);
   void end_block();
 
   // By the running thread. `pc`: after the call that reports the access.
@@ -117,6 +120,11 @@ class Tracer {
   void bulk_issued(const void* to, size_t bytes, uintptr_t pc);
   // ... and when it has come and `barrier` tells so; thread: who asked for it.
   void bulk_landed(int thread, const void* to, size_t bytes, const void* barrier);
+  // In all that follows here, what `timeline` returns is null unless one is recorded.
+  TimelineRecorder* timeline() const { return timeline_; }
+  TimelineRecorder::Who me() const { return {rank_, scheduler_.warp(), scheduler_.lane()}; }
+  // The name of the matrix that holds this byte; empty: none.
+  const char* matrix_name(const void* p) const;
   // A copy or a store of another block of the cluster.
   void written_from_outside(const void* to, size_t bytes, uintptr_t pc);
   // A TMA store of the running thread, at its issue and when the thread's wait has returned.
@@ -127,8 +135,8 @@ class Tracer {
   // ... or access a row of a matrix.
   void bulk_global(const void* p, size_t bytes, AccessKind kind, uintptr_t pc);
 
-  void barrier();      // the running thread arrives at __syncthreads
-  void exit_thread();  // it ends
+  void barrier(std::source_location where);  // the running thread arrives at __syncthreads
+  void exit_thread();                        // it ends
   // The last of these lanes of the running warp arrives at a collective; `orders_memory`: what any
   // of them did before comes before what any of them does after.
   void collective(uint32_t lanes, bool orders_memory);
@@ -146,6 +154,7 @@ class Tracer {
     uint32_t count[WARP] = {};
     size_t used = 0;  // of `requests`, which only grows
     std::vector<WarpRequest> requests;
+    std::set<uint32_t> told;  // to the timeline: addresses, of the lanes that came first
   };
   struct WarpLog {
     std::vector<std::unique_ptr<SiteLog>> sites;
@@ -155,14 +164,16 @@ class Tracer {
     uintptr_t pc;
     AccessKind kind;
     std::map<Target, Traffic> traffic;
+    bool copies = false;  // cp.async, which the timeline shows as one
   };
 
   Site site(uintptr_t pc, AccessKind kind);
   Site new_site(uintptr_t pc, AccessKind kind);
   void log(Site site, uint8_t matrix, uint32_t address, int bytes);
+  void tell(SiteLog& s, Site site, uint8_t matrix, uint32_t address);
   void flush(int warp);
-  void keep_first(const TraceSession::Key& key, const WarpRequest& r);
-  void arrive();
+  void keep_first(const TraceSession::Key& key, const WarpRequest& r, int warp);
+  bool arrive();
   void gather();
 
   void shared_access(uintptr_t address, int bytes, AccessKind kind, uintptr_t pc);
@@ -202,7 +213,10 @@ class Tracer {
   std::vector<std::unique_ptr<WarpLog>> spare_logs_;  // the last one used is the one in the cache
   std::vector<uint32_t> seen_;                        // scratch of flush
   std::vector<std::pair<TraceSession::Key, FirstRequest>> requests_;  // of the watched warp
+  std::map<std::pair<TraceSession::Key, int>, int64_t> kept_;         // how many, by warp
 
+  int rank_ = 0;  // of the block in its cluster
+  TimelineRecorder* timeline_ = nullptr;
   Races races_;
   GlobalMemory global_;
   Findings findings_;

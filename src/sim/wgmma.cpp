@@ -108,6 +108,9 @@ void Wgmma::issue(const Caller& caller, const WgmmaCall& call, float* const (&d)
       if (this_thread.tracer != nullptr) this_thread.tracer->bulk_read(chunk, CHUNK, pc);
     }
 
+  if (Tracer* const tracer = this_thread.tracer; tracer != nullptr && tracer->timeline() != nullptr)
+    tracer->timeline()->collective(tracer->me(), EventKind::wgmma, caller.where);
+
   auto& into = warp.owned[d[0]];
   if (into == nullptr) {
     const auto last = warp.retired.find(d[0]);
@@ -322,9 +325,12 @@ void runtime::wgmma_fence(Where) {
   if (block.scheduler.lane() == 0) block.wgmma.fence(block.scheduler.warp());
 }
 
-void runtime::wgmma_commit(Where) {
+void runtime::wgmma_commit(Where where) {
   Block& block = current_block("wgmma.commit_group");
   if (block.scheduler.lane() == 0) block.wgmma.commit(block.scheduler.warp());
+  Tracer* const tracer = this_thread.tracer;
+  if (tracer != nullptr && tracer->timeline() != nullptr)
+    tracer->timeline()->commit(tracer->me(), EventKind::wgmma_commit, where);
 }
 
 void runtime::wgmma(const WgmmaCall& call, float* d, Where where) {
@@ -337,7 +343,11 @@ void runtime::wgmma_wait(int pending, Where where) {
   Wgmma& wgmma = this_thread.block->wgmma;
   if (this_thread.tracer != nullptr) this_thread.tracer->sync_release(wgmma.object(c.thread));
   wgmma.wait(c, pending);
-  if (this_thread.tracer != nullptr) this_thread.tracer->sync_acquire(wgmma.object(c.thread));
+  Tracer* const tracer = this_thread.tracer;
+  if (tracer == nullptr) return;
+  tracer->sync_acquire(wgmma.object(c.thread));
+  if (tracer->timeline() != nullptr)
+    tracer->timeline()->wait_group(tracer->me(), EventKind::wgmma_wait, where, pending);
 }
 
 }  // namespace gemm::sim

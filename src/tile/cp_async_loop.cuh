@@ -48,7 +48,8 @@ void launch_cp_async(Problem<T> p, int group_m, Stream stream, KernelOf&& kernel
                            group_m,
                            p.epilogue.alpha,
                            p.epilogue.beta,
-                           p.epilogue.activation};
+                           p.epilogue.activation,
+                           p.epilogue.slope};
     gemm::launch(kernel_of(Loop()), int64_t{cdiv(p.C.rows, Loop::BM)} * cdiv(p.C.cols, Loop::BN),
                  dim3(Loop::THREADS), {.smem = Loop::SMEM}, stream, views, more...);
   };

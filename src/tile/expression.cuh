@@ -174,25 +174,26 @@ struct Activated : Expression {
   using Value = float;
   E e;
   Activation activation;
+  float slope;
   template <class Part>
   GEMM_DEVICE void get(const Part& part, float (&x)[Part::COUNT]) const {
     e.get(part, x);
-    Epilogue{1, 0, activation}.activate(x);
+    Epilogue{1, 0, activation, slope}.activate(x);
   }
 };
 template <Tile E>
-GEMM_DEVICE auto activate(const E& e, Activation activation) {
-  return Activated<decltype(operand(e))>{{}, operand(e), activation};
+GEMM_DEVICE auto activate(const E& e, Activation activation, float slope) {
+  return Activated<decltype(operand(e))>{{}, operand(e), activation, slope};
 }
 
 // Activations by name: relu(e), leaky_relu(e), ...
-#define ROW(name, slope, roundings)                                          \
-  struct Apply_##name {                                                      \
-    static GEMM_DEVICE float apply(float x) { return activations::name(x); } \
-  };                                                                         \
-  template <Tile E>                                                          \
-  GEMM_DEVICE auto name(const E& e) {                                        \
-    return unary<Apply_##name>(e);                                           \
+#define ROW(name, slope, roundings)                                                 \
+  struct Apply_##name {                                                             \
+    static GEMM_DEVICE float apply(float x) { return activations::name(x, 0.01f); } \
+  };                                                                                \
+  template <Tile E>                                                                 \
+  GEMM_DEVICE auto name(const E& e) {                                               \
+    return unary<Apply_##name>(e);                                                  \
   }
 GEMM_ACTIVATIONS(ROW)
 #undef ROW

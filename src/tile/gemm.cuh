@@ -37,6 +37,7 @@ struct Gemm {
   int group_m;  // rows of tiles a raster group
   float alpha, beta;
   Activation activation;
+  float slope;  // of leaky ReLU below 0
 };
 
 // The tiles of C that a CTA computes: every `step`-th from `first` on, in raster groups. An int

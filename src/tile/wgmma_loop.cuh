@@ -271,7 +271,8 @@ struct Wgmma {
                              group_m,
                              p.epilogue.alpha,
                              p.epilogue.beta,
-                             p.epilogue.activation};
+                             p.epilogue.activation,
+                             p.epilogue.slope};
       gemm::launch(kernel_of(Loop()), std::min<int64_t>(tiles, ctas), dim3(Loop::THREADS),
                    {.smem = Loop::SMEM, .pdl = true}, stream, views, more...);
     });
