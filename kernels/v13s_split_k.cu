@@ -196,7 +196,10 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
   if (split.parts > 1) {  // not C yet, but this part's own matrix
     p.ldc = cdiv(p.N, 4) * 4;
     p.C = partial + part * (p.M * p.ldc);
-    p.epilogue = {};  // plain: the sum of the parts has the caller's
+    // Plain: the sum of the parts has the caller's. The slope, unread, stays no register.
+    p.epilogue.alpha = 1;
+    p.epilogue.beta = 0;
+    p.epilogue.activation = Activation::none;
   }
   // [region idea]
   const auto* sums = static_cast<const Vec<float>*>(dynamic_shared());

@@ -345,7 +345,7 @@ CUDA_CORES = (
     of_rung(
         "v13s_split_k",
         "alpha is applied to each part and to their sum",
-        "    p.epilogue = {};  // plain: the sum of the parts has the caller's\n",
+        "    p.epilogue.alpha = 1;\n",
         "",
     ),
     of_rung("v13s_split_k", "a part is left out", "i < parts; ++i)", "i < parts - 1; ++i)"),
