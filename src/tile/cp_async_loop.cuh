@@ -22,6 +22,14 @@ struct Operand {
   const T* data;
   int mn, k;
   int64_t mn_stride, k_stride;
+
+  // Where an element lies. Of a stride that is known to be 1 there is nothing to multiply.
+  template <Access ACCESS>
+  GEMM_DEVICE const T* at(int m, int at_k) const {
+    if constexpr (ACCESS == Access::k_major) return data + m * mn_stride + at_k;
+    if constexpr (ACCESS == Access::mn_major) return data + at_k * k_stride + m;
+    return data + m * mn_stride + at_k * k_stride;
+  }
 };
 template <class T>
 Access access_of(const Matrix<const T>& op) {

@@ -62,7 +62,7 @@ struct FfmaLoop {
     template <class Op>
     GEMM_DEVICE void load(T (&s)[BK][X + PAD], const Op& op, int x, int k) {
       const int tid = threadIdx.x;
-      const float* g = op.data + x * op.mn_stride + k * op.k_stride;
+      const float* g = op.template at<ACCESS>(x, k);
       if constexpr (ACCESS == Access::mn_major) {
         copy_tile_async<true, THREADS, BK, X>(s, g, op.k_stride, op.k - k, op.mn - x, tid);
       } else {

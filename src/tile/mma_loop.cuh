@@ -119,8 +119,8 @@ struct MmaLoop {
       const ViewA& A_ = *a.view;
       const ViewB& B_ = *b.view;
       const int m = a.i * BM, k = a.j * BK, n = b.j * BN;
-      const T* gA = A_.data + m * A_.mn_stride + k * A_.k_stride;
-      const T* gB = B_.data + n * B_.mn_stride + k * B_.k_stride;
+      const T* gA = A_.template at<ACCESS_A>(m, k);
+      const T* gB = B_.template at<ACCESS_B>(n, k);
       if constexpr (A_ALONG_M)
         copy(s.A, gA, A_.k_stride, A_.mn_stride, A_.k - k, A_.mn - m);
       else
