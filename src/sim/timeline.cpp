@@ -18,10 +18,7 @@ bool is_async(EventKind kind) {
 }
 
 // Events of one class at one line are joined although others of their class come between.
-int class_of(EventKind kind) {
-  if (kind == EventKind::mma || kind == EventKind::wgmma) return 1;
-  return kind == EventKind::cp_async ? 2 : 0;
-}
+int class_of(EventKind kind) { return kind == EventKind::mma || kind == EventKind::wgmma ? 1 : 0; }
 
 // What a commit or a wait for groups is about.
 EventKind issued_by(EventKind kind) {
@@ -96,23 +93,25 @@ void TimelineRecorder::request(Who who, EventKind kind, Site site) {
 int64_t TimelineRecorder::issue(Who who, EventKind kind, Site site, int64_t bytes,
                                 const char* memory, int64_t row, int64_t col) {
   Warp& w = warp(who);
-  const int event = kind == EventKind::cp_async ? open(who, kind, site) : add(who, kind, site);
-  Warp::Unit& unit = w.units[kind];
-  // Lanes issue their cp.async one after the other; a warp does so at once.
-  const bool first = event < 0 || (events_[event].lanes >> who.lane & 1) == 0;
-  if (event < 0 || events_[event].calls == 0 || !first) ++w.clock;
-  unit.done = std::max(unit.done, w.clock + COPY);
-  if (event >= 0) {
-    Raw& raw = events_[event];
-    raw.lanes |= 1u << who.lane;
-    ++raw.calls;
-    raw.event.end = w.clock;
-    raw.event.done = w.clock + COPY;
-    raw.event.bytes += bytes;
-    raw.event.memory = memory;
-    raw.event.row = row, raw.event.col = col;
+  // A warp's lanes issue a cp.async together, though here they come one after the other.
+  bool fresh = true;
+  const int event =
+      kind == EventKind::cp_async ? nth(who, kind, site, -1, 0, fresh) : add(who, kind, site);
+  if (fresh) {
+    ++w.clock;
+    Warp::Unit& unit = w.units[kind];
+    unit.done = std::max(unit.done, w.clock + COPY);
   }
-  return w.clock + COPY;
+  if (event < 0) return w.clock + COPY;
+  Event& e = events_[event].event;
+  if (fresh) {
+    e.end = w.clock;
+    e.done = w.clock + COPY;
+    e.memory = memory;
+    e.row = row, e.col = col;
+  }
+  e.bytes += bytes;
+  return e.done;
 }
 
 void TimelineRecorder::collective(Who who, EventKind kind, Site site) {

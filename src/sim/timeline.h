@@ -73,7 +73,7 @@ class TimelineRecorder {
   struct Warp {
     int64_t clock = 0;
     // Since the last synchronisation, and since the warp last did something of another class
-    // (accesses, products, copies): the event of each kind and line.
+    // (accesses or products): the event of each kind and line.
     std::map<std::tuple<EventKind, Site>, int> open;
     int open_class = 0;
     // Of waits and the like, all so far, and how many each lane has made.
