@@ -193,14 +193,6 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
   grid_dependency_wait();
   multiply<Tile, A_K_MAJOR, B_K_MAJOR, BYTES>(p, at.m, at.n, int(k_tiles * nth / splits),
                                               int(k_tiles * (nth + 1) / splits));
-  if (split.parts > 1) {  // not C yet, but this part's own matrix
-    p.ldc = cdiv(p.N, 4) * 4;
-    p.C = partial + part * (p.M * p.ldc);
-    // Plain: the sum of the parts has the caller's. The slope, unread, stays no register.
-    p.epilogue.alpha = 1;
-    p.epilogue.beta = 0;
-    p.epilogue.activation = Activation::none;
-  }
   // [region idea]
   const auto* sums = static_cast<const Vec<float>*>(dynamic_shared());
   float* const received = static_cast<float*>(dynamic_shared()) + Tile::SMEM / 4;
@@ -232,6 +224,11 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
     cluster_wait();  // all sums have come
   } else {
     __syncthreads();
+  }
+  if (split.parts > 1) {  // not C yet, but this part's own matrix
+    p.ldc = cdiv(p.N, 4) * 4;
+    p.C = partial + part * (p.M * p.ldc);
+    p.epilogue = {};  // plain: the sum of the parts has the caller's
   }
   if (aligned_c)
     store_rows<Tile, true>(p, at.m, at.n, rank * rows, rows, ctas, received);
@@ -314,7 +311,7 @@ using T32x32 = Tiling<32, 32, 64, 8, 4, 3, 8, 2, 0>;
 using T32x64 = Tiling<32, 64, 64, 8, 4, 3, 4, 2, 0>;
 using T64x32 = Tiling<64, 32, 64, 8, 4, 3, 4, 2, 0>;
 using T64x64 = Tiling<64, 64, 32, 8, 8, 4, 4, 2, 8>;
-using T64x128 = Tiling<64, 128, 16, 8, 8, 4, 2, 2, 8>;
+using T64x128 = Tiling<64, 128, 16, 8, 8, 4, 2, 2, 4>;
 using T128x64 = Tiling<128, 64, 16, 8, 8, 4, 2, 2, 8>;
 
 #define SPLITS_TO_8(T, name)                                                                \

@@ -345,8 +345,8 @@ CUDA_CORES = (
     of_rung(
         "v13s_split_k",
         "alpha is applied to each part and to their sum",
-        "    p.epilogue.alpha = 1;\n",
-        "",
+        "p.epilogue = {};",
+        "p.epilogue = {p.epilogue.alpha};",
     ),
     of_rung("v13s_split_k", "a part is left out", "i < parts; ++i)", "i < parts - 1; ++i)"),
     of_rung(
@@ -789,7 +789,7 @@ HEADERS = (
     of_tiles(
         "expression.cuh",
         "leaves the activation out",
-        "Epilogue{1, 0, activation}.activate(x);",
+        "Epilogue{1, 0, activation, slope}.activate(x);",
         "",
     ),
     of_tiles("gemm.cuh", "every CTA computes the same tiles", "first_(first)", "first_(0)"),

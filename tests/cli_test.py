@@ -317,7 +317,7 @@ class Refused(unittest.TestCase):
 
     def test_the_microscopes_page(self) -> None:
         self.refused(*SMALL, "--html", "page.html", names="--html belongs to --inspect")
-        self.refused(*SMALL, "--inspect", "--html=", names="--html has an empty value")
+        self.refused(*SMALL, "--inspect", "--html", "", names="--html has an empty value")
         self.refused("--inspect", "--html", "page.html", names="too many for a page: at most 8")
         with tempfile.TemporaryDirectory() as folder:
             page = Path(folder) / "page.html"
