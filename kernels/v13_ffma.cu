@@ -131,19 +131,12 @@ const Variant<float> VARIANTS[] = {
     {"64x128x32 8x8 groups 4", launch<Wide>, fits<Wide>},
     {"64x64x32 8x8 groups 4 cluster 2", launch<Pair64, false, 2>, fits<Pair64, 2>},
     {"96x96x32 8x12 groups 4 cluster 2", launch<Pair96, false, 2>, fits<Pair96, 2>},
-    {"32x64x64 8x4 groups 4", launch<Row>},
-    {"64x32x64 8x4 groups 4", launch<Column>},
-    {"32x32x32 8x4", launch<Tiling<32, 32, 32, 8, 4, 4>>},
 };
-
-static_assert(std::size(VARIANTS) >= std::size(WHOLE_TILES), "in the same order");
+static_assert(std::size(VARIANTS) == std::size(WHOLE_TILES), "in the same order");
 
 Plan plan(const GemmArgs<float>& p, const Arch& arch, int variant) {
-  if (variant != ANY_VARIANT) {
-    const bool known = variant < int(std::size(WHOLE_TILES));
-    return {.variant = variant,
-            .makespan = known ? whole_tile_us(p, arch.sms, WHOLE_TILES[variant]) : NEVER};
-  }
+  if (variant != ANY_VARIANT)
+    return {.variant = variant, .makespan = whole_tile_us(p, arch.sms, WHOLE_TILES[variant])};
   const FfmaEstimate best = best_whole_tile(
       p, arch.sms, [&](int i) { return VARIANTS[i].fits == nullptr || VARIANTS[i].fits(p); });
   return {.variant = best.variant, .makespan = best.us};

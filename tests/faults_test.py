@@ -173,6 +173,8 @@ class Durable(Case):
                     stderr=subprocess.PIPE,
                     text=True,
                     env=environment({}),
+                    # A shell in the background ignores it, and so would the program.
+                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                 )
                 until = time.monotonic() + 60
                 while time.monotonic() < until:

@@ -28,10 +28,14 @@ class RungTest : public testing::TestWithParam<Rung> {
       GTEST_SKIP() << why;
   }
 
-  // Verifies at M x N x K, with ld > columns and without.
+  // A variant, or bf16: the code of a rung that is tested in full, with other tiles or another type.
+  static bool related() { return GetParam().fits || GetParam().dtype == DType::bf16; }
+
+  // Verifies at M x N x K, with ld > columns and without: rows off and on 16 bytes.
   void expect_right(Problem p, std::initializer_list<int> pads = {0, 1, 16}) {
     p.dtype = GetParam().dtype;
     for (const int pad : pads) {
+      if (pad == 0 && pads.size() == 3 && related()) continue;
       p.ld_pad = pad;
       if (GetParam().fits && !unmet_need(GetParam(), p, *device_).empty()) continue;  // a variant
       Verifier verifier(*device_, p);
@@ -78,6 +82,7 @@ TEST_P(RungTest, AlphaBeta) {
                                     {2.0f, 0.75f},
                                     {0.3f, -0.7f},
                                     {1.0f, 0.0f}}) {
+    if (related() && alpha != 2.0f && beta != -0.5f) continue;
     for (Problem p : {shape(65, 33, 47), shape(64, 136, 48), shape(34, 70, 0)}) {
       p.alpha = alpha, p.beta = beta;
       expect_right(p);
@@ -92,6 +97,7 @@ TEST_P(RungTest, Activations) {
       for (Problem p : {shape(65, 33, 47), shape(64, 136, 48)}) {
         p.alpha = alpha, p.beta = beta, p.activation = activation;
         if (!unmet_need(GetParam(), p, *device_).empty()) continue;
+        if (related() && (beta == 0 || p.M == 64)) continue;
         expect_right(p, {0, 1});
       }
 }
