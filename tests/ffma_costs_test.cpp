@@ -9,6 +9,7 @@ namespace gemm {
 namespace {
 
 constexpr int SMS = 132;
+const FfmaCosts& COSTS = costs_of("NVIDIA H200").fp32;
 
 // As stored, rows without a gap; a base that is aligned.
 GemmArgs<float> problem(int m, int n, int k) {
@@ -17,9 +18,9 @@ GemmArgs<float> problem(int m, int n, int k) {
 }
 
 double whole(const GemmArgs<float>& p) {
-  return best_whole_tile(p, SMS, [](int) { return true; }).us;
+  return best_whole_tile(p, SMS, COSTS, [](int) { return true; }).us;
 }
-double split(const GemmArgs<float>& p) { return best_split_tile(p, SMS).us; }
+double split(const GemmArgs<float>& p) { return best_split_tile(p, SMS, COSTS).us; }
 
 // The variant's tile and number of splits.
 std::pair<SplitTile, int> variant(int index) {
@@ -32,7 +33,7 @@ std::pair<SplitTile, int> variant(int index) {
 
 TEST(FfmaCosts, SmallResultsHaveTheirKSplit) {
   for (const auto& p : {problem(93, 120, 6295), problem(34, 835, 6037), problem(64, 64, 8192)}) {
-    const auto [tile, splits] = variant(best_split_tile(p, SMS).variant);
+    const auto [tile, splits] = variant(best_split_tile(p, SMS, COSTS).variant);
     const int ctas = cdiv(p.M, tile.bm) * cdiv(p.N, tile.bn) * splits;
     EXPECT_GE(splits, 4) << p.M << " x " << p.N;
     EXPECT_GE(ctas, 32) << p.M << " x " << p.N;
@@ -42,7 +43,7 @@ TEST(FfmaCosts, SmallResultsHaveTheirKSplit) {
 
 TEST(FfmaCosts, ShortKIsNotSplit) {
   for (const auto& p : {problem(205, 57, 44), problem(3329, 206, 48), problem(512, 512, 32)})
-    EXPECT_EQ(variant(best_split_tile(p, SMS).variant).second, 1) << p.M << " x " << p.N;
+    EXPECT_EQ(variant(best_split_tile(p, SMS, COSTS).variant).second, 1) << p.M << " x " << p.N;
 }
 
 TEST(FfmaCosts, LargeResultsAreWholeTiles) {
@@ -56,8 +57,8 @@ TEST(FfmaCosts, NoEstimateBeatsTheCard) {
     for (const int n : {1, 57, 1000, 8192})
       for (const int k : {1, 44, 700, 8192}) {
         const GemmArgs<float> p = problem(m, n, k);
-        const double limit =
-            std::max(2e-6 * m * n * k / (SMS * FFMA_COSTS.ffma), memory_us(p)) + FFMA_COSTS.launch;
+        const double limit = std::max(2e-6 * m * n * k / (SMS * COSTS.ffma), memory_us(p, COSTS)) +
+                             COSTS.split.launch;
         EXPECT_GE(split(p), limit) << m << " x " << n << " x " << k;
       }
 }

@@ -1,4 +1,5 @@
-// Estimated microseconds of the FP32 kernels, for each of their tiles. Host code.
+// Estimated microseconds of the FP32 kernels, for each of their tiles. Host code. Their constants
+// are an architecture's (plan/arch.h).
 #pragma once
 
 #include <algorithm>
@@ -7,24 +8,6 @@
 #include "rung.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
-
-// A GPU's constants, an H200's. `memory`, `ffma` and the rates of WHOLE_TILES are measured
-// (plots/results/h200); the others are guesses until they are fitted. To fit them: measure every
-// variant at random shapes (gemm_bench --tune --shapes), take the constants with the least sum of
-// squares of log(estimated / measured), and report the error at shapes left out.
-struct FfmaCosts {
-  double ffma = 0.496;       // TFLOPS of an SM, if every issue slot is an FFMA
-  double memory = 4.2;       // TB/s from memory
-  double l2 = 5.5;           // TB/s from L2
-  double sm_fetch = 0.06;    // TB/s into one SM
-  double launch = 3;         // us of a kernel that does nothing, and of its first load's latency
-  double wave = 1;           // us to begin and end another wave of CTAs
-  double cluster = 1;        // us in which the CTAs of a cluster wait and send their sums
-  double second = 2;         // us of a kernel that begins when the one before ends
-  double repack = 4;         // us to repack operands, beside their bytes
-  double by_4_bytes = 1.05;  // how much longer copies of 4 bytes take than of 16
-};
-inline constexpr FfmaCosts FFMA_COSTS;
 
 struct FfmaEstimate {
   int variant = 0;  // index in its table
@@ -36,13 +19,9 @@ inline bool aligned_rows(const float* x, int64_t ld) {
   return reinterpret_cast<uintptr_t>(x) % 16 == 0 && ld % 4 == 0;
 }
 // Time for A, B and C to come from memory and go there, once.
-inline double memory_us(const GemmArgs<float>& p) {
+inline double memory_us(const GemmArgs<float>& p, const FfmaCosts& costs) {
   const double m = p.M, n = p.N, k = p.K;
-  return 4e-6 * (m * k + k * n + m * n * (p.epilogue.reads_c() ? 2 : 1)) / FFMA_COSTS.memory;
-}
-// Time of an SM for k of a tile, at `rate` of its full speed.
-inline double tile_us(double bm, double bn, double k, double rate) {
-  return 2e-6 * bm * bn * k / (FFMA_COSTS.ffma * rate);
+  return 4e-6 * (m * k + k * n + m * n * (p.epilogue.reads_c() ? 2 : 1)) / costs.memory;
 }
 
 // Split-K tiles, for small results
@@ -51,14 +30,12 @@ inline double tile_us(double bm, double bn, double k, double rate) {
 struct SplitTile {
   int bm, bn, bk;
   int most_splits;  // variants: 1, 2, 4, ... splits of K, a CTA each
-  double rate;      // with two CTAs on an SM
 };
 inline constexpr SplitTile SPLIT_TILES[] = {
-    {16, 64, 64, 32, 0.45}, {64, 16, 64, 32, 0.45}, {32, 32, 64, 32, 0.58}, {32, 64, 64, 8, 0.64},
-    {64, 32, 64, 8, 0.62},  {64, 64, 32, 8, 0.74},  {64, 128, 16, 8, 0.74}, {128, 64, 16, 8, 0.74},
+    {16, 64, 64, 32}, {64, 16, 64, 32}, {32, 32, 64, 32}, {32, 64, 64, 8},
+    {64, 32, 64, 8},  {64, 64, 32, 8},  {64, 128, 16, 8}, {128, 64, 16, 8},
 };
-inline constexpr int MAX_CLUSTER = 8;        // CTAs, what every GPU with clusters allows
-inline constexpr double SPLIT_ALONE = 0.75;  // rate of one CTA on an SM, of that of two
+inline constexpr int MAX_CLUSTER = 8;  // CTAs, what every GPU with clusters allows
 
 constexpr int split_variants() {
   int n = 0;
@@ -67,33 +44,49 @@ constexpr int split_variants() {
   return n;
 }
 
-inline double split_tile_us(const GemmArgs<float>& p, int sms, const SplitTile& tile, int splits) {
-  const FfmaCosts& c = FFMA_COSTS;
+// A term each for what takes time on an SM; terms that overlap are added as the sides of a box are,
+// with an exponent of 2.5 instead of 2.
+inline double split_tile_us(const GemmArgs<float>& p, int sms, const FfmaCosts& costs,
+                            const SplitTile& tile, int splits) {
+  const FfmaCosts::Split& c = costs.split;
+  const double bm = tile.bm, bn = tile.bn;
   const double ctas = double(cdiv(p.M, tile.bm)) * cdiv(p.N, tile.bn) * splits;
   const double k = double(cdiv(cdiv(p.K, tile.bk), splits)) * tile.bk;
-  // The fullest SM: pairs of CTAs, and perhaps one alone.
-  const double most = std::ceil(ctas / sms), pairs = std::floor(most / 2), alone = most - 2 * pairs;
-  const bool a_16 = p.op_a == Op::T, b_16 = p.op_b == Op::N;  // not K-major
-  const bool by_4 = (a_16 && !(aligned_rows(p.A, p.lda) && p.M % 4 == 0)) ||
-                    (b_16 && !(aligned_rows(p.B, p.ldb) && p.N % 4 == 0)) || !(a_16 || b_16);
-  const double multiply = tile_us(tile.bm, tile.bn, k, tile.rate) *
-                          (2 * pairs + alone / SPLIT_ALONE) * (by_4 ? c.by_4_bytes : 1);
-  const double bytes = 4e-6 * k * (tile.bm + tile.bn);  // of a CTA; 1e-6: us at 1 TB/s
-  const double fetch = std::max(bytes * ctas / c.l2, bytes * most / c.sm_fetch);
+  // The fullest SM: pairs of CTAs, and perhaps one alone. A cluster lies within one GPC, where some
+  // SMs are left over.
+  const double filled = sms * (splits >= 4 ? c.clusters_of_four : 1);
+  const double most = std::ceil(ctas / filled), pairs = std::floor(most / 2);
+  const double alone = most - 2 * pairs, waves = pairs + alone;
+  const double rounds = 2 * pairs + alone / c.alone;  // CTAs' times, one after the other
+  // Floats of a k that are copied by 4 bytes: of K-major operands, and of all if a row is not whole.
+  const bool a_16 = p.op_a == Op::T, b_16 = p.op_b == Op::N;
+  const bool whole = (!a_16 || (aligned_rows(p.A, p.lda) && p.M % 4 == 0)) &&
+                     (!b_16 || (aligned_rows(p.B, p.ldb) && p.N % 4 == 0));
+  const double by_16 = whole ? (a_16 ? bm : 0) + (b_16 ? bn : 0) : 0, by_4 = bm + bn - by_16;
+  const double multiply =
+      rounds * k *
+      (c.multiply * 2e-6 * bm * bn / costs.ffma + 1e-6 * (c.copy_4 * by_4 + c.copy_16 * by_16));
+  const double bytes = 4e-6 * k * (bm + bn);  // of a CTA; 1e-6: us at 1 TB/s
+  const double fetch = std::max(bytes * ctas / c.l2, bytes * most / c.fetch);
+  const auto power = [](double x) { return x * x * std::sqrt(x); };
+  const double loop =
+      std::pow(power(multiply) + power(fetch) + power(memory_us(p, costs)), 1 / 2.5);
+  const double store = rounds * bm * bn * 1e-6 * (c.store + (splits > 1 ? c.send : 0));
   const int parts = std::max(splits / MAX_CLUSTER, 1);
   const double sums =
       (splits > 1 ? c.cluster : 0) + (parts > 1 ? c.second + 8e-6 * parts * p.M * p.N / c.l2 : 0);
-  return c.launch + c.wave * (pairs + alone - 1) + sums + std::max({multiply, fetch, memory_us(p)});
+  return c.launch + c.wave * (waves - 1) + loop + store + sums;
 }
 
 // The fastest, or the one asked for.
-inline FfmaEstimate best_split_tile(const GemmArgs<float>& p, int sms, int only = ANY_VARIANT) {
+inline FfmaEstimate best_split_tile(const GemmArgs<float>& p, int sms, const FfmaCosts& costs,
+                                    int only = ANY_VARIANT) {
   FfmaEstimate best{0, INFINITY};
   int variant = 0;
   for (const SplitTile& tile : SPLIT_TILES)
     for (int splits = 1; splits <= tile.most_splits; splits *= 2, ++variant)
       if (only == ANY_VARIANT || only == variant)
-        if (const double us = split_tile_us(p, sms, tile, splits); us < best.us)
+        if (const double us = split_tile_us(p, sms, costs, tile, splits); us < best.us)
           best = {variant, us};
   return best;
 }
@@ -117,8 +110,8 @@ inline int thin_edge(int size, int tile) {
   return tile >= 128 && size > tile && size % tile <= 32 ? size % tile : 0;
 }
 
-inline double whole_tile_us(const GemmArgs<float>& p, int sms, const WholeTile& tile) {
-  const FfmaCosts& c = FFMA_COSTS;
+inline double whole_tile_us(const GemmArgs<float>& p, int sms, const FfmaCosts& c,
+                            const WholeTile& tile) {
   const int m = thin_edge(p.M, tile.bm), n = thin_edge(p.N, tile.bn);
   const double tiles = double(cdiv(p.M - m, tile.bm)) * cdiv(p.N - n, tile.bn);
   const double edges = (m > 0 || n > 0) * (5 + 0.011 * p.K);
@@ -134,19 +127,20 @@ inline double whole_tile_us(const GemmArgs<float>& p, int sms, const WholeTile& 
     // 26 us hold for tiles of which each has about 4 parts; one SM adds up all parts of a tile.
     const double rest = std::max(std::fmod(tiles, sms), 1.0), parts = sms / rest;
     const double sums = std::max(parts - 4, 0.0) * 4e-6 * tile.bm * tile.bn / c.sm_fetch;
-    return copied + std::max(tiles / sms * us, memory_us(p)) + 26 + sums + edges;
+    return copied + std::max(tiles / sms * us, memory_us(p, c)) + 26 + sums + edges;
   }
   const double waves = std::ceil(tiles * tile.cluster / sms);
-  return copied + std::max(waves * us / tile.cluster, memory_us(p)) + edges +
+  return copied + std::max(waves * us / tile.cluster, memory_us(p, c)) + edges +
          (tile.cluster > 1 ? 7 * waves : 5);
 }
 
 // Whether a tile can be used is asked of `fits(i)`; one always can.
 template <class Fits>
-FfmaEstimate best_whole_tile(const GemmArgs<float>& p, int sms, Fits&& fits) {
+FfmaEstimate best_whole_tile(const GemmArgs<float>& p, int sms, const FfmaCosts& costs,
+                             Fits&& fits) {
   FfmaEstimate best{2, INFINITY};
   for (int i = 0; i < int(std::size(WHOLE_TILES)); ++i)
-    if (const double us = whole_tile_us(p, sms, WHOLE_TILES[i]); us < best.us && fits(i))
+    if (const double us = whole_tile_us(p, sms, costs, WHOLE_TILES[i]); us < best.us && fits(i))
       best = {i, us};
   return best;
 }

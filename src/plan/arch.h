@@ -6,6 +6,28 @@
 
 namespace gemm {
 
+// What the FP32 kernels' choices cost, in microseconds.
+struct FfmaCosts {
+  double ffma;      // TFLOPS of an SM, if every issue slot is an FFMA
+  double memory;    // TB/s from memory
+  double sm_fetch;  // TB/s into one SM, of v13's stream-K parts
+  double repack;    // us to repack operands, beside their bytes
+
+  // Of v13s, fitted to what --tune measured: scripts/fit_costs.py.
+  struct Split {
+    double multiply;          // time of a tile's FFMA, with two CTAs on an SM: 1 is the limit
+    double alone;             // speed of one CTA on an SM, of that of two
+    double copy_4, copy_16;   // ps a float copied by cp.async of 4 bytes, of 16
+    double launch;            // us of a kernel with one k-tile
+    double wave;              // us to begin and end another wave of CTAs
+    double cluster;           // us in which the CTAs of a cluster wait for each other
+    double second;            // us of a kernel that begins when the one before ends
+    double l2, fetch;         // TB/s into all SMs, into one
+    double store, send;       // ps a result stored, a sum sent to another CTA
+    double clusters_of_four;  // part of the SMs that clusters of 4 or 8 CTAs fill; not fitted
+  } split;
+};
+
 // What a kernel's choices cost on one architecture. Times are relative: 1 is a result of a tile of
 // 128 x 192 in a kernel whose tensor cores never wait. Measured, see plots/NOTES.md.
 struct Costs {
@@ -25,6 +47,7 @@ struct Costs {
   // B-stationary tiles: a result, by k-tiles of 64 (index 0 .. 8), the first load of B in waves, and
   // the factor where a CTA goes on to other columns.
   double b_stationary[9], b_stationary_load, b_stationary_next;
+  FfmaCosts fp32;
 };
 
 struct Arch {

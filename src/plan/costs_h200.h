@@ -17,6 +17,31 @@ constexpr Costs H200_COSTS = {
     .b_stationary = {2, 2, 1.1, 0.93, 0.85, 1.0, 0.91, 1.07, 0.97},
     .b_stationary_load = 0.45,
     .b_stationary_next = 1.08,
+    .fp32 =
+        {
+            .ffma = 0.496,
+            .memory = 4.2,
+            .sm_fetch = 0.06,
+            .repack = 4,
+            .split =
+                {
+                    // [fitted]
+                    .multiply = 1.302,
+                    .alone = 0.7851,
+                    .copy_4 = 27.22,
+                    .copy_16 = 2.116,
+                    .launch = 2.839,
+                    .wave = 2.482,
+                    .cluster = 0.385,
+                    .second = 1.87,
+                    .l2 = 6.471,
+                    .fetch = 0.05072,
+                    .store = 243.6,
+                    .send = 6.933,
+                    // [/fitted]
+                    .clusters_of_four = 128.0 / 132,
+                },
+        },
 };
 
 }  // namespace gemm
