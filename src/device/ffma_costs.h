@@ -57,21 +57,21 @@ inline double split_tile_us(const GemmArgs<float>& p, int sms, const FfmaCosts& 
   const double filled = sms * (splits >= 4 ? c.clusters_of_four : 1);
   const double most = std::ceil(ctas / filled), pairs = std::floor(most / 2);
   const double alone = most - 2 * pairs, waves = pairs + alone;
-  const double rounds = 2 * pairs + alone / c.alone;  // CTAs' times, one after the other
+  const double cta_times = 2 * pairs + alone / c.alone;  // one after the other
   // Floats of a k that are copied by 4 bytes: of K-major operands, and of all if a row is not whole.
   const bool a_16 = p.op_a == Op::T, b_16 = p.op_b == Op::N;
   const bool whole = (!a_16 || (aligned_rows(p.A, p.lda) && p.M % 4 == 0)) &&
                      (!b_16 || (aligned_rows(p.B, p.ldb) && p.N % 4 == 0));
   const double by_16 = whole ? (a_16 ? bm : 0) + (b_16 ? bn : 0) : 0, by_4 = bm + bn - by_16;
   const double multiply =
-      rounds * k *
+      cta_times * k *
       (c.multiply * 2e-6 * bm * bn / costs.ffma + 1e-6 * (c.copy_4 * by_4 + c.copy_16 * by_16));
   const double bytes = 4e-6 * k * (bm + bn);  // of a CTA; 1e-6: us at 1 TB/s
   const double fetch = std::max(bytes * ctas / c.l2, bytes * most / c.fetch);
   const auto power = [](double x) { return x * x * std::sqrt(x); };
   const double loop =
       std::pow(power(multiply) + power(fetch) + power(memory_us(p, costs)), 1 / 2.5);
-  const double store = rounds * bm * bn * 1e-6 * (c.store + (splits > 1 ? c.send : 0));
+  const double store = cta_times * bm * bn * 1e-6 * (c.store + (splits > 1 ? c.send : 0));
   const int parts = std::max(splits / MAX_CLUSTER, 1);
   const double sums =
       (splits > 1 ? c.cluster : 0) + (parts > 1 ? c.second + 8e-6 * parts * p.M * p.N / c.l2 : 0);

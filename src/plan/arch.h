@@ -10,10 +10,10 @@ namespace gemm {
 struct FfmaCosts {
   double ffma;      // TFLOPS of an SM, if every issue slot is an FFMA
   double memory;    // TB/s from memory
-  double sm_fetch;  // TB/s into one SM, of v13's stream-K parts
+  double sm_fetch;  // TB/s into one SM, of stream-K parts
   double repack;    // us to repack operands, beside their bytes
 
-  // Of v13s, fitted to what --tune measured: scripts/fit_costs.py.
+  // Of split-K tiles, fitted to what --tune measured: scripts/fit_costs.py.
   struct Split {
     double multiply;          // time of a tile's FFMA, with two CTAs on an SM: 1 is the limit
     double alone;             // speed of one CTA on an SM, of that of two
