@@ -84,6 +84,19 @@ def name_marks(fig: Figure, ax: Axes, marks: list[Mark]) -> None:
             )  # fmt: skip
 
 
+def free_place(ax: Axes, roof: Roof, start: float, marks: list[Mark]) -> float:
+    """Where a roof's name begins so that no point, nor its id, is near; on logarithmic axes."""
+    to_axes = ax.transData + ax.transAxes.inverted()
+    at = [to_axes.transform((m.intensity, m.tflops)) for m in marks]
+    choices = [start * 1.25**i for i in range(1, 12)]
+    for x in choices:
+        # Along the name: it covers about a decade of either axis.
+        name = [to_axes.transform((x * f, x * f * roof.tbs)) for f in (1, 1.6, 2.5, 4, 6.3, 10)]
+        if not any(-0.25 < nx - px < 0.35 and abs(ny - py) < 0.06 for nx, ny in name for px, py in at):
+            return x
+    return choices[0]
+
+
 def draw_roof(
     fig: Figure, ax: Axes, marks: list[Mark], roofs: list[Roof], flat: list[tuple[str, float]],
     label: str,
@@ -104,7 +117,8 @@ def draw_roof(
     for roof, dash in zip(roofs, ("-", "--", ":")):
         end = min(right, top / roof.tbs)
         ax.plot([left, end], [left * roof.tbs, end * roof.tbs], dash, color=BLUE, linewidth=1.3)
-        x = max(left, bottom / roof.tbs) * 1.25 if log else 0.25 * end
+        start = max(left, bottom / roof.tbs)
+        x = free_place(ax, roof, start, marks) if log else 0.25 * end
         (x0, y0), (x1, y1) = ax.transData.transform(
             [(x, x * roof.tbs), (1.1 * x, 1.1 * x * roof.tbs)]
         )
