@@ -16,9 +16,12 @@ from typing import Optional
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.transforms import Bbox
 
 import compare_counters
 import ladder
@@ -84,6 +87,58 @@ def name_marks(fig: Figure, ax: Axes, marks: list[Mark]) -> None:
             )  # fmt: skip
 
 
+def along(text: Text) -> list[Bbox]:
+    """Boxes that cover a text, in pixels: a slanted one's own box covers far more than its letters."""
+    figure = text.get_figure()
+    assert figure
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    box, angle = text.get_window_extent(renderer), text.get_rotation()
+    if not angle % 90:
+        return [box]
+    text.set_rotation(0)
+    flat = text.get_window_extent(renderer)
+    text.set_rotation(angle)
+    x, y, side = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2, flat.height
+    steps = [(i + 0.5) * side - flat.width / 2 for i in range(math.ceil(flat.width / side))]
+    at = [
+        (x + s * math.cos(math.radians(angle)), y + s * math.sin(math.radians(angle)))
+        for s in steps
+    ]
+    return [Bbox.from_bounds(px - side / 2, py - side / 2, side, side) for px, py in at]
+
+
+def name_roofs(
+    ax: Axes, marks: list[Mark], roofs: list[Roof], ends: list[float], log: bool
+) -> None:
+    """Names along the slanted lines, where they cover no point and no other text."""
+    left, bottom = ax.get_xlim()[0], ax.get_ylim()[0]
+    points = [ax.transData.transform((m.intensity, m.tflops)) for m in marks]
+    taken = [Bbox.from_bounds(x - 5, y - 5, 10, 10) for x, y in points]
+    taken += [box for text in ax.texts for box in along(text)]
+    for roof, end in zip(roofs, ends):
+        start = max(left, bottom / roof.tbs)
+        choices = (
+            [start * 1.1**i for i in range(1, 60)] if log else [0.25 * end, 0.05 * end, 0.5 * end]
+        )
+        for x in choices:
+            (x0, y0), (x1, y1) = ax.transData.transform(
+                [(x, x * roof.tbs), (1.1 * x, 1.1 * x * roof.tbs)]
+            )
+            name = ax.annotate(
+                f"{roof.name} {roof.tbs:.3g} TB/s", (x, x * roof.tbs), color=BLUE, fontsize=8,
+                textcoords="offset points", xytext=(4, -5) if roof.below else (-2, 4),
+                va="top" if roof.below else "bottom", rotation_mode="anchor",
+                rotation=math.degrees(math.atan2(y1 - y0, x1 - x0)),
+            )  # fmt: skip
+            boxes = along(name)
+            inside = all(ax.bbox.containsx(b.x0) and ax.bbox.containsy(b.y1) for b in boxes)
+            if inside and not any(b.overlaps(other) for b in boxes for other in taken):
+                break
+            if x != choices[-1]:
+                name.remove()
+        taken += boxes
+
+
 def draw_roof(
     fig: Figure, ax: Axes, marks: list[Mark], roofs: list[Roof], flat: list[tuple[str, float]],
     label: str,
@@ -104,19 +159,11 @@ def draw_roof(
     for roof, dash in zip(roofs, ("-", "--", ":")):
         end = min(right, top / roof.tbs)
         ax.plot([left, end], [left * roof.tbs, end * roof.tbs], dash, color=BLUE, linewidth=1.3)
-        x = max(left, bottom / roof.tbs) * 1.25 if log else 0.25 * end
-        (x0, y0), (x1, y1) = ax.transData.transform(
-            [(x, x * roof.tbs), (1.1 * x, 1.1 * x * roof.tbs)]
-        )
-        ax.annotate(
-            f"{roof.name} {roof.tbs:.3g} TB/s", (x, x * roof.tbs), color=BLUE, **text,
-            xytext=(4, -5) if roof.below else (-2, 4), va="top" if roof.below else "bottom",
-            rotation=math.degrees(math.atan2(y1 - y0, x1 - x0)), rotation_mode="anchor",
-        )  # fmt: skip
     for mark in marks:
         ax.plot([mark.intensity], [mark.tflops], "o", color=ORANGE, markersize=5,
                 markerfacecolor="white" if mark.bound else ORANGE)  # fmt: skip
     name_marks(fig, ax, marks)
+    name_roofs(ax, marks, roofs, [min(right, top / roof.tbs) for roof in roofs], log)
     ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     ax.xaxis.set_minor_formatter(NullFormatter())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,10 +18,13 @@ ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
+import slides  # noqa: E402
+
 import course_path  # noqa: E402
 import course_pictures  # noqa: E402
 import figure_style  # noqa: E402
 import ladder  # noqa: E402
+import limits  # noqa: E402
 import new_rung  # noqa: E402
 import nsight  # noqa: E402
 import prose  # noqa: E402
@@ -194,6 +198,49 @@ class Course(unittest.TestCase):
         self.assertEqual(costs, [12, 12, 12, 8])  # by --inspect --kernel v8,v11: 12 and 8
         for lanes in course_pictures.LANE_MAPS:
             self.assertEqual(len({lanes.place(lane) for lane in range(32)}), 32)
+
+
+class Roofline(unittest.TestCase):
+    def test_no_name_lies_on_another(self) -> None:
+        matplotlib.rcParams.update(figure_style.STYLE)
+        gpu = ladder.reference_gpu(ROOT)
+        rungs = ladder.load_rungs(ROOT)
+        results = ladder.results_of(gpu, ROOT)
+        assert results
+        figure = limits.draw_roofline(ROOT, gpu, results, rungs)
+        assert figure
+        figure.draw(FigureCanvasAgg(figure).get_renderer())
+        for ax in figure.axes:
+            names = [(text.get_text(), limits.along(text)) for text in ax.texts]
+            self.assertGreater(len(names), 5)
+            for i, (name, boxes) in enumerate(names):
+                for other, theirs in names[:i]:
+                    if "TB/s" in name or "TB/s" in other:
+                        over = any(a.overlaps(b) for a in boxes for b in theirs)
+                        self.assertFalse(over, f"{name} lies on {other}")
+
+
+class Slides(unittest.TestCase):
+    DECKS = slides.decks(ladder.load_rungs(ROOT))
+
+    def test_every_chapter_is_on_a_deck(self) -> None:
+        pages = [page for deck in self.DECKS.values() for page in deck]
+        self.assertEqual(sorted(pages), sorted(set((ROOT / "kernels").glob("*_*.md"))))
+        for page in pages:
+            with self.subTest(page=page.name):
+                chapter = slides.read(page)
+                self.assertEqual(len(chapter.questions), prose.QUESTIONS)
+                self.assertTrue(not chapter.figure or (ROOT / chapter.figure).exists())
+                self.assertNotIn("](", slides.markdown(chapter))
+
+    @unittest.skipUnless(shutil.which("pandoc"), "no pandoc: apt-get install pandoc")
+    def test_pandoc_makes_a_deck_that_needs_no_network(self) -> None:
+        track, pages = next((t, p) for t, p in self.DECKS.items() if t.startswith("Hopper"))
+        text = slides.make(track, pages).read_text(encoding="utf-8")
+        for chapter in map(slides.read, pages):
+            self.assertIn(f">{chapter.title}: questions</h1>", text)
+        self.assertEqual(text.count("<details>"), len(pages) * prose.QUESTIONS)
+        self.assertNotRegex(text, r'(?:src|href)="(?!data:|#)')
 
 
 class Profile(unittest.TestCase):

@@ -1,0 +1,41 @@
+// ex30: split-K with a fused leaky ReLU.
+#include "device/epilogue.cuh"
+#include "exercise.h"
+
+namespace {
+using namespace gemm;
+
+constexpr int BM = 8, BN = 32, SPLITS = 4;  // block tile; groups of threads that share K
+
+__global__ void __launch_bounds__(BM* BN* SPLITS) gemm_ex30(GemmArgs<float> p, float slope) {
+  const int tiles_n = cdiv(p.N, BN);
+  const int bm = blockIdx.x / tiles_n, bn = blockIdx.x % tiles_n;
+  const int tn = threadIdx.x, tm = threadIdx.y, split = threadIdx.z;
+  const int m = bm * BM + tm, n = bn * BN + tn;
+  __shared__ float sums[SPLITS][BM][BN];
+
+  const int span = cdiv(p.K, SPLITS), begin = split * span,
+            end = p.K < begin + span ? p.K : begin + span;
+  float acc = 0;
+  if (m < p.M && n < p.N)
+    for (int k = begin; k < end; ++k) acc += p.A[m * p.lda + k] * p.B[k * p.ldb + n];
+  sums[split][tm][tn] = acc;
+  __syncthreads();
+  if (split > 0) return;
+
+  float sum = 0;
+  for (int s = 0; s < SPLITS; ++s) sum += sums[s][tm][tn];
+  if (m >= p.M || n >= p.N) return;
+  float c = p.epilogue.alpha * sum;
+  if (p.epilogue.beta != 0) c += p.epilogue.beta * p.C[m * p.ldc + n];
+  p.C[m * p.ldc + n] = c >= 0 ? c : slope * c;
+}
+
+void launch(const GemmArgs<float>& p, float slope, Stream stream) {
+  const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
+  gemm::launch(gemm_ex30, grid, dim3(BN, BM, SPLITS), {}, stream, p, slope);
+}
+
+const Exercise exercise(launch);
+
+}  // namespace
