@@ -1,5 +1,5 @@
-// ex31: a GEMM in whole tiles, and a bias: C = alpha * A * B + beta * C + bias, where bias[n] is added
-// to every element of column n. bias has N elements, nothing more.
+// ex31: a GEMM in whole tiles, and a bias: C = alpha * A * B + beta * C + bias, where bias[n] is
+// added to every element of column n. bias has N elements, nothing more.
 #include "exercise.h"
 #include "tile/tile.cuh"
 

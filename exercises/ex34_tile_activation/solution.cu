@@ -1,5 +1,5 @@
-// ex34: a GEMM in whole tiles, and an activation: C = f(alpha * A * B + beta * C), where f(x) is x for
-// x >= 0 and slope * x below: leaky ReLU.
+// ex34: a GEMM in whole tiles, and an activation: C = f(alpha * A * B + beta * C), where f(x) is x
+// for x >= 0 and slope * x below: leaky ReLU.
 #include "exercise.h"
 #include "tile/tile.cuh"
 
