@@ -930,7 +930,7 @@ HEADERS = (
         "fragments.cuh",
         "v16",
         "A's right half is its left",
-        "k + lane / 16 * 8",
+        "k + lane / 16 * (16 / int(sizeof(T)))",
         "k + lane / 32 * 8",
     ),
     of_header(

@@ -3,6 +3,8 @@
 #
 #   scripts/tile_languages.sh            f16 and f32, 512 to 8192 by 256 and 1024 to 16384 doubling
 #   scripts/tile_languages.sh --quick    1024 to 16384 doubling alone, f16
+#   scripts/tile_languages.sh --configs  published configurations of v29's kernel, each at 1024 to 8192; builds them
+#                                        first, which takes minutes
 #   scripts/tile_languages.sh --group-m  v29's GROUP_M at 4096, 8192, 16384: time, hits in L2, bytes from memory
 #
 # Every rung is timed beside cuBLAS, and so is Triton's kernel (scripts/triton_gemm.py), in a process of
@@ -11,9 +13,9 @@
 # Results go to plots/results/<gpu>/. Exit status as of ./gemm_bench; 2 without a GPU.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-usage="usage: scripts/tile_languages.sh [--quick | --group-m]"
+usage="usage: scripts/tile_languages.sh [--quick | --configs | --group-m]"
 what=${1:-all}
-[[ $# -le 1 && " all --quick --group-m " == *" $what "* ]] || { status=2 die "$usage"; }
+[[ $# -le 1 && " all --quick --configs --group-m " == *" $what "* ]] || { status=2 die "$usage"; }
 
 scripts/setup.sh
 build
@@ -33,6 +35,17 @@ keep() {
   mv "$work/$file" "$results/$file"
   say "results: $results/$file"
 }
+
+if [[ $what == --configs ]]; then
+  say "build: tile_configs"
+  cmake --build build --target tile_configs
+  keep tiles_configs.json build/bench/tile_configs/tile_configs --backend gpu --variant all \
+    --size 1024,2048,4096,8192 --json "$work/tiles_configs.json"
+  say "which of them --tune first would run, by shape:"
+  build/bench/tile_configs/tile_configs --backend gpu --tune first --tune-cache "$work/tuning.json" \
+    --size 1024,2048,4096,8192
+  exit
+fi
 
 if [[ $what == --group-m ]]; then
   keep tiles_group_m.json ./gemm_bench --backend gpu --kernel v29 --dtype f16 --variant all \

@@ -429,6 +429,46 @@ class Tuning(Case):
     def test_nothing_tuned_is_no_success(self) -> None:
         self.tune("--shape", "0x4x4", status=2, says="nothing was tuned")
 
+    def first(self, *args: str, status: int, says: str = "", **options: Any) -> str:
+        cache = str(self.folder / "tuning.json")
+        arguments = ("--tune", "first", "--tune-cache", cache, "--kernel", "v14", *args)
+        return self.bench(*arguments, status=status, says=says, **options)
+
+    def test_first_tunes_a_shape_once(self) -> None:
+        out = self.first("--shape", "4x4x4", status=0)
+        self.assertRegex(out, "v14 .* verified  large")  # its own choice would be small
+        self.assertEqual(self.shapes(), [[4, 4, 4]])
+        file = self.folder / "tuning.json"
+        file.write_text(file.read_text().replace("20.0", "21.0"))
+        before = file.read_text()
+        self.assertRegex(self.first("--shape", "4x4x4", status=0), "verified  large")
+        self.assertEqual(file.read_text(), before, "measured again")
+        self.first("--shape", "5x4x4", "--keep-going", status=0)  # of the same bucket
+        self.assertEqual(self.shapes(), [[4, 4, 4], [5, 4, 4]])
+        args = ("--kernel", "v14", "--tune-cache", str(file), "--shape", "4x4x4")
+        out = self.bench(*args, status=0)
+        self.assertRegex(out, "verified  large")
+
+    def test_first_keeps_nothing_of_what_is_wrong(self) -> None:
+        out = self.first("--shape", "7x4x4", "--shape", "4x13x4", "--shape", "4x4x4", status=1)
+        self.assertRegex(out, "WRONG: variant odd")
+        self.assertRegex(out, "WRONG: v14, after timing")
+        self.assertIn("1 verified, 2 wrong", out)
+        self.assertEqual(self.shapes(), [[4, 4, 4]])
+
+    def test_first_after_a_fault_and_on_a_full_disk(self) -> None:
+        self.first("--shape", "4x4x4", "--shape", "13x4x4", status=3, says="v14, while tuned")
+        self.assertEqual(self.shapes(), [[4, 4, 4]])
+        before = (self.folder / "tuning.json").read_text()
+
+        def limit() -> None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, len(before) + 20))
+
+        says = "cannot write the tuning cache '.*': File too large"
+        self.first("--shape", "99x4x4", status=3, says=says, preexec_fn=limit)
+        self.assertEqual((self.folder / "tuning.json").read_text(), before)
+        self.first("--shape", "4x4x4", "--tune-cache", "/dev/null", status=2, says="/dev/null")
+
     def test_a_cache_of_other_things(self) -> None:
         self.tune("--shape", "4x4x4", status=0)
         file = self.folder / "tuning.json"

@@ -58,6 +58,11 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
         0,
     ),
     "gpu_tune": ("FAULT_BENCH", ("--tune", "--tune-cache", "TMP/t.json", "--shape", "7x4x4"), 1),
+    "gpu_tune_first": (
+        "FAULT_BENCH",
+        ("--tune", "first", "--tune-cache", "TMP/t.json", "--kernel", "v1,v14", "--size", "4"),
+        0,
+    ),
     "wrong": ("FAULT_BENCH", ("--kernel", "v1,v3", "--shape", "5x6x7"), 1),
     "failed": ("FAULT_BENCH", ("--kernel", "v1,v4,v6,v12,v2", "--shape", "5x6x7"), 3),
     "not_timed": ("FAULT_BENCH", ("--kernel", "v1", "--shape", "5x6x13"), 3),

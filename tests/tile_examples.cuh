@@ -1,5 +1,5 @@
 // Short kernels over the tile layer: a vector add, a row softmax, a mask, and GEMMs with a fused
-// bias, with an activation, and arranged by tiles of tiles. Shown in kernels/v29_tiles.md.
+// bias, with an activation, of int8, and arranged by tiles of tiles. Shown in kernels/v29_tiles.md.
 #pragma once
 
 #include "rung.h"
@@ -58,6 +58,22 @@ __global__ void __launch_bounds__(Loop::THREADS, Loop::CTAS)
   });
 }
 // [/region bias]
+
+// [region int8]
+// C = A * B, int8 in and int32 out: dot is another instruction, the program is the same.
+template <class Loop>
+__global__ void __launch_bounds__(Loop::THREADS, Loop::CTAS)
+    gemm_int8(const __grid_constant__ tile::Gemm<Loop> p) {
+  Loop::run([&](auto& cta) {
+    for (const auto [m, n] : cta.tiles(p.C, p.group_m)) {
+      auto acc = cta.zeros();
+      cta.pipeline(p.k_tiles, acc,
+                   [&](auto& sum, int k) { dot(load(p.A, m, k), load(p.B, k, n), sum); });
+      cta.store(p.C, m, n, acc);
+    }
+  });
+}
+// [/region int8]
 
 // [region arranged]
 // What each program gets of A, B and C: a row of tiles, a column of tiles, a tile.

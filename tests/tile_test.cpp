@@ -2,6 +2,7 @@
 // tile_test.cu, on a GPU.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <new>
@@ -154,11 +155,11 @@ __global__ void __launch_bounds__(Loop::THREADS) gemm(const __grid_constant__ ti
 struct Strides {
   int64_t row, col;
 };
+size_t extent(int rows, int cols, Strides s) {
+  return rows == 0 || cols == 0 ? 0 : size_t((rows - 1) * s.row + (cols - 1) * s.col + 1);
+}
 template <class Tiles, class T>
 void expect_strides(int M, int N, int K, Strides sa, Strides sb, Strides sc) {
-  const auto extent = [](int rows, int cols, Strides s) {
-    return size_t((rows - 1) * s.row + (cols - 1) * s.col + 1);
-  };
   const Numbers<T> A = as<T>(integers(extent(M, K, sa), 1));
   const Numbers<T> B = as<T>(integers(extent(K, N, sb), 2));
   Numbers<T> C = as<T>(integers(extent(M, N, sc), 3));
@@ -210,6 +211,40 @@ TEST(Tiles, TheSameGemmArranged) {
       for (int k = 0; k < K; ++k) x += A[m * K + k] * B[k * N + n];
       ASSERT_EQ(C[m * N + n], 3 * x) << m << " " << n;
     }
+}
+
+// The whole range of int8, and sums of more bits than a float has.
+using SmallInt8 = tile::MmaSync<64, 64, 64, 3, 32, 32>;
+
+void expect_int8(int M, int N, int K, Strides sa, Strides sb, Strides sc, bool extreme = false) {
+  Numbers<int8_t> A(extent(M, K, sa)), B(extent(K, N, sb));
+  for (size_t i = 0; i < A.size(); ++i) A[i] = extreme ? 127 : int8_t(i * 37 + i / 9);
+  for (size_t i = 0; i < B.size(); ++i) B[i] = int8_t(extreme ? 127 - i % 2 : i * 53 + 11);
+  Numbers<int> C(extent(M, N, sc), 12345), wanted = C;
+  for (int m = 0; m < M; ++m)
+    for (int n = 0; n < N; ++n) {
+      int& c = wanted[m * sc.row + n * sc.col];
+      c = 0;
+      for (int k = 0; k < K; ++k) c += A[m * sa.row + k * sa.col] * B[k * sb.row + n * sb.col];
+    }
+  SmallInt8::launch(tile::Problem<int8_t>{{A.data(), M, K, sa.row, sa.col},
+                                          {B.data(), K, N, sb.row, sb.col},
+                                          {C.data(), M, N, sc.row, sc.col},
+                                          {}},
+                    8, {}, [](auto loop) { return examples::gemm_int8<decltype(loop)>; });
+  finish();
+  EXPECT_EQ(C, wanted) << M << " " << N << " " << K;
+}
+TEST(Tiles, Int8AtAnyShape) {
+  for (const auto [M, N, K] :
+       {std::array{66, 136, 80}, {65, 33, 47}, {1, 1, 1}, {3, 70, 65}, {5, 7, 0}}) {
+    expect_int8(M, N, K, {K, 1}, {1, K}, {N, 1});  // rows along k: by cp.async where aligned
+    expect_int8(M, N, K, {K, 1}, {N, 1}, {N, 1});
+  }
+  expect_int8(70, 40, 48, {48, 1}, {1, 48}, {1, 72});    // C by columns
+  expect_int8(65, 33, 47, {100, 2}, {3, 150}, {70, 2});  // gaps
+  expect_int8(72, 36, 48, {64, 1}, {1, 80}, {40, 1});    // longer rows
+  expect_int8(9, 12, 1072, {1072, 1}, {1, 1072}, {12, 1}, true);
 }
 
 // Arrangements

@@ -62,9 +62,13 @@ TEST(Tuning, TheShapeItselfOverridesItsBucket) {
   EXPECT_EQ(cache.find(GPU, "v99_x", cube(2048)), nullptr);
   EXPECT_EQ(cache.find("another", "v99_x", cube(4096)), nullptr);
   EXPECT_EQ(cache.find(GPU, "v98_x", cube(4096)), nullptr);
+  EXPECT_TRUE(cache.holds(GPU, "v99_x", cube(5000)));
+  EXPECT_FALSE(cache.holds(GPU, "v99_x", cube(4800))) << "of the bucket, but not measured";
+  EXPECT_FALSE(cache.holds("another", "v99_x", cube(4096)));
   Problem other = cube(4096);
   other.op_b = Op::T;
   EXPECT_EQ(cache.find(GPU, "v99_x", other), nullptr);
+  EXPECT_FALSE(cache.holds(GPU, "v99_x", other));
 }
 
 TEST(Tuning, TheFastestThatExistsAndFitsRuns) {

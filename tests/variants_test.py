@@ -72,6 +72,12 @@ class Variants(unittest.TestCase):
         self.refused(*SIM, "--tune", names="simulator has no time")
         self.refused("--tune", "--json", "x.json", names="--json")
         self.refused("--tune", "--explain", names="--explain")
+        self.refused(*SIM, "--tune", "first", names="simulator has no time")
+        self.refused(*SIM, "--tune=first", names="simulator has no time")
+        self.refused("--tune", "last", names="bad --tune 'last'.*first")
+        for flag in ("--inspect", "--explain", "--list", "--verify-only", "--no-tune-cache"):
+            self.refused("--tune", "first", flag, names=f"{flag} does not go with --tune first")
+        self.refused("--tune", "first", "--variant", "all", names="--variant")
 
 
 if __name__ == "__main__":

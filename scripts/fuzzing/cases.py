@@ -279,6 +279,7 @@ WRONG: tuple[tuple[str, ...], ...] = (
     ("--inspect", "--backend", "gpu"),
     ("--inspect", "--benchmark_repetitions=2"),
     ("--tune",),  # a GPU's
+    ("--tune", "first"),
     ("--alone",),
     ("--frobnicate",),
     ("stray",),

@@ -19,6 +19,7 @@
 #include "commands/results.h"
 #include "commands/runner.h"
 #include "commands/signals.h"
+#include "commands/tune.h"
 #include "harness/errors.h"
 #include "harness/text.h"
 #include "version.h"
@@ -66,7 +67,7 @@ ExitStatus run_only(const Options& o) {
   if (job == jobs.end())
     throw UsageError(
         fmt::format("--only '{}': not among the jobs of this command line", printable(o.only)));
-  const TuningCache cache = read_tuning(o, device->backend(), jobs);
+  TuningCache cache = read_tuning(o, device->backend(), jobs);
   send_outcome(Runner(*device, o, cache).run(*job));
   return EXIT_VERIFIED;
 }
@@ -108,15 +109,17 @@ ExitStatus run(const Options& o) {
   if ((o.alone || o.quick) && device->backend() == Backend::sim)
     throw UsageError(fmt::format("{} times kernels on a GPU, and the simulator has no time",
                                  o.alone ? "--alone" : "--quick"));
+  std::string tuned;  // where what is tuned first is kept
+  if (o.tune_first) tuned = ", tuned where first met, kept in " + kept_tuning_file(o, *device);
   const std::vector<Job> jobs = plan(o, device->backend());
-  const TuningCache cache = read_tuning(o, device->backend(), jobs);
+  TuningCache cache = read_tuning(o, device->backend(), jobs);
   std::optional<OutputFile> file;
   if (!o.json.empty()) file.emplace("--json", o.json);
   OutputFile* const json = file ? &*file : nullptr;
 
   if (!o.list_benchmarks)
-    fmt::print("{}{}: {} rungs x problems\n", note.empty() ? "" : note + "\n", device->name(),
-               jobs.size());
+    fmt::print("{}{}: {} rungs x problems{}\n", note.empty() ? "" : note + "\n", device->name(),
+               jobs.size(), tuned);
   add_context(o, *device);
   const bool timed = device->backend() == Backend::gpu && !o.verify_only;
   const Peaks peaks = timed && !o.list_benchmarks ? measured_peaks(*device) : Peaks();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "commands/tune.h"
 #include "harness/nvtx.h"
 #include "harness/text.h"
 
@@ -43,6 +44,9 @@ void Runner::attempt(const Job& job, Outcome& o) {
   Rung rung = *job.rung;
   std::optional<ExplainedPlan> planned;
   if (!rung.variants.empty()) {
+    if (options_.tune_first && !cache_.holds(device_.name(), rung.name, job.problem))
+      tune_first(job, o);
+    if (!o.wrong.empty() || !o.failed.empty()) return;
     planned = choose(job, cache_, device_);
     o.variant = planned->name;
     rung = with_variant(rung, planned->variant);
@@ -60,6 +64,27 @@ void Runner::attempt(const Job& job, Outcome& o) {
     o.stats = sim::main_launch();
   else if (!options_.verify_only && flops(job.problem) > 0)
     time(job, planned ? with_plan(rung, planned->plan) : rung, o);  // planned once, launched often
+}
+
+// Measures the variants at a shape that is met first, and keeps what was found, unless one was wrong.
+void Runner::tune_first(const Job& job, Outcome& o) {
+  if (flops(job.problem) == 0) return;
+  verifier_.reset(), timed_.reset();  // tuning has matrices of its own
+  try {
+    const TunedProblem tuned =
+        measure_variants(options_, device_, job, [&](const auto& variant, const auto& failure) {
+          if (o.wrong.empty()) o.wrong = fmt::format("variant {}: {}", variant, failure);
+        });
+    if (!o.wrong.empty() || tuned.variants.empty()) return;
+    cache_.put(tuned);
+    TuningCache one;
+    one.put(tuned);
+    one.write(tuning_file(options_));
+  } catch (const WrongResult& e) {
+    o.wrong = printable(e.what(), REASON);
+  } catch (const OutputError& e) {
+    o.failed = printable(e.what(), REASON);
+  }
 }
 
 void Runner::time(const Job& job, const Rung& rung, Outcome& o) {

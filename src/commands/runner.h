@@ -1,4 +1,4 @@
-// One job on one device: verified, then timed.
+// One job on one device: tuned where --tune first asks for it, verified, then timed.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace gemm {
 // references and baselines.
 class Runner {
  public:
-  Runner(Device& device, const Options& options, const TuningCache& cache)
+  Runner(Device& device, const Options& options, TuningCache& cache)
       : device_(device), options_(options), cache_(cache) {}
 
   // Every failure is part of the outcome; nothing is thrown.
@@ -23,12 +23,13 @@ class Runner {
 
  private:
   void attempt(const Job& job, Outcome& outcome);
+  void tune_first(const Job& job, Outcome& outcome);
   void time(const Job& job, const Rung& rung, Outcome& outcome);
   void prepare(const Problem& problem);
 
   Device& device_;
   const Options& options_;
-  const TuningCache& cache_;
+  TuningCache& cache_;
   Problem problem_;
   std::unique_ptr<Verifier> verifier_;
   std::unique_ptr<TimedProblem> timed_;

@@ -15,9 +15,8 @@
 namespace gemm {
 namespace {
 
-// The variants of a rung that take the problem and give the right result, in order. Prints those
-// that are wrong.
-std::vector<int> right_variants(Device& device, const Job& job, bool& wrong) {
+// The variants of a rung that take the problem and give the right result, in order.
+std::vector<int> right_variants(Device& device, const Job& job, const OnWrong& on_wrong) {
   Verifier verifier(device, job.problem, Layouts::also_padded);
   std::vector<int> right;
   for (size_t i = 0; i < job.rung->variants.size(); ++i) {
@@ -27,28 +26,9 @@ std::vector<int> right_variants(Device& device, const Job& job, bool& wrong) {
     if (failure.empty())
       right.push_back(static_cast<int>(i));
     else
-      fmt::print("{} {}: WRONG: {}\n", job.name(), one.variants[0].name, failure);
-    wrong |= !failure.empty();
+      on_wrong(one.variants[0].name, failure);
   }
   return right;
-}
-
-// Fastest first; none: no variant takes the problem, or none is right.
-TunedProblem measure(const Options& o, Device& device, const Job& job, bool& wrong) {
-  const NvtxRange range(job.name());
-  TunedProblem tuned{device.name(), job.rung->name, job.problem, {}, GIT_REVISION};
-  const std::vector<int> right = right_variants(device, job, wrong);
-  if (right.empty()) return tuned;
-  std::vector<Rung> entrants;
-  for (const int i : right) entrants.push_back(with_variant(*job.rung, i));
-  const TimingOptions options{.l2_cold = o.l2_cold, .lt_heuristics = 0};
-  const std::vector<double> tflops =
-      make_timed_problem(device, job.problem, options)->compare(entrants);
-  for (size_t i = 0; i < right.size(); ++i)
-    tuned.variants.push_back({job.rung->variants[right[i]].name, tflops[i]});
-  std::sort(tuned.variants.begin(), tuned.variants.end(),
-            [](const TimedVariant& a, const TimedVariant& b) { return a.tflops > b.tflops; });
-  return tuned;
 }
 
 void print(const Job& job, const TunedProblem& tuned, const Device& device) {
@@ -64,27 +44,50 @@ void print(const Job& job, const TunedProblem& tuned, const Device& device) {
 
 }  // namespace
 
-ExitStatus tune(const Options& o) {
-  std::string note;
-  const std::unique_ptr<Device> device = choose_device(o, note);
+TunedProblem measure_variants(const Options& o, Device& device, const Job& job,
+                              const OnWrong& on_wrong) {
+  const NvtxRange range(job.name());
+  TunedProblem tuned{device.name(), job.rung->name, job.problem, {}, GIT_REVISION};
+  const std::vector<int> right = right_variants(device, job, on_wrong);
+  if (right.empty()) return tuned;
+  std::vector<Rung> entrants;
+  for (const int i : right) entrants.push_back(with_variant(*job.rung, i));
+  const TimingOptions options{.l2_cold = o.l2_cold, .lt_heuristics = 0};
+  const std::vector<double> tflops =
+      make_timed_problem(device, job.problem, options)->compare(entrants);
+  for (size_t i = 0; i < right.size(); ++i)
+    tuned.variants.push_back({job.rung->variants[right[i]].name, tflops[i]});
+  std::sort(tuned.variants.begin(), tuned.variants.end(),
+            [](const TimedVariant& a, const TimedVariant& b) { return a.tflops > b.tflops; });
+  return tuned;
+}
+
+std::string kept_tuning_file(const Options& o, const Device& device) {
   const std::string file = tuning_file(o);
   if (file.empty())
     throw UsageError(
         "--tune: neither XDG_CACHE_HOME nor HOME says where to keep the results; --tune-cache "
         "names a file");
-  if (device->backend() == Backend::sim)
+  if (device.backend() == Backend::sim)
     throw UsageError(
         "--tune times variants on a GPU, and the simulator has no time: there is nothing to tune; "
         "--explain and --variant work here");
-  std::vector<Job> jobs = plan(o, device->backend());
-  std::erase_if(jobs, [](const Job& job) { return job.rung->variants.empty(); });
-  if (jobs.empty())
-    throw UsageError(fmt::format("--tune: no rung of '{}' has variants", o.kernels));
   try {
     TuningCache().write(file);  // a file that cannot be written is refused before the work
   } catch (const OutputError& e) {
     throw UsageError(e.what());
   }
+  return file;
+}
+
+ExitStatus tune(const Options& o) {
+  std::string note;
+  const std::unique_ptr<Device> device = choose_device(o, note);
+  const std::string file = kept_tuning_file(o, *device);
+  std::vector<Job> jobs = plan(o, device->backend());
+  std::erase_if(jobs, [](const Job& job) { return job.rung->variants.empty(); });
+  if (jobs.empty())
+    throw UsageError(fmt::format("--tune: no rung of '{}' has variants", o.kernels));
   fmt::print("{}: {} rungs x problems, kept in {}\n", device->name(), jobs.size(), file);
   bool wrong = false, failed = false, tuned_any = false;
   const auto kept = [&] {
@@ -97,7 +100,10 @@ ExitStatus tune(const Options& o) {
     if (!unmet_need(*job.rung, job.problem, *device).empty() || flops(job.problem) == 0) continue;
     TunedProblem tuned;
     try {
-      tuned = measure(o, *device, job, wrong);
+      tuned = measure_variants(o, *device, job, [&](const auto& variant, const auto& failure) {
+        fmt::print("{} {}: WRONG: {}\n", job.name(), variant, failure);
+        wrong = true;
+      });
     } catch (const std::bad_alloc&) {
       fmt::print("{}: skipped: out of memory\n", job.name());
       failed = true;

@@ -16,12 +16,12 @@ GEMM_DEVICE T* swizzled(T (&tile)[ROWS][COLS], int row, int col) {
   return panel + row * WIDTH + swizzled_column(MODE, row, col % WIDTH * sizeof(T)) / sizeof(T);
 }
 
-// A's fragment: rows row .. row + 15, k .. k + 15. Lanes 0-15 name its left half's rows, 16-31 its
-// right half's: matrices 0 to 3 are a[0..3].
+// A's fragment: rows row .. row + 15, 32 bytes along k. Lanes 0-15 name its left half's rows, 16-31
+// its right half's: matrices 0 to 3 are a[0..3].
 template <class T, int BM, int BK>
 GEMM_DEVICE void load_a(uint32_t (&a)[4], T (&tile)[BM][BK], int row, int k) {
   const int lane = threadIdx.x % 32;
-  ldmatrix_x4(a, swizzled(tile, row + lane % 16, k + lane / 16 * 8));
+  ldmatrix_x4(a, swizzled(tile, row + lane % 16, k + lane / 16 * (16 / int(sizeof(T)))));
 }
 
 // B's fragments of two mma side by side: k .. k + 15, columns col .. col + 15. Rows of B run along

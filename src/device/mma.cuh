@@ -15,5 +15,11 @@ GEMM_DEVICE void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[
   if constexpr (std::is_same_v<T, bf16>) mma_m16n8k16_bf16(d, a, b);
   if constexpr (std::is_same_v<T, float>) mma_m16n8k8_tf32(d, a, b);
 }
+// m16n8k32 of int8, with sums of int32.
+template <class T>
+GEMM_DEVICE void mma(int (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  static_assert(std::is_same_v<T, int8_t>);
+  mma_m16n8k32_s8(d, a, b);
+}
 
 GEMM_BUILD_NAMESPACE_END

@@ -309,7 +309,7 @@ Options parse_command_line(int argc, const char* const* argv) {
       "row-major.");
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.set_version_flag("--version", "gemm_bench " GEMM_VERSION);
-  std::string dtypes, ops = "nn", backend, l2 = "cold", blocks, warp;
+  std::string dtypes, ops = "nn", backend, l2 = "cold", blocks, warp, tune;
   std::string alpha = "1", beta = "0", ld_pad = "0", sample, seed = "1", time_limit;
   std::string epilogue = "none";
   std::vector<std::string> sizes, shapes, files;
@@ -364,9 +364,11 @@ Options parse_command_line(int argc, const char* const* argv) {
                  "left are listed as not measured, exit status 3");
   app.add_flag("--explain", o.explain,
                "Print which variant of a rung would run at each shape, and why; run nothing");
-  app.add_flag("--tune", o.tune,
-               "Measure all variants of the rungs that have several, and keep the results for "
-               "later runs");
+  app.add_option("--tune", tune,
+                 "Measure all variants of the rungs that have several, and keep the results for "
+                 "later runs; first: run the rungs, and do so where a shape is met first")
+      ->expected(0, 1)
+      ->type_name("[first]");
   app.add_option("--variant", o.variant, "Run this variant of the rungs that have it; all: each");
   app.add_option("--tune-cache", o.tune_cache,
                  "The file of --tune's results; default: gemm_ladder/tuning.json in "
@@ -472,6 +474,25 @@ Options parse_command_line(int argc, const char* const* argv) {
   if (o.inspect && !o.benchmark_flags.empty())
     throw UsageError(fmt::format("{} does not go with --inspect, which measures no time",
                                  o.benchmark_flags.front()));
+  if (app.count("--tune") > 0) {
+    if (!tune.empty() && tune != "first")
+      throw UsageError(
+          fmt::format("bad --tune '{}': leave the value out, or choose first", printable(tune)));
+    (tune.empty() ? o.tune : o.tune_first) = true;
+  }
+  if (o.tune_first) {
+    const auto refuse = [](const char* flag) {
+      throw UsageError(fmt::format(
+          "{} does not go with --tune first, which times the variants of a rung and keeps them",
+          flag));
+    };
+    if (o.inspect) refuse("--inspect");
+    if (o.explain) refuse("--explain");
+    if (o.list) refuse("--list");
+    if (!o.variant.empty()) refuse("--variant");
+    if (o.verify_only) refuse("--verify-only");
+    if (o.no_tune_cache) refuse("--no-tune-cache");
+  }
   if (o.alone && (o.inspect || o.verify_only || o.tune || o.explain || o.list))
     throw UsageError(
         "--alone is a way of timing: it does not go with --inspect, --verify-only, --tune, "

@@ -40,7 +40,7 @@ struct Options {
   int device = 0;                  // which GPU; the simulator is device 0
   bool list = false, verify_only = false, l2_cold = true;
   bool inspect = false, accuracy = false, alone = false;
-  bool tune = false, explain = false, no_tune_cache = false;
+  bool tune = false, tune_first = false, explain = false, no_tune_cache = false;
   std::string tune_cache;                // file; empty: the default
   std::string variant;                   // name, "all", or empty: as the rung or its tuning says
   std::optional<int64_t> traced_blocks;  // of --inspect; 0: all; empty: by the problem's size

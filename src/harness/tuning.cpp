@@ -156,6 +156,12 @@ void TuningCache::put(const TunedProblem& tuned) {
   all_.push_back(tuned);
 }
 
+bool TuningCache::holds(const std::string& gpu, const std::string& rung, const Problem& p) const {
+  const TunedProblem wanted{gpu, rung, p, {}, ""};
+  return std::any_of(all_.begin(), all_.end(),
+                     [&](const TunedProblem& t) { return same_key(t, wanted); });
+}
+
 const TunedProblem* TuningCache::find(const std::string& gpu, const std::string& rung,
                                       const Problem& p) const {
   const TunedProblem* best = nullptr;

@@ -42,6 +42,8 @@ class TuningCache {
   void put(const TunedProblem& tuned);  // in place of an earlier measurement of the same problem
   // The same problem, or else the nearest of its bucket; null when there is none.
   const TunedProblem* find(const std::string& gpu, const std::string& rung, const Problem& p) const;
+  // Whether this problem itself was measured.
+  bool holds(const std::string& gpu, const std::string& rung, const Problem& p) const;
   size_t size() const { return all_.size(); }
 
  private:

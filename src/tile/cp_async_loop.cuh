@@ -38,7 +38,24 @@ Access access_of(const Matrix<const T>& op) {
                                          : Access::any;
 }
 
-// The launch of a main loop on cp.async: Make<T, A, B>::Loop by how the operands lie.
+// Launches a kernel of one loop, whose operands must lie as it wants them.
+template <class Loop, class T, class Kernel, class... More>
+void launch(const Problem<T>& p, int group_m, Stream stream, Kernel* kernel, const More&... more) {
+  const int K = p.A.cols;
+  const Gemm<Loop> views{{p.A.data, p.A.rows, K, p.A.row_stride, p.A.col_stride},
+                         {p.B.data, p.B.cols, K, p.B.col_stride, p.B.row_stride},
+                         {p.C.data, p.C.rows, p.C.cols, p.C.row_stride, p.C.col_stride, true},
+                         cdiv(K, Loop::BK),
+                         group_m,
+                         p.epilogue.alpha,
+                         p.epilogue.beta,
+                         p.epilogue.activation,
+                         p.epilogue.slope};
+  gemm::launch(kernel, int64_t{cdiv(p.C.rows, Loop::BM)} * cdiv(p.C.cols, Loop::BN),
+               dim3(Loop::THREADS), {.smem = Loop::SMEM}, stream, views, more...);
+}
+
+// The same by how the operands lie: Make<T, A, B>::Loop is the loop, kernel_of(Loop()) its kernel.
 template <template <class, Access, Access> class Make, class T, class KernelOf, class... More>
 void launch_cp_async(Problem<T> p, int group_m, Stream stream, KernelOf&& kernel_of,
                      const More&... more) {
@@ -48,29 +65,23 @@ void launch_cp_async(Problem<T> p, int group_m, Stream stream, KernelOf&& kernel
   }
   const auto with = [&](auto a, auto b) {
     using Loop = typename Make<T, a(), b()>::Loop;
-    const int K = p.A.cols;
-    const Gemm<Loop> views{{p.A.data, p.A.rows, K, p.A.row_stride, p.A.col_stride},
-                           {p.B.data, p.B.cols, K, p.B.col_stride, p.B.row_stride},
-                           {p.C.data, p.C.rows, p.C.cols, p.C.row_stride, p.C.col_stride, true},
-                           cdiv(K, Loop::BK),
-                           group_m,
-                           p.epilogue.alpha,
-                           p.epilogue.beta,
-                           p.epilogue.activation,
-                           p.epilogue.slope};
-    gemm::launch(kernel_of(Loop()), int64_t{cdiv(p.C.rows, Loop::BM)} * cdiv(p.C.cols, Loop::BN),
-                 dim3(Loop::THREADS), {.smem = Loop::SMEM}, stream, views, more...);
+    tile::launch<Loop>(p, group_m, stream, kernel_of(Loop()), more...);
   };
   constexpr std::integral_constant<Access, Access::k_major> k_major;
-  constexpr std::integral_constant<Access, Access::mn_major> mn_major;
   constexpr std::integral_constant<Access, Access::any> any;
   const Access a = access_of(p.A), b = access_of(p.B.transposed());
-  if (a == Access::any || b == Access::any || !p.C.has_vectors())
-    with(any, any);
-  else if (a == Access::k_major)
-    b == Access::k_major ? with(k_major, k_major) : with(k_major, mn_major);
-  else
-    b == Access::k_major ? with(mn_major, k_major) : with(mn_major, mn_major);
+  if constexpr (sizeof(T) == 1) {  // ldmatrix cannot transpose bytes
+    const bool along_k = a == Access::k_major && b == Access::k_major && p.C.has_vectors();
+    return along_k ? with(k_major, k_major) : with(any, any);
+  } else {
+    constexpr std::integral_constant<Access, Access::mn_major> mn_major;
+    if (a == Access::any || b == Access::any || !p.C.has_vectors())
+      with(any, any);
+    else if (a == Access::k_major)
+      b == Access::k_major ? with(k_major, k_major) : with(k_major, mn_major);
+    else
+      b == Access::k_major ? with(mn_major, k_major) : with(mn_major, mn_major);
+  }
 }
 
 // A CTA of such a loop. Loop has Sum and multiply().

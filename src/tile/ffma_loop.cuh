@@ -170,6 +170,10 @@ struct Ffma {
   struct Make {
     using Loop = FfmaLoop<T, A, B, BM, BN, BK, STAGES, WM, WN>;
   };
+  // The loop for matrices of any strides: for kernels that are no templates.
+  template <class T>
+  using Any = typename Make<T, Access::any, Access::any>::Loop;
+
   template <class T, class KernelOf, class... More>
   static void launch(const Problem<T>& p, int group_m, Stream stream, KernelOf&& kernel_of,
                      const More&... more) {

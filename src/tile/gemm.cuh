@@ -8,12 +8,16 @@
 GEMM_BUILD_NAMESPACE_BEGIN
 namespace tile {
 
+// The type of C's elements, by that of A's and B's.
+template <class T>
+using Output = std::conditional_t<std::is_same_v<T, int8_t>, int, T>;
+
 // A GEMM on the host: C = act(alpha * A * B + beta * C), matrices of any strides. A transposed
 // operand is one with exchanged strides.
 template <class T>
 struct Problem {
   Matrix<const T> A, B;
-  Matrix<T> C;
+  Matrix<Output<T>> C;
   Epilogue epilogue;
 };
 // Of a call, in which op says how an operand is stored.

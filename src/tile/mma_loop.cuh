@@ -26,18 +26,19 @@ struct MmaLayout {
 template <class T, Access ACCESS_A, Access ACCESS_B, int BM_, int BN_, int BK_, int STAGES, int WM,
           int WN>
 struct MmaLoop {
-  static_assert(sizeof(T) == 2, "tensor cores take half and bf16");
-  static constexpr int BM = BM_, BN = BN_, BK = BK_, MMA_K = 16;
+  static constexpr bool INT8 = std::is_same_v<T, int8_t>;
+  static_assert(sizeof(T) == 2 || INT8, "tensor cores take half, bf16 and int8");
+  static constexpr int BM = BM_, BN = BN_, BK = BK_, CHUNK = 16 / sizeof(T), MMA_K = 2 * CHUNK;
   static constexpr int THREADS = (BM / WM) * (BN / WN) * 32, CTAS = 1;
   static_assert(BK / MMA_K % 2 == 0, "fragments alternate between two buffers");
   // Elements that lie anyhow are copied one by one, to where the kernel of A and B as stored wants
-  // them.
+  // them. Bytes lie along k: ldmatrix transposes pairs of them.
   static constexpr bool ANY = ACCESS_A == Access::any;
   static constexpr bool A_ALONG_M = ACCESS_A == Access::mn_major;
-  static constexpr bool B_ALONG_K = ACCESS_B == Access::k_major;
+  static constexpr bool B_ALONG_K = ACCESS_B == Access::k_major || INT8;
   using ViewA = Operand<T, BM, BK>;
   using ViewB = Operand<T, BK, BN>;
-  using ViewC = View<T, BM, BN, ANY ? Vectors::no : Vectors::yes>;
+  using ViewC = View<Output<T>, BM, BN, ANY ? Vectors::no : Vectors::yes>;
   using Layout = MmaLayout<BN, WM, WN>;
   static constexpr int PART = Layout::ROW;
 
@@ -47,10 +48,10 @@ struct MmaLoop {
   };
   static constexpr size_t SMEM = STAGES * sizeof(Stage);
   struct Sum : Stored {
-    using Value = float;
-    float x[WM / 16][WN / 8][4] = {};
+    using Value = std::conditional_t<INT8, int, float>;
+    Value x[WM / 16][WN / 8][4] = {};
     template <class Part>
-    GEMM_DEVICE void get(const Part&, float (&y)[Part::COUNT]) const {
+    GEMM_DEVICE void get(const Part&, Value (&y)[Part::COUNT]) const {
 #pragma unroll
       for (int e = 0; e < Part::COUNT; ++e) {
         constexpr int ROW = Layout::ROW;
@@ -98,8 +99,8 @@ struct MmaLoop {
       for (int j = 0; j < WN / 16; ++j)
         if constexpr (B_ALONG_K) {
           uint32_t r[4];
-          ldmatrix_x4(r,
-                      swizzled(s.B, wn + j * 16 + lane / 16 * 8 + lane % 8, k + lane / 8 % 2 * 8));
+          ldmatrix_x4(
+              r, swizzled(s.B, wn + j * 16 + lane / 16 * 8 + lane % 8, k + lane / 8 % 2 * CHUNK));
           to_b[j][0][0] = r[0];
           to_b[j][0][1] = r[1];
           to_b[j][1][0] = r[2];
@@ -198,6 +199,10 @@ struct MmaSync {
   struct Make {
     using Loop = MmaLoop<T, A, B, BM, BN, BK, STAGES, WM, WN>;
   };
+  // The loop for matrices of any strides: for kernels that are no templates.
+  template <class T>
+  using Any = typename Make<T, Access::any, Access::any>::Loop;
+
   template <class T, class KernelOf, class... More>
   static void launch(const Problem<T>& p, int group_m, Stream stream, KernelOf&& kernel_of,
                      const More&... more) {

@@ -53,6 +53,28 @@ GEMM_DEVICE void mma_m16n8k8_tf32(float (&d)[4], const uint32_t (&a)[4],
 #endif
 }
 
+// mma.sync.m16n8k32, int8 in, int32 accumulate: d += a * b. The same picture as above with four
+// values a word. Sums wrap around.
+GEMM_DEVICE void mma_m16n8k32_s8(int (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+#if GEMM_ON_GPU
+  GEMM_SM80_ASM(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, "
+      "%9}, {%0, %1, %2, %3};"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  const int group = threadIdx.x % 32 / 4, quad = threadIdx.x % 4;
+  for (int t = 0; t < 4; ++t)  // the four lanes that have a row of A or a column of B
+    for (int w = 0; w < 2; ++w)
+      for (int i = 0; i < 4; ++i) {
+        const uint32_t x = __shfl_sync(~0u, a[i / 2 + 2 * w], group * 4 + t);
+        const uint32_t y = __shfl_sync(~0u, b[w], (quad * 2 + i % 2) * 4 + t);
+        for (int byte = 0; byte < 32; byte += 8)
+          d[i] += int8_t(x >> byte & 0xFF) * int8_t(y >> byte & 0xFF);
+      }
+#endif
+}
+
 // cvt.rna.tf32.f32: rounds to 10 mantissa bits, to nearest with ties away from zero; the result is
 // a float's bit pattern.
 GEMM_DEVICE uint32_t cvt_rna_tf32(float x) {
