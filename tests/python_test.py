@@ -171,6 +171,8 @@ class Matmul(Base):
         for error, text, *args, named in (
             (TypeError, "a is a list: allowed are NumPy arrays", [[1.0]], b, {}),
             (TypeError, "b is a list", a, [[1.0]], {}),
+            (TypeError, "out is a list", a, b, {"out": [[1.0]]}),
+            (TypeError, "c is a list", a, b, {"beta": 1, "c": [[1.0]]}),
             (TypeError, "a is float64: allowed are float32", a.astype(float), b, {}),
             (TypeError, "other byte order", a.astype(">f4"), b, {}),
             (TypeError, "a is float16 and b float32", half, b, {}),

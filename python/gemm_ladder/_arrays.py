@@ -33,15 +33,15 @@ class NumpyArrays:
         return x.dtype.name if x.dtype.isnative else f"{x.dtype.name} of the other byte order"
 
     def pointer(self, x: Any) -> int:
-        return x.__array_interface__["data"][0]
+        return x.ctypes.data
 
     def writable(self, x: Any) -> bool:
         return x.flags.writeable
 
-    def empty(self, m: int, n: int, type_c: int, like: Any) -> Any:
-        if TYPES[type_c] == like.dtype.name:
-            return self.numpy.empty((m, n), like.dtype)
-        return self.numpy.empty((m, n), self.numpy.float32)  # all that C can be besides
+    def empty(self, m: int, n: int, like: Any, type_c: Optional[int]) -> Any:
+        """A result of this type; None: of the type of `like`."""
+        wanted = like.dtype if type_c is None else self.numpy.float32  # all that C can be besides
+        return self.numpy.empty((m, n), wanted)
 
     def assign(self, out: Any, c: Any) -> None:
         check_addend(self, c, out)
@@ -51,7 +51,7 @@ class NumpyArrays:
         """None: on the GPU, by way of copies."""
         return None if backend == "gpu" else (simulator(), SIMULATOR, None)
 
-    def needs_gradient(self, *arrays: Any) -> bool:
+    def needs_gradient(self, a: Any, b: Any, c: Any, out: Any) -> bool:
         return False
 
 
@@ -110,11 +110,10 @@ class TorchTensors:
     def writable(self, x: Any) -> bool:
         return True
 
-    def empty(self, m: int, n: int, type_c: int, like: Any) -> Any:
-        wanted = self.types[type_c]
-        return (
-            like.new_empty((m, n)) if like.dtype is wanted else like.new_empty((m, n), dtype=wanted)
-        )
+    def empty(self, m: int, n: int, like: Any, type_c: Optional[int]) -> Any:
+        if type_c is None:
+            return like.new_empty((m, n))
+        return like.new_empty((m, n), dtype=self.types[type_c])
 
     def assign(self, out: Any, c: Any) -> None:
         check_addend(self, c, out)
@@ -139,10 +138,11 @@ class TorchTensors:
             raise ValueError('tensors on the CPU: backend="gpu" wants them there, a.cuda()')
         return simulator(), SIMULATOR, None
 
-    def needs_gradient(self, *arrays: Any) -> bool:
-        return self.torch.is_grad_enabled() and any(
-            x is not None and x.requires_grad for x in arrays
-        )
+    def needs_gradient(self, a: Any, b: Any, c: Any, out: Any) -> bool:
+        wants = a.requires_grad or b.requires_grad
+        wants = wants or (c is not None and c.requires_grad)
+        wants = wants or (out is not None and out.requires_grad)
+        return wants and self.torch.is_grad_enabled()
 
 
 _KINDS: dict[type, Any] = {}  # by the type of an array

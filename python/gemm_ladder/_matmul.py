@@ -26,7 +26,7 @@ MOST_KEPT = 4096  # structures in a cache, before it starts anew
 class Prepared:
     """A problem that has been checked once. Any number of threads read it."""
 
-    __slots__ = ("problem", "address", "m", "n", "type_c", "a", "b")
+    __slots__ = ("problem", "address", "m", "n", "type_c", "new_type", "a", "b", "bytes")
 
     def __init__(self, kind: Any, a: Any, b: Any, out: Any, out_dtype: Any, compute: str) -> None:
         self.a, self.b = left, right = Stored(kind, a, "a"), Stored(kind, b, "b")
@@ -63,6 +63,8 @@ class Prepared:
             **{"op_a": left.op, "op_b": right.op},
         )
         self.address = ctypes.addressof(self.problem)
+        self.new_type = None if self.type_c == left.type else self.type_c
+        self.bytes = [Extent(x, 0).bytes for x in (left, right, self.stored_c())]
 
     def stored_c(self) -> Stored:
         c = Stored.__new__(Stored)
@@ -139,6 +141,10 @@ def matmul(
     kind = kind_of(a, "a")
     if kind_of(b, "b") is not kind:
         raise TypeError(f"a and b must be of one kind: a is one of {kind.name}")
+    if c is not None and kind_of(c, "c") is not kind:
+        raise TypeError(f"a and c must be of one kind: a is one of {kind.name}")
+    if out is not None and kind_of(out, "out") is not kind:
+        raise TypeError(f"a and out must be of one kind: a is one of {kind.name}")
     if type(alpha) is not float:
         alpha = float(alpha)
     if type(beta) is not float:
@@ -154,16 +160,18 @@ def matmul(
     prepared = _prepared.get(key)
     if prepared is None:
         prepared = _keep(_prepared, key, Prepared(kind, a, b, out, out_dtype, compute))
-    result = out
+    pa, pb = kind.pointer(a), kind.pointer(b)
     if out is None:
-        result = kind.empty(prepared.m, prepared.n, prepared.type_c, a)
+        result = kind.empty(prepared.m, prepared.n, a, prepared.new_type)
+        pc = kind.pointer(result)
     else:
-        _check_out(kind, prepared, a, b, out)
+        if not kind.writable(out):
+            raise ValueError("out cannot be written to")
+        result, pc = out, kind.pointer(out)
+        _check_overlap(prepared, pa, pb, pc)
     place = kind.place(a, b, result, backend)
     if beta != 0:
         if c is not None:
-            if kind_of(c, "c") is not kind:
-                raise TypeError(f"a and c must be of one kind: a is one of {kind.name}")
             kind.assign(result, c)
         elif out is None:
             raise ValueError(f"beta is {beta:g}, and there is neither c nor out to add")
@@ -173,10 +181,8 @@ def matmul(
     if epilogue is None:
         epilogue = _keep(_epilogues, parameters, _epilogue(alpha, beta, activation, slope))
     if place is None:
-        pointers = [kind.pointer(x) for x in (a, b, result)]
-        extents = [
-            Extent(x, p) for x, p in zip((prepared.a, prepared.b, prepared.stored_c()), pointers)
-        ]
+        stored = (prepared.a, prepared.b, prepared.stored_c())
+        extents = [Extent(x, p) for x, p in zip(stored, (pa, pb, pc))]
         run_by_copies(
             extents,
             beta != 0,
@@ -186,7 +192,6 @@ def matmul(
         )
     else:
         library, device, stream = place
-        pa, pb, pc = kind.pointer(a), kind.pointer(b), kind.pointer(result)
         if rung is not None:
             _call(library, device, stream, prepared, epilogue, rung, pa, pb, pc)
         else:
@@ -198,15 +203,17 @@ def matmul(
     return result
 
 
-def _check_out(kind: Any, prepared: Prepared, a: Any, b: Any, out: Any) -> None:
-    if kind_of(out, "out") is not kind:
-        raise TypeError(f"a and out must be of one kind: a is one of {kind.name}")
-    if not kind.writable(out):
-        raise ValueError("out cannot be written to")
-    written = Extent(prepared.stored_c(), kind.pointer(out))
-    for name, stored, x in (("a", prepared.a, a), ("b", prepared.b, b)):
-        if written.overlaps(Extent(stored, kind.pointer(x))):
-            raise ValueError(f"out overlaps {name}: the kernels write out while they read {name}")
+def _check_overlap(prepared: Prepared, a: int, b: int, c: int) -> None:
+    of_a, of_b, of_c = prepared.bytes
+    if c < a + of_a and a < c + of_c:
+        _check_columns("a", prepared, prepared.a, a, c)
+    if c < b + of_b and b < c + of_c:
+        _check_columns("b", prepared, prepared.b, b, c)
+
+
+def _check_columns(name: str, prepared: Prepared, stored: Stored, x: int, c: int) -> None:
+    if Extent(prepared.stored_c(), c).overlaps(Extent(stored, x)):
+        raise ValueError(f"out overlaps {name}: the kernels write out while they read {name}")
 
 
 def _call(

@@ -37,7 +37,10 @@ def _check(a: Tensor, b: Tensor, c: Optional[Tensor], beta: float, activation: s
         raise ValueError(f"activation is {activation!r}: allowed are {ACTIVATIONS[1:]} and none")
 
 
-@torch.library.custom_op("gemm_ladder::matmul", mutates_args=())
+SCHEMA = "(Tensor a, Tensor b, Tensor? c, float alpha, float beta, str activation, float slope) -> Tensor"
+
+
+@torch.library.custom_op("gemm_ladder::matmul", mutates_args=(), schema=SCHEMA)
 def _op(
     a: Tensor,
     b: Tensor,
@@ -122,4 +125,4 @@ def matmul(
     slope: float = 0.01,
 ) -> Tensor:
     """activation(alpha * a @ b + beta * c) as the operator gemm_ladder::matmul."""
-    return _op(a, b, c, alpha, beta, activation or "", slope)
+    return torch.ops.gemm_ladder.matmul.default(a, b, c, alpha, beta, activation or "", slope)
