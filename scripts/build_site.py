@@ -34,6 +34,8 @@ FRONT = ("kernels/00_introduction.md",)
 BACK = {
     "More": (
         "kernels/99_closing.md",
+        "docs/library.md",
+        "docs/python.md",
         "docs/every_shape.md",
         "docs/how_a_wrong_kernel_passes.md",
         "docs/faq.md",

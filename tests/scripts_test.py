@@ -719,9 +719,11 @@ class Lint(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
             (root / ".venv").symlink_to(Path(sys.prefix))
-            for name in ("exercises", "scripts", "tests"):
+            for name in ("scripts", "tests"):
                 (root / name).mkdir()
-            (root / "exercises/b.py").write_text("y: int = 1\n")
+            for name in ("bench", "examples", "exercises", "python"):  # mypy wants a file in each
+                (root / name).mkdir()
+                (root / name / f"of_{name}.py").write_text("y: int = 1\n")
             for name in (".clang-format", ".shellcheckrc", "pyproject.toml"):
                 shutil.copy(ROOT / name, root / name)
             for name in ("lint.py", "ladder.py"):

@@ -136,8 +136,9 @@ GEMM_API gemm_status gemm_plan_create(const gemm_problem* problem, int device, g
 GEMM_API gemm_status gemm_plan_create_with(const gemm_problem* problem, int device,
                                            const char* rung, gemm_plan* plan);
 
-/* The plan in words, one line: the kernel, its tile, its waves. At most `size` bytes with the
- * terminating 0. */
+/* The plan in words, one line: "KERNEL VARIANT: how", "v24_pingpong 64x128 s8: 48 tiles ...". A
+ * kernel of one form has no variant; a kernel without a choice says no more. At most `size` bytes
+ * with the terminating 0. */
 GEMM_API gemm_status gemm_plan_explain(const gemm_plan* plan, char* text, size_t size);
 
 /* Bytes of device memory that a run of this plan takes and gives back, in the order of its stream,

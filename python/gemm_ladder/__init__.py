@@ -1,0 +1,54 @@
+"""The GEMM ladder's kernels from Python: see docs/python.md.
+
+    import numpy, gemm_ladder
+    c = gemm_ladder.matmul(a, b, activation="relu")   # NumPy: in the simulator
+    gemm_ladder.plan(4096, 4096, 4096, "float16")     # which kernel, and why
+    gemm_ladder.rungs()
+    gemm_ladder.inspect("v6", 128)["global_loads"]
+
+gemm_ladder.torch has the operator for torch.compile and autograd.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._inspect import inspect
+from ._library import (
+    BadArgument,
+    DeviceFault,
+    Error,
+    InternalError,
+    LaunchRefused,
+    NoDevice,
+    OutOfMemory,
+    Unsupported,
+    gpu_count,
+)
+from ._matmul import Plan, Rung, matmul, plan, rungs
+
+__all__ = [
+    "matmul",
+    "plan",
+    "rungs",
+    "inspect",
+    "gpu_count",
+    "Plan",
+    "Rung",
+    "Error",
+    "BadArgument",
+    "Unsupported",
+    "NoDevice",
+    "OutOfMemory",
+    "LaunchRefused",
+    "DeviceFault",
+    "InternalError",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from ._library import simulator
+
+        return simulator().version().decode()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

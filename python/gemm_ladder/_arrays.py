@@ -1,0 +1,263 @@
+"""What a call needs to know of NumPy arrays, torch tensors and CuPy arrays: one class for each."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Optional
+
+from . import _cuda_memory
+from ._library import BYTES, CURRENT_DEVICE, SIMULATOR, TYPES, Library, cuda, simulator
+
+# Where a call computes: the library, its device, the stream.
+Place = tuple[Library, int, Optional[int]]
+
+
+class NumpyArrays:
+    """Host memory: the simulator, or the GPU by way of copies."""
+
+    name = "NumPy arrays"
+
+    def __init__(self) -> None:
+        import numpy
+
+        self.numpy = numpy
+
+    def key(self, x: Any) -> Any:
+        return x.shape, x.strides, x.dtype
+
+    def strides(self, x: Any) -> tuple[Any, ...]:
+        """In elements; a part of one where they are no multiple."""
+        return tuple(s / x.itemsize if s % x.itemsize else s // x.itemsize for s in x.strides)
+
+    def type_name(self, x: Any) -> str:
+        return x.dtype.name if x.dtype.isnative else f"{x.dtype.name} of the other byte order"
+
+    def pointer(self, x: Any) -> int:
+        return x.ctypes.data
+
+    def writable(self, x: Any) -> bool:
+        return x.flags.writeable
+
+    def empty(self, m: int, n: int, like: Any, type_c: Optional[int]) -> Any:
+        """A result of this type; None: of the type of `like`."""
+        wanted = like.dtype if type_c is None else self.numpy.float32  # all that C can be besides
+        return self.numpy.empty((m, n), wanted)
+
+    def assign(self, out: Any, c: Any) -> None:
+        check_addend(self, c, out)
+        out[...] = c
+
+    def place(self, a: Any, b: Any, out: Any, backend: str | None) -> Place | None:
+        """None: on the GPU, by way of copies."""
+        return None if backend == "gpu" else (simulator(), SIMULATOR, None)
+
+    def needs_gradient(self, a: Any, b: Any, c: Any, out: Any) -> bool:
+        return False
+
+
+class CupyArrays(NumpyArrays):
+    """Device memory, on CuPy's current stream."""
+
+    name = "CuPy arrays"
+
+    def __init__(self) -> None:
+        import cupy
+
+        self.numpy = cupy
+
+    def pointer(self, x: Any) -> int:
+        return x.__cuda_array_interface__["data"][0]
+
+    def writable(self, x: Any) -> bool:
+        return True
+
+    def place(self, a: Any, b: Any, out: Any, backend: str | None) -> Place:
+        if backend == "simulator":
+            raise ValueError('CuPy arrays are on a GPU: backend="simulator" wants host memory')
+        device = a.device.id
+        if b.device.id != device or out.device.id != device:
+            raise ValueError("a, b and the result are on several GPUs: copy them to one")
+        return cuda(), device, self.numpy.cuda.get_current_stream().ptr
+
+
+class TorchTensors:
+    """On a GPU: its memory, on torch's current stream. On the CPU: the simulator."""
+
+    name = "torch tensors"
+
+    def __init__(self) -> None:
+        import torch
+
+        self.torch = torch
+        self.types = [getattr(torch, name) for name in TYPES]
+        self.names = dict(zip(self.types, TYPES))
+        # torch.cuda.current_stream() builds an object for it. What Inductor's code calls does not.
+        fast = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+        self.stream = fast or (lambda device: torch.cuda.current_stream(device).cuda_stream)
+
+    def key(self, x: Any) -> Any:
+        return x.shape, x.stride(), x.dtype
+
+    def strides(self, x: Any) -> tuple[Any, ...]:
+        return tuple(x.stride())
+
+    def type_name(self, x: Any) -> str:
+        return self.names.get(x.dtype, str(x.dtype))
+
+    def pointer(self, x: Any) -> int:
+        return x.data_ptr()
+
+    def writable(self, x: Any) -> bool:
+        return True
+
+    def empty(self, m: int, n: int, like: Any, type_c: Optional[int]) -> Any:
+        if type_c is None:
+            return like.new_empty((m, n))
+        return like.new_empty((m, n), dtype=self.types[type_c])
+
+    def assign(self, out: Any, c: Any) -> None:
+        check_addend(self, c, out)
+        if c.device != out.device:
+            raise ValueError(f"c is on {c.device} and the result on {out.device}: move c there")
+        out.copy_(c)
+
+    def place(self, a: Any, b: Any, out: Any, backend: str | None) -> Place:
+        if a.is_cuda:
+            device = a.get_device()
+            if b.get_device() == device == out.get_device():
+                if backend == "simulator":
+                    raise ValueError('CUDA tensors: backend="simulator" wants them on the CPU')
+                return cuda(), device, self.stream(device)
+        if not a.device == b.device == out.device:
+            raise ValueError(
+                f"a is on {a.device}, b on {b.device}, the result on {out.device}: move them to one"
+            )
+        if a.device.type != "cpu":
+            raise ValueError(f"a is on {a.device}: allowed are cuda and cpu")
+        if backend == "gpu":
+            raise ValueError('tensors on the CPU: backend="gpu" wants them there, a.cuda()')
+        return simulator(), SIMULATOR, None
+
+    def needs_gradient(self, a: Any, b: Any, c: Any, out: Any) -> bool:
+        wants = a.requires_grad or b.requires_grad
+        wants = wants or (c is not None and c.requires_grad)
+        wants = wants or (out is not None and out.requires_grad)
+        return wants and self.torch.is_grad_enabled()
+
+
+_KINDS: dict[type, Any] = {}  # by the type of an array
+
+
+def kind_of(x: Any, name: str) -> Any:
+    """The class that knows arrays of this type. Raises TypeError."""
+    found = _KINDS.get(type(x))
+    if found is not None:
+        return found
+    for module, array, kind in (
+        ("numpy", "ndarray", NumpyArrays),
+        ("torch", "Tensor", TorchTensors),
+        ("cupy", "ndarray", CupyArrays),
+    ):
+        imported = sys.modules.get(module)  # whoever has such an array has imported it
+        if imported is not None and isinstance(x, getattr(imported, array, ())):
+            same = next((k for k in _KINDS.values() if type(k) is kind), None)
+            _KINDS[type(x)] = same or kind()
+            return _KINDS[type(x)]
+    raise TypeError(
+        f"{name} is a {type(x).__name__}: allowed are NumPy arrays, torch tensors and CuPy arrays"
+    )
+
+
+def check_addend(kind: Any, c: Any, out: Any) -> None:
+    if tuple(c.shape) != tuple(out.shape):
+        raise ValueError(f"c is {_shape(c.shape)}, and the product is {_shape(out.shape)}")
+    if c.dtype != out.dtype:
+        raise TypeError(f"c is {kind.type_name(c)} and the result {kind.type_name(out)}: convert c")
+
+
+def _shape(shape: Any) -> str:
+    return " x ".join(map(str, shape))
+
+
+class Stored:
+    """A matrix as gemm.h sees it: its rows and columns, whether it is transposed, its rows' distance."""
+
+    __slots__ = ("rows", "cols", "type", "op", "ld")
+
+    def __init__(self, kind: Any, x: Any, name: str) -> None:
+        if len(x.shape) != 2:
+            raise ValueError(f"{name} has {len(x.shape)} dimensions: allowed are 2")
+        self.rows, self.cols = x.shape
+        told = kind.type_name(x)
+        if told not in TYPES:
+            raise TypeError(f"{name} is {told}: allowed are float32, float16 and bfloat16")
+        self.type = TYPES.index(told)
+        found = layout(self.rows, self.cols, *kind.strides(x))
+        if found is None:
+            raise ValueError(
+                f"{name} has the strides {kind.strides(x)} in elements: rows or columns must be "
+                "contiguous and not overlap; a contiguous copy will do"
+            )
+        self.op, self.ld = found
+
+
+def layout(rows: int, cols: int, s0: Any, s1: Any) -> tuple[int, int] | None:
+    """(op, leading dimension) of a matrix with these strides in elements; None: it has neither."""
+    if rows == 0 or cols == 0:
+        return 0, max(cols, 1)
+    if cols == 1 or s1 == 1:
+        ld = s0 if rows > 1 else cols
+        if isinstance(ld, int) and ld >= cols:
+            return 0, ld
+    if rows == 1 or s0 == 1:
+        ld = s1 if cols > 1 else rows
+        if isinstance(ld, int) and ld >= rows:
+            return 1, ld
+    return None
+
+
+class Extent:
+    """The memory of a matrix: rows of `width` bytes, `pitch` apart."""
+
+    def __init__(self, stored: Stored, pointer: int) -> None:
+        rows, cols = stored.rows, stored.cols
+        if stored.op:
+            rows, cols = cols, rows
+        self.first, self.width = pointer, cols * BYTES[stored.type]
+        self.pitch = stored.ld * BYTES[stored.type]
+        self.bytes = (rows - 1) * self.pitch + self.width if rows and cols else 0
+
+    def overlaps(self, other: Extent) -> bool:
+        if not self.bytes or not other.bytes:
+            return False
+        if self.first >= other.first + other.bytes or other.first >= self.first + self.bytes:
+            return False
+        if self.pitch == other.pitch:  # columns of one matrix, side by side
+            apart = (other.first - self.first) % self.pitch
+            return apart < self.width or apart + other.width > self.pitch
+        return True
+
+
+def run_by_copies(extents: list[Extent], reads_c: bool, run: Any) -> None:
+    """Copies A, B and C to the GPU, runs there, and copies C back. run(library, device, a, b, c)."""
+    library = cuda()
+    library.check(0 if library.count(library.gpu_count) else _no_gpu(library))
+    a, b, c = extents
+    with _cuda_memory.Buffers([x.bytes for x in extents]) as (on_a, on_b, on_c):
+        _cuda_memory.to_device(on_a, a.first, a.bytes)
+        _cuda_memory.to_device(on_b, b.first, b.bytes)
+        if reads_c or c.pitch != c.width:  # what lies between C's rows stays
+            _cuda_memory.to_device(on_c, c.first, c.bytes)
+        run(library, CURRENT_DEVICE, on_a, on_b, on_c)
+        _cuda_memory.to_host(c.first, on_c, c.bytes)
+
+
+def _no_gpu(library: Library) -> int:
+    """The status of a call that needs a GPU, where there is none."""
+    import ctypes
+
+    from ._library import Problem
+
+    plan = (ctypes.c_uint64 * 64)()
+    problem = Problem(size=ctypes.sizeof(Problem), m=1, n=1, k=1)
+    return library.plan_create(ctypes.addressof(problem), 0, ctypes.addressof(plan))

@@ -1,0 +1,185 @@
+"""The C interface of include/gemm/gemm.h by ctypes: structures, functions, and errors as exceptions."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+CURRENT_DEVICE, SIMULATOR = -1, -2
+TYPES = ("float32", "float16", "bfloat16")  # the index is the gemm_type
+BYTES = (4, 2, 2)
+COMPUTE = ("exact", "tf32")  # gemm_compute
+ACTIVATIONS = (None, "relu", "leaky_relu", "gelu", "silu")  # gemm_activation
+PLAN_WORDS = 64  # of 8 bytes, in a gemm_plan
+
+
+class Error(RuntimeError):
+    """The library refused a call or failed. Its text is one line."""
+
+
+class BadArgument(Error, ValueError):
+    """GEMM_BAD_ARGUMENT: a mistake of the caller."""
+
+
+class Unsupported(Error, NotImplementedError):
+    """GEMM_UNSUPPORTED: no kernel computes this, or not on this GPU."""
+
+
+class NoDevice(Error):
+    """GEMM_NO_DEVICE: no such GPU, no driver, or a package without kernels for GPUs."""
+
+
+class OutOfMemory(Error, MemoryError):
+    """GEMM_OUT_OF_MEMORY: no memory for a workspace or for a kernel's code."""
+
+
+class LaunchRefused(Error):
+    """GEMM_LAUNCH_REFUSED: CUDA refused a call; the device goes on."""
+
+
+class DeviceFault(Error):
+    """GEMM_DEVICE_FAULT: the device's context is broken, and lost to this process."""
+
+
+class InternalError(Error):
+    """GEMM_INTERNAL_ERROR: a mistake of the library."""
+
+
+# The index is the gemm_status.
+_ERRORS = (
+    *(Error, BadArgument, Unsupported, NoDevice),
+    *(OutOfMemory, LaunchRefused, DeviceFault, InternalError),
+)
+
+
+class Problem(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint32),
+        ("compute", ctypes.c_int32),
+        *((name, ctypes.c_int64) for name in ("m", "n", "k", "lda", "ldb", "ldc")),
+        *((name, ctypes.c_int32) for name in ("type_a", "type_b", "type_c", "op_a", "op_b")),
+        *((name, ctypes.c_int32) for name in ("align_a", "align_b", "align_c")),
+    ]
+
+
+class Epilogue(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint32),
+        ("alpha", ctypes.c_float),
+        ("beta", ctypes.c_float),
+        ("activation", ctypes.c_int32),
+        ("slope", ctypes.c_float),
+    ]
+
+
+class RungRecord(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint32),
+        *((name, ctypes.c_int32) for name in ("compute", "type_a", "type_b", "type_c")),
+        *((name, ctypes.c_int32) for name in ("transposed", "approximate", "runs")),
+        *((name, ctypes.c_char_p) for name in ("id", "name", "idea")),
+    ]
+
+
+class Library:
+    """One opened library. Its functions take addresses as plain integers: nothing is wrapped."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            opened = ctypes.CDLL(str(path))  # releases the interpreter's lock during a call
+        except OSError as error:
+            raise Error(f"{path.name} cannot be opened: {error}") from None
+        pointer, integer = ctypes.c_void_p, ctypes.c_int
+
+        def function(name: str, *arguments: Any, returns: Any = ctypes.c_int) -> Any:
+            found = getattr(opened, name)
+            found.argtypes, found.restype = arguments, returns
+            return found
+
+        self.matmul = function("gemm_matmul", *[pointer] * 6, integer)
+        self.run = function("gemm_run", *[pointer] * 6)
+        self.plan_create = function("gemm_plan_create", pointer, integer, pointer)
+        self.plan_create_with = function(
+            "gemm_plan_create_with", pointer, integer, ctypes.c_char_p, pointer
+        )
+        self.plan_explain = function("gemm_plan_explain", pointer, pointer, ctypes.c_size_t)
+        self.plan_workspace_size = function("gemm_plan_workspace_size", pointer, pointer)
+        self.rung_count = function("gemm_rung_count", integer, pointer)
+        self.rung_get = function("gemm_rung_get", integer, integer, pointer)
+        self.gpu_count = function("gemm_gpu_count", pointer)
+        self.last_error = function("gemm_last_error", returns=ctypes.c_char_p)
+        self.version = function("gemm_version", returns=ctypes.c_char_p)
+        self.backend = function("gemm_backend", returns=ctypes.c_char_p)
+
+    def check(self, status: int) -> None:
+        if status != 0:
+            kind = _ERRORS[status] if status < len(_ERRORS) else Error
+            raise kind(self.last_error().decode())
+
+    def count(self, function: Any, *arguments: Any) -> int:
+        """What a function writes to its last argument, an int."""
+        found = ctypes.c_int()
+        self.check(function(*arguments, ctypes.addressof(found)))
+        return found.value
+
+
+def folder() -> Path:
+    """Where the libraries lie: in the package, or where GEMM_LADDER_LIBRARIES points."""
+    told = os.environ.get("GEMM_LADDER_LIBRARIES")
+    return Path(told) if told else Path(__file__).parent / "lib"
+
+
+_opened: dict[str, Library] = {}
+_opening = threading.Lock()
+
+
+def _open(kind: str) -> Library:
+    with _opening:
+        if kind in _opened:
+            return _opened[kind]
+        gpu, sim = folder() / "libgemm_ladder.so", folder() / "libgemm_ladder_sim.so"
+        if kind == "simulator":
+            path = sim if sim.exists() else gpu  # without CUDA the one library is the simulator
+            if not path.exists():
+                raise Error(f"there is no {sim.name} in {folder()}")
+            library = Library(path)
+        else:
+            library = Library(gpu) if gpu.exists() else None  # type: ignore[assignment]
+            if library is None or library.backend() != b"cuda":
+                raise NoDevice(
+                    "this package has no kernels for GPUs: it was built without a CUDA toolkit; "
+                    'backend="simulator" computes without one'
+                )
+        _opened[kind] = library
+        return library
+
+
+def simulator() -> Library:
+    return _opened.get("simulator") or _open("simulator")
+
+
+def cuda() -> Library:
+    """The library with kernels for GPUs, opened when first needed. Raises NoDevice."""
+    return _opened.get("gpu") or _open("gpu")
+
+
+def gpu_count() -> int:
+    """How many GPUs the library can use: 0 without a driver or without kernels for GPUs."""
+    try:
+        library = cuda()
+    except NoDevice:
+        return 0
+    return library.count(library.gpu_count)
+
+
+def library_and_device(backend: str | None) -> tuple[Library, int]:
+    """For what needs no matrices. None: the current GPU where there is one, else the simulator."""
+    if backend not in (None, "simulator", "gpu"):
+        raise ValueError(f'backend is {backend!r}: allowed are "simulator", "gpu" and None')
+    if backend == "gpu" or (backend is None and gpu_count() > 0):
+        return cuda(), CURRENT_DEVICE
+    return simulator(), SIMULATOR

@@ -1,0 +1,359 @@
+"""matmul, plan and rungs: what a call costs but the first time is two look-ups and the library's call."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from ._arrays import Extent, Stored, kind_of, run_by_copies
+from ._library import (
+    ACTIVATIONS,
+    BYTES,
+    COMPUTE,
+    PLAN_WORDS,
+    TYPES,
+    Epilogue,
+    Library,
+    Problem,
+    RungRecord,
+    library_and_device,
+)
+
+MOST_KEPT = 4096  # structures in a cache, before it starts anew
+
+
+class Prepared:
+    """A problem that has been checked once. Any number of threads read it."""
+
+    __slots__ = ("problem", "address", "m", "n", "type_c", "new_type", "a", "b", "bytes")
+
+    def __init__(self, kind: Any, a: Any, b: Any, out: Any, out_dtype: Any, compute: str) -> None:
+        self.a, self.b = left, right = Stored(kind, a, "a"), Stored(kind, b, "b")
+        if left.cols != right.rows:
+            raise ValueError(
+                f"a is {left.rows} x {left.cols} and b {right.rows} x {right.cols}: "
+                "a's columns must be b's rows"
+            )
+        if left.type != right.type:
+            raise TypeError(
+                f"a is {TYPES[left.type]} and b {TYPES[right.type]}: convert one of them"
+            )
+        self.m, self.n = left.rows, right.cols
+        ldc, self.type_c = self.n, type_code(out_dtype, left.type)
+        if out is not None:
+            result = Stored(kind, out, "out")
+            if (result.rows, result.cols) != (self.m, self.n):
+                raise ValueError(
+                    f"out is {result.rows} x {result.cols}, and the product {self.m} x {self.n}"
+                )
+            if result.op and self.m and self.n:
+                raise ValueError("out is transposed: its rows must be contiguous")
+            if out_dtype is not None and result.type != self.type_c:
+                raise TypeError(
+                    f"out is {TYPES[result.type]} and out_dtype {TYPES[self.type_c]}: give one"
+                )
+            ldc, self.type_c = result.ld, result.type
+        self.problem = Problem(
+            size=ctypes.sizeof(Problem),
+            compute=compute_code(compute),
+            **{"m": self.m, "n": self.n, "k": left.cols},
+            **{"lda": left.ld, "ldb": right.ld, "ldc": ldc},
+            **{"type_a": left.type, "type_b": right.type, "type_c": self.type_c},
+            **{"op_a": left.op, "op_b": right.op},
+        )
+        self.address = ctypes.addressof(self.problem)
+        self.new_type = None if self.type_c == left.type else self.type_c
+        self.bytes = [Extent(x, 0).bytes for x in (left, right, self.stored_c())]
+
+    def stored_c(self) -> Stored:
+        c = Stored.__new__(Stored)
+        c.rows, c.cols, c.type, c.op, c.ld = self.m, self.n, self.type_c, 0, self.problem.ldc
+        return c
+
+
+def type_code(dtype: Any, otherwise: int) -> int:
+    """The gemm_type of "float16", numpy.float16 or torch.float16."""
+    if dtype is None:
+        return otherwise
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or str(dtype)
+    name = name.rpartition(".")[2]
+    name = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}.get(name, name)
+    if name not in TYPES:
+        raise TypeError(f"the type {name}: allowed are float32, float16 and bfloat16")
+    return TYPES.index(name)
+
+
+def compute_code(compute: str) -> int:
+    if compute not in COMPUTE:
+        raise ValueError(f'compute is {compute!r}: allowed are "exact" and "tf32"')
+    return COMPUTE.index(compute)
+
+
+_prepared: dict[Any, Prepared] = {}
+_epilogues: dict[Any, Epilogue] = {}
+_plans: dict[Any, Any] = {}
+
+
+def _keep(cache: dict[Any, Any], key: Any, value: Any) -> Any:
+    if len(cache) >= MOST_KEPT:
+        cache.clear()  # who still uses one of them holds it
+    cache[key] = value
+    return value
+
+
+def _epilogue(alpha: float, beta: float, activation: Optional[str], slope: float) -> Epilogue:
+    if activation not in ACTIVATIONS:
+        allowed = ", ".join(f'"{name}"' for name in ACTIVATIONS if name)
+        raise ValueError(f"activation is {activation!r}: allowed are {allowed} and None")
+    code = ACTIVATIONS.index(activation)
+    size = ctypes.sizeof(Epilogue)
+    return Epilogue(size=size, alpha=alpha, beta=beta, activation=code, slope=slope)
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    c: Any = None,
+    out: Any = None,
+    activation: Optional[str] = None,
+    slope: float = 0.01,
+    rung: Optional[str] = None,
+    backend: Optional[str] = None,
+    out_dtype: Any = None,
+    compute: str = "exact",
+) -> Any:
+    """activation(alpha * a @ b + beta * c), by the kernels of the ladder.
+
+    a and b are two-dimensional NumPy arrays, torch tensors or CuPy arrays, of float32, float16 or
+    bfloat16; transposed views are taken as they are. Arrays in host memory are computed in the
+    simulator, those of a GPU there, on the current stream of torch or CuPy. backend="gpu" copies
+    NumPy arrays to the GPU and back.
+
+    c is not changed; without it, beta * out is added. out receives the result, else a new array does.
+    activation is "relu", "leaky_relu" (with slope), "gelu" (with tanh) or "silu". rung names a kernel
+    ("v6"), else the best one is planned. out_dtype may be float32 for halves; compute="tf32" rounds
+    floats to 10 bits of mantissa first.
+    """
+    kind = kind_of(a, "a")
+    if kind_of(b, "b") is not kind:
+        raise TypeError(f"a and b must be of one kind: a is one of {kind.name}")
+    if c is not None and kind_of(c, "c") is not kind:
+        raise TypeError(f"a and c must be of one kind: a is one of {kind.name}")
+    if out is not None and kind_of(out, "out") is not kind:
+        raise TypeError(f"a and out must be of one kind: a is one of {kind.name}")
+    if type(alpha) is not float:
+        alpha = float(alpha)
+    if type(beta) is not float:
+        beta = float(beta)
+    if backend is not None and backend not in ("simulator", "gpu"):
+        raise ValueError(f'backend is {backend!r}: allowed are "simulator", "gpu" and None')
+    if kind.needs_gradient(a, b, c, out):
+        return _with_gradient(
+            a, b, c, out, alpha, beta, activation, slope, (rung, backend, out_dtype, compute)
+        )
+
+    key = (kind.key(a), kind.key(b), out_dtype if out is None else (kind.key(out),), compute)
+    prepared = _prepared.get(key)
+    if prepared is None:
+        prepared = _keep(_prepared, key, Prepared(kind, a, b, out, out_dtype, compute))
+    pa, pb = kind.pointer(a), kind.pointer(b)
+    if out is None:
+        result = kind.empty(prepared.m, prepared.n, a, prepared.new_type)
+        pc = kind.pointer(result)
+    else:
+        if not kind.writable(out):
+            raise ValueError("out cannot be written to")
+        result, pc = out, kind.pointer(out)
+        _check_overlap(prepared, pa, pb, pc)
+    place = kind.place(a, b, result, backend)
+    if beta != 0:
+        if c is not None:
+            kind.assign(result, c)
+        elif out is None:
+            raise ValueError(f"beta is {beta:g}, and there is neither c nor out to add")
+
+    parameters = (alpha, beta, activation, slope)
+    epilogue = _epilogues.get(parameters)
+    if epilogue is None:
+        epilogue = _keep(_epilogues, parameters, _epilogue(alpha, beta, activation, slope))
+    if place is None:
+        stored = (prepared.a, prepared.b, prepared.stored_c())
+        extents = [Extent(x, p) for x, p in zip(stored, (pa, pb, pc))]
+        run_by_copies(
+            extents,
+            beta != 0,
+            lambda library, device, *on_gpu: _call(
+                library, device, None, prepared, epilogue, rung, *on_gpu
+            ),
+        )
+    else:
+        library, device, stream = place
+        if rung is not None:
+            _call(library, device, stream, prepared, epilogue, rung, pa, pb, pc)
+        else:
+            status = library.matmul(
+                prepared.address, ctypes.addressof(epilogue), pa, pb, pc, stream, device
+            )
+            if status:
+                library.check(status)
+    return result
+
+
+def _check_overlap(prepared: Prepared, a: int, b: int, c: int) -> None:
+    of_a, of_b, of_c = prepared.bytes
+    if c < a + of_a and a < c + of_c:
+        _check_columns("a", prepared, prepared.a, a, c)
+    if c < b + of_b and b < c + of_c:
+        _check_columns("b", prepared, prepared.b, b, c)
+
+
+def _check_columns(name: str, prepared: Prepared, stored: Stored, x: int, c: int) -> None:
+    if Extent(prepared.stored_c(), c).overlaps(Extent(stored, x)):
+        raise ValueError(f"out overlaps {name}: the kernels write out while they read {name}")
+
+
+def _call(
+    library: Library,
+    device: int,
+    stream: Optional[int],
+    prepared: Prepared,
+    epilogue: Epilogue,
+    rung: Optional[str],
+    *pointers: int,
+) -> None:
+    epilogue_address = ctypes.addressof(epilogue)
+    if rung is None:
+        library.check(library.matmul(prepared.address, epilogue_address, *pointers, stream, device))
+        return
+    problem = Problem.from_buffer_copy(prepared.problem)
+    aligns = [(p & -p or 128) & 127 or 128 for p in pointers]
+    problem.align_a, problem.align_b, problem.align_c = (
+        max(min(align, 128), BYTES[code])
+        for align, code in zip(aligns, (prepared.a.type, prepared.b.type, prepared.type_c))
+    )
+    key = (bytes(problem), rung, device, id(library))
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _keep(_plans, key, _create_plan(library, device, problem, rung))
+    library.check(library.run(ctypes.addressof(plan), epilogue_address, *pointers, stream))
+
+
+def _create_plan(library: Library, device: int, problem: Problem, rung: Optional[str]) -> Any:
+    if rung is not None and not isinstance(rung, str):
+        raise TypeError(f'rung is a {type(rung).__name__}: wanted is a name, such as "v6"')
+    made = (ctypes.c_uint64 * PLAN_WORDS)()
+    addresses = ctypes.addressof(problem), device
+    if rung is None:
+        library.check(library.plan_create(*addresses, ctypes.addressof(made)))
+    else:
+        library.check(library.plan_create_with(*addresses, rung.encode(), ctypes.addressof(made)))
+    return made
+
+
+def _with_gradient(
+    a: Any,
+    b: Any,
+    c: Any,
+    out: Any,
+    alpha: float,
+    beta: float,
+    activation: Optional[str],
+    slope: float,
+    others: tuple[Any, ...],
+) -> Any:
+    if out is not None:
+        raise ValueError("out= keeps no gradient: leave it out, or call under torch.no_grad()")
+    if others != (None, None, None, "exact"):
+        raise ValueError(
+            "rung, backend, out_dtype and compute keep no gradient: call under torch.no_grad()"
+        )
+    from .torch import matmul as differentiable
+
+    return differentiable(a, b, c, alpha=alpha, beta=beta, activation=activation, slope=slope)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a problem would be computed."""
+
+    kernel: str  # "v24_pingpong"
+    variant: str  # "64x128 s8"; empty where the kernel has one form
+    workspace: int  # bytes of device memory that a run takes and gives back
+    explanation: str  # one line
+
+    def __str__(self) -> str:
+        return self.explanation
+
+
+def plan(
+    m: int,
+    n: int,
+    k: int,
+    dtype: Any = "float32",
+    *,
+    layout: str = "nn",
+    out_dtype: Any = None,
+    compute: str = "exact",
+    rung: Optional[str] = None,
+    backend: Optional[str] = None,
+) -> Plan:
+    """Plans an m x k by k x n product for the current GPU, or without one for the simulated H200.
+
+    layout "nt" means that b is stored transposed, n x k.
+    """
+    if layout not in ("nn", "nt", "tn", "tt"):
+        raise ValueError(f"layout is {layout!r}: allowed are nn, nt, tn and tt")
+    library, device = library_and_device(backend)
+    code = type_code(dtype, 0)
+    problem = Problem(
+        size=ctypes.sizeof(Problem),
+        compute=compute_code(compute),
+        **{"m": m, "n": n, "k": k, "type_a": code, "type_b": code},
+        **{"type_c": type_code(out_dtype, code)},
+        **{"op_a": int(layout[0] == "t"), "op_b": int(layout[1] == "t")},
+    )
+    made = _create_plan(library, device, problem, rung)
+    text = ctypes.create_string_buffer(1000)
+    library.check(library.plan_explain(ctypes.addressof(made), ctypes.addressof(text), len(text)))
+    size = ctypes.c_size_t()
+    library.check(library.plan_workspace_size(ctypes.addressof(made), ctypes.addressof(size)))
+    explanation = text.value.decode()
+    # As gemm_plan_explain says: "KERNEL VARIANT: how".
+    kernel, _, variant = explanation.partition(": ")[0].partition(" ")
+    return Plan(kernel, variant, size.value, explanation)
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A kernel of the ladder, for one choice of types."""
+
+    id: str  # "v24"
+    name: str  # "v24_pingpong"
+    idea: str  # one line
+    dtype: str  # of a and b
+    out_dtype: str
+    compute: str  # "exact" or "tf32"
+    transposed: bool  # takes all four layouts
+    approximate: bool  # its products are less exact than their type's: never chosen unasked
+    runs: bool  # on this device
+
+
+def rungs(backend: Optional[str] = None) -> list[Rung]:
+    """The kernels for the current GPU, or without one for the simulated H200, in the ladder's order."""
+    library, device = library_and_device(backend)
+    found = []
+    for index in range(library.count(library.rung_count, device)):
+        r = RungRecord(size=ctypes.sizeof(RungRecord))
+        library.check(library.rung_get(device, index, ctypes.addressof(r)))
+        found.append(
+            Rung(
+                *(r.id.decode(), r.name.decode(), r.idea.decode()),
+                *(TYPES[r.type_a], TYPES[r.type_c], COMPUTE[r.compute]),
+                *(bool(r.transposed), bool(r.approximate), bool(r.runs)),
+            )
+        )
+    return found

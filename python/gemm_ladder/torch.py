@@ -1,0 +1,128 @@
+"""The operator gemm_ladder::matmul of torch: traced by torch.compile, differentiable by our kernels.
+
+Needs torch 2.4 or newer. Tensors on the CPU are computed in the simulator.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import torch
+from torch import Tensor
+
+from ._arrays import layout
+from ._library import ACTIVATIONS
+from ._matmul import matmul as _matmul
+
+
+def _usable(x: Tensor) -> Tensor:
+    """x, or a contiguous copy where the kernels cannot read its strides: an expanded gradient."""
+    return x if layout(*x.shape, *x.stride()) is not None else x.contiguous()
+
+
+def _check(a: Tensor, b: Tensor, c: Optional[Tensor], beta: float, activation: str) -> None:
+    """What can be known without the elements, also of tensors that have none."""
+    if a.dim() != 2 or b.dim() != 2:
+        raise ValueError(f"a has {a.dim()} dimensions and b {b.dim()}: allowed are 2")
+    if a.shape[1] != b.shape[0]:
+        shapes = [" x ".join(map(str, x.shape)) for x in (a, b)]
+        raise ValueError(f"a is {shapes[0]} and b {shapes[1]}: a's columns must be b's rows")
+    if a.dtype != b.dtype or a.device != b.device:
+        raise TypeError(f"a is {a.dtype} on {a.device}, b {b.dtype} on {b.device}: convert one")
+    if beta != 0 and c is None:
+        raise ValueError(f"beta is {beta:g}, and there is no c to add")
+    if c is not None and (c.dim() != 2 or c.shape[0] != a.shape[0] or c.shape[1] != b.shape[1]):
+        raise ValueError(f"c is {tuple(c.shape)}, the product {a.shape[0], b.shape[1]}")
+    if (activation or None) not in ACTIVATIONS:
+        raise ValueError(f"activation is {activation!r}: allowed are {ACTIVATIONS[1:]} and none")
+
+
+SCHEMA = "(Tensor a, Tensor b, Tensor? c, float alpha, float beta, str activation, float slope) -> Tensor"
+
+
+@torch.library.custom_op("gemm_ladder::matmul", mutates_args=(), schema=SCHEMA)
+def _op(
+    a: Tensor,
+    b: Tensor,
+    c: Optional[Tensor],
+    alpha: float,
+    beta: float,
+    activation: str,
+    slope: float,
+) -> Tensor:
+    _check(a, b, c, beta, activation)
+    with torch.no_grad():
+        return _matmul(
+            _usable(a),
+            _usable(b),
+            c=c,
+            alpha=alpha,
+            beta=beta,
+            activation=activation or None,
+            slope=slope,
+        )
+
+
+@_op.register_fake
+def _(
+    a: Tensor,
+    b: Tensor,
+    c: Optional[Tensor],
+    alpha: float,
+    beta: float,
+    activation: str,
+    slope: float,
+) -> Tensor:
+    _check(a, b, c, beta, activation)
+    return a.new_empty((a.shape[0], b.shape[1]))
+
+
+def _keep_for_backward(context: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    a, b, c, context.alpha, context.beta, context.activation, context.slope = inputs
+    # Of ReLU the result's sign says all. Of the others the sum before the activation is needed, which
+    # is computed again: to keep it would cost a second result of the forward kernel.
+    from_result = context.activation == "relu" or (
+        context.activation == "leaky_relu" and context.slope > 0
+    )
+    context.again = bool(context.activation) and not from_result
+    context.save_for_backward(a, b, c if context.again else None, output if from_result else None)
+
+
+def _before_activation(gradient: Tensor, x: Tensor, activation: str, slope: float) -> Tensor:
+    """The gradient of the activation's argument x. For ReLU and leaky ReLU x may be the result."""
+    if activation == "gelu":
+        return torch.ops.aten.gelu_backward(gradient, x, approximate="tanh")
+    if activation == "silu":
+        return torch.ops.aten.silu_backward(gradient, x)
+    return torch.where(x > 0, gradient, gradient * (slope if activation == "leaky_relu" else 0.0))
+
+
+def _backward(context: Any, gradient: Tensor) -> tuple[Any, ...]:
+    a, b, c, output = context.saved_tensors
+    if context.activation:
+        x = output
+        if context.again:
+            x = matmul(a, b, c, alpha=context.alpha, beta=context.beta)
+        gradient = _before_activation(gradient, x, context.activation, context.slope)
+    wanted = context.needs_input_grad
+    of_a = matmul(gradient, b.t(), alpha=context.alpha) if wanted[0] else None  # NT
+    of_b = matmul(a.t(), gradient, alpha=context.alpha) if wanted[1] else None  # TN
+    of_c = gradient * context.beta if wanted[2] else None
+    return of_a, of_b, of_c, None, None, None, None
+
+
+_op.register_autograd(_backward, setup_context=_keep_for_backward)
+
+
+def matmul(
+    a: Tensor,
+    b: Tensor,
+    c: Optional[Tensor] = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    activation: Optional[str] = None,
+    slope: float = 0.01,
+) -> Tensor:
+    """activation(alpha * a @ b + beta * c) as the operator gemm_ladder::matmul."""
+    return torch.ops.gemm_ladder.matmul.default(a, b, c, alpha, beta, activation or "", slope)

@@ -1,0 +1,285 @@
+"""The Python package as pip installs it, on NumPy arrays in the simulator. Argument: the folder of the
+libraries that have been built. tests/python_torch_test.py has the rest, for machines with torch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+libraries = ROOT / "build/src/library"
+gemm: Any = None  # gemm_ladder, once it is installed
+
+
+def install(target: Path) -> None:
+    """pip install, with the simulator's library as it was built: compiles nothing."""
+    options = {
+        "build-dir": target / "build",
+        "cmake.define.GEMM_PYTHON_PREBUILT": libraries,
+        "cmake.define.GEMM_CUDA": "OFF",
+    }
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", target]
+    command += ["--no-build-isolation", "--disable-pip-version-check", "--no-cache-dir", ROOT]
+    for name, value in options.items():
+        command += ["--config-settings", f"{name}={value}"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+    if done.returncode != 0:
+        raise AssertionError(done.stdout + done.stderr)
+
+
+def matrix(rows: int, cols: int, dtype: Any = np.float32, seed: int = 1) -> np.ndarray:
+    random = np.random.default_rng([rows, cols, seed])
+    return random.uniform(-1, 1, (rows, cols)).astype(dtype)
+
+
+def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return a.astype(np.float64) @ b.astype(np.float64)
+
+
+class Base(unittest.TestCase):
+    def close(self, got: np.ndarray, wanted: np.ndarray, bound: float = 1e-3) -> None:
+        """Within `bound` of the largest element, which a sum's rounding grows with."""
+        self.assertEqual(got.shape, wanted.shape)
+        error = np.abs(got.astype(np.float64) - wanted)
+        self.assertTrue(
+            bool(np.all(error <= bound * np.abs(wanted).max(initial=1))), error.max(initial=0)
+        )
+
+    def refuses(
+        self, error: type[Exception], text: str, call: Any, *args: Any, **named: Any
+    ) -> None:
+        with self.assertRaisesRegex(error, text) as caught:
+            call(*args, **named)
+        self.assertEqual(len(str(caught.exception).splitlines()), 1)
+
+
+class Matmul(Base):
+    def test_by_the_planned_rung(self) -> None:
+        for dtype in (np.float32, np.float16):
+            with self.subTest(dtype=dtype):
+                a, b = matrix(512, 896, dtype), matrix(896, 768, dtype)
+                c = gemm.matmul(a, b)
+                self.assertEqual(c.dtype, dtype)
+                self.close(c, product(a, b))
+
+    def test_types(self) -> None:
+        a, b = matrix(40, 24, ml_dtypes.bfloat16), matrix(24, 33, ml_dtypes.bfloat16)
+        self.assertEqual(gemm.matmul(a, b).dtype, ml_dtypes.bfloat16)
+        self.close(gemm.matmul(a, b), product(a, b), 2.0**-8)
+        self.close(gemm.matmul(a, b, out_dtype="float32"), product(a, b), 1e-6)
+        a, b = matrix(40, 24, np.float16), matrix(24, 33, np.float16)
+        self.close(gemm.matmul(a, b, out_dtype=np.float32), product(a, b), 1e-6)
+        a, b = matrix(40, 24), matrix(24, 33)
+        error = np.abs(gemm.matmul(a, b, compute="tf32") - product(a, b)).max()
+        self.assertTrue(1e-6 < error < 1e-2, error)
+
+    def test_layouts_and_ragged_shapes(self) -> None:
+        for m, n, k in ((1, 1, 1), (33, 17, 5), (70, 1, 129), (1, 65, 7)):
+            for dtype in (np.float32, np.float16):
+                for layout in ("nn", "nt", "tn", "tt"):
+                    with self.subTest(shape=(m, n, k), dtype=dtype, layout=layout):
+                        a = matrix(k, m, dtype).T if layout[0] == "t" else matrix(m, k, dtype)
+                        b = matrix(n, k, dtype).T if layout[1] == "t" else matrix(k, n, dtype)
+                        self.close(gemm.matmul(a, b), product(a, b), 2e-3)
+
+    def test_parts_of_matrices(self) -> None:
+        a, b, c = matrix(50, 60), matrix(60, 50), np.full((40, 70), 7, np.float32)
+        part = c[3:23, 10:40]
+        result = gemm.matmul(a[5:25, 8:48], b[1:41, 2:32], out=part)
+        self.assertIs(result, part)
+        self.close(part, product(a[5:25, 8:48], b[1:41, 2:32]))
+        part[...] = 7
+        self.assertTrue(bool(np.all(c == 7)))
+        self.close(
+            gemm.matmul(a.T[8:48, 5:25], b.T[2:22, 1:31]), product(a.T[8:48, 5:25], b.T[2:22, 1:31])
+        )
+        # Side by side in one matrix: they do not overlap.
+        wide = matrix(20, 60)
+        wanted = product(wide[:, :20], wide[:, 20:40])
+        gemm.matmul(wide[:, :20], wide[:, 20:40], out=wide[:, 40:])
+        self.close(wide[:, 40:], wanted)
+
+    def test_empty(self) -> None:
+        self.assertEqual(gemm.matmul(matrix(0, 5), matrix(5, 3)).shape, (0, 3))
+        self.assertTrue(bool(np.all(gemm.matmul(matrix(4, 0), matrix(0, 3)) == 0)))
+        c = matrix(4, 3)
+        self.close(gemm.matmul(matrix(4, 0), matrix(0, 3), beta=2, c=c), 2.0 * c)
+
+    def test_alpha_beta_activation(self) -> None:
+        a, b, c = matrix(30, 20), matrix(20, 25), matrix(30, 25, seed=2)
+        x = 0.5 * product(a, b) + 2.0 * c
+        by_name = {
+            None: x,
+            "relu": np.maximum(x, 0),
+            "leaky_relu": np.where(x > 0, x, 0.2 * x),
+            "gelu": 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+            "silu": x / (1 + np.exp(-x)),
+        }
+        before = c.copy()
+        for name, wanted in by_name.items():
+            with self.subTest(activation=name):
+                how = {"alpha": 0.5, "beta": 2, "activation": name, "slope": 0.2}
+                self.close(gemm.matmul(a, b, c=c, **how), wanted, 1e-5)
+                self.assertTrue(bool(np.all(c == before)))
+                out = c.copy()
+                self.close(gemm.matmul(a, b, out=out, **how), wanted, 1e-5)
+                out = np.full_like(c, np.nan)
+                self.close(gemm.matmul(a, b, c=c, out=out, **how), wanted, 1e-5)
+        out = np.full_like(c, np.nan)
+        self.close(gemm.matmul(a, b, out=out), product(a, b), 1e-5)  # beta = 0 reads nothing
+
+    def test_by_a_rung(self) -> None:
+        a, b = matrix(70, 20), matrix(20, 65)
+        for rung in ("v1", "v6", "v08_double_buffer"):
+            self.close(gemm.matmul(a, b, rung=rung), product(a, b), 1e-5)
+        odd = np.zeros(70 * 20 + 1, np.float32)[1:].reshape(70, 20)  # aligned to its elements alone
+        odd[...] = a
+        self.close(gemm.matmul(odd, b, rung="v6"), product(a, b), 1e-5)
+        self.refuses(gemm.BadArgument, 'no rung "v99"', gemm.matmul, a, b, rung="v99")
+        self.refuses(gemm.Unsupported, "no kernel of this type", gemm.matmul, a, b, rung="v24")
+        self.refuses(TypeError, "rung is a int", gemm.matmul, a, b, rung=6)
+
+    def test_threads(self) -> None:
+        inputs = [(matrix(40 + i, 30, seed=i), matrix(30, 20 + i, seed=i)) for i in range(4)]
+        results: dict[int, np.ndarray] = {}
+
+        def work(i: int) -> None:
+            for _ in range(3):
+                results[i] = gemm.matmul(*inputs[i], activation="relu")
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for i, (a, b) in enumerate(inputs):
+            self.close(results[i], np.maximum(product(a, b), 0), 1e-5)
+
+    def test_errors(self) -> None:
+        a, b = matrix(6, 4), matrix(4, 5)
+        half, locked = a.astype(np.float16), np.zeros((6, 5), np.float32)
+        locked.flags.writeable = False
+        for error, text, *args, named in (
+            (TypeError, "a is a list: allowed are NumPy arrays", [[1.0]], b, {}),
+            (TypeError, "b is a list", a, [[1.0]], {}),
+            (TypeError, "out is a list", a, b, {"out": [[1.0]]}),
+            (TypeError, "c is a list", a, b, {"beta": 1, "c": [[1.0]]}),
+            (TypeError, "a is float64: allowed are float32", a.astype(float), b, {}),
+            (TypeError, "other byte order", a.astype(">f4"), b, {}),
+            (TypeError, "a is float16 and b float32", half, b, {}),
+            (ValueError, "a is 6 x 4 and b 6 x 4", a, a, {}),
+            (ValueError, "a has 3 dimensions", a[None], b, {}),
+            (ValueError, "strides .* contiguous", matrix(12, 8)[::2, ::2], b, {}),
+            (ValueError, "strides", a[:, ::-1], b, {}),
+            (ValueError, "strides", np.broadcast_to(a[0], (6, 4)), b, {}),
+            (ValueError, "activation is 'tanh'", a, b, {"activation": "tanh"}),
+            (ValueError, "beta is 1, and there is neither", a, b, {"beta": 1}),
+            (ValueError, "c is 4 x 5", a, b, {"beta": 1, "c": b}),
+            (TypeError, "c is float16", a, b, {"beta": 1, "c": np.zeros((6, 5), np.float16)}),
+            (ValueError, "out is 4 x 5", a, b, {"out": b}),
+            (ValueError, "out is transposed", a, b, {"out": matrix(5, 6).T}),
+            (ValueError, "out cannot be written", a, b, {"out": locked}),
+            (ValueError, "backend is 'tpu'", a, b, {"backend": "tpu"}),
+            (ValueError, "compute is 'fast'", a, b, {"compute": "fast"}),
+            (gemm.Unsupported, "no kernel takes", half, half.T, {"compute": "tf32"}),
+            (gemm.NoDevice, "no kernels for GPUs", a, b, {"backend": "gpu"}),
+            (ValueError, "could not convert", a, b, {"alpha": "two"}),
+        ):
+            with self.subTest(text=text):
+                self.refuses(error, text, gemm.matmul, *args, **named)
+        square = matrix(5, 5)
+        self.refuses(ValueError, "out overlaps a", gemm.matmul, square, matrix(5, 5), out=square)
+        self.refuses(ValueError, "out overlaps b", gemm.matmul, matrix(5, 5), square.T, out=square)
+
+
+class Planning(Base):
+    def test_plan(self) -> None:
+        plan = gemm.plan(4096, 4096, 4096, "float16")
+        self.assertRegex(plan.kernel, r"^v\d+\w*_\w+$")
+        self.assertTrue(plan.variant and str(plan).startswith(f"{plan.kernel} {plan.variant}: "))
+        self.assertEqual(gemm.plan(64, 64, 64, np.float32, rung="v6").kernel, "v06_bank_conflicts")
+        # Rows that TMA cannot address are copied first.
+        self.assertGreater(gemm.plan(4096, 4097, 4097, "bfloat16").workspace, 4096 * 4097)
+        self.assertEqual(gemm.plan(64, 64, 64, "f16", out_dtype="f32", layout="nt").variant, "")
+        self.refuses(ValueError, "layout is 'nx'", gemm.plan, 1, 1, 1, layout="nx")
+        self.refuses(TypeError, "the type float64", gemm.plan, 1, 1, 1, np.float64)
+        self.refuses(gemm.BadArgument, "m is -1", gemm.plan, -1, 1, 1)
+        self.refuses(gemm.NoDevice, "no kernels for GPUs", gemm.plan, 1, 1, 1, backend="gpu")
+
+    def test_rungs(self) -> None:
+        rungs = gemm.rungs()
+        self.assertEqual((rungs[0].id, rungs[0].dtype), ("v1", "float32"))
+        self.assertTrue(all(r.runs and r.idea for r in rungs))
+        self.assertEqual({r.dtype for r in rungs}, {"float32", "float16", "bfloat16"})
+        self.assertEqual(gemm.gpu_count(), 0)
+        self.assertEqual(gemm.__version__, (ROOT / "VERSION").read_text().strip())
+
+    def test_inspect(self) -> None:
+        counters = gemm.inspect("v6", 128)
+        self.assertEqual((counters["m"], counters["blocks"], counters["findings"]), (128, 1, []))
+        self.assertEqual(
+            counters["global_loads"]["requests"], 256
+        )  # 2 x 128 x 32 float4 / 32 lanes
+        self.assertIn(
+            "f16/nt/64x32x16", gemm.inspect("v6", (64, 32, 16), "f16", layout="nt")["name"]
+        )
+        self.refuses(gemm.BadArgument, "v99", gemm.inspect, "v99")
+
+
+class WithoutParts(Base):
+    """In a process of its own: what is missing is said in one line."""
+
+    def run_python(self, code: str, **environment: str) -> str:
+        path = os.pathsep.join(p for p in sys.path if p)
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path, **environment},
+        )
+        return done.stdout + done.stderr
+
+    def test_no_library(self) -> None:
+        told = self.run_python(
+            "import gemm_ladder; gemm_ladder.rungs()", GEMM_LADDER_LIBRARIES="/nowhere"
+        )
+        self.assertIn("there is no libgemm_ladder_sim.so in /nowhere", told.splitlines()[-1])
+
+    def test_no_gpu(self) -> None:
+        """The library with kernels for GPUs, on a machine that may have none."""
+        if not (libraries / "libgemm_ladder_sim.so").exists():
+            self.skipTest("built without a CUDA toolkit")
+        told = self.run_python(
+            "import gemm_ladder, numpy\n"
+            "a = numpy.eye(3, dtype=numpy.float32)\n"
+            "n = gemm_ladder.gpu_count()\n"
+            "try: print(numpy.all(gemm_ladder.matmul(a, a, backend='gpu') == a))\n"
+            "except gemm_ladder.NoDevice as e: print(n == 0 and 'there is no GPU' in str(e))",
+            GEMM_LADDER_LIBRARIES=str(libraries),
+        )
+        self.assertEqual(told, "True\n")
+
+    def test_import_loads_little(self) -> None:
+        told = self.run_python(
+            "import sys, gemm_ladder; print({'torch', 'numpy', 'cupy'} & set(sys.modules))"
+        )
+        self.assertEqual(told, "set()\n")
+
+
+if __name__ == "__main__":
+    libraries = Path(sys.argv[1])
+    with tempfile.TemporaryDirectory() as folder:
+        install(Path(folder))
+        sys.path.insert(0, folder)
+        import gemm_ladder as gemm
+
+        unittest.main(argv=sys.argv[:1])
