@@ -292,11 +292,8 @@ void launch(const GemmArgs<float>& call, const Plan&, Stream stream) {
                    first_aligned, split, partial.as<float>());
     };
     // Of an operand that is not K-major, 16 bytes at a time where its rows are whole groups of 16.
-    constexpr bool A_16 = !a_k_major(), B_16 = !b_k_major();
-    if constexpr (A_16 || B_16)
-      if ((!A_16 || (aligned_rows(p.A, p.lda) && p.M % 4 == 0)) &&
-          (!B_16 || (aligned_rows(p.B, p.ldb) && p.N % 4 == 0)))
-        return start(gemm_v13s<Tile, a_k_major(), b_k_major(), 16>);
+    if constexpr (!a_k_major() || !b_k_major())
+      if (whole_groups(p)) return start(gemm_v13s<Tile, a_k_major(), b_k_major(), 16>);
     start(gemm_v13s<Tile, a_k_major(), b_k_major(), 4>);
   });
   if (split.parts > 1)

@@ -81,6 +81,8 @@ def read(file: Path) -> Measured:
     for number, entry in enumerate(e for e in entries if e["rung"] == "v13s_split_k"):
         m, n, k = entry["shape"]
         for variant in entry["variants"]:
+            if variant["name"] not in names:
+                raise BadInput(f"{file}: v13s has no variant '{variant['name']}'")
             cases.append(f"{m}x{n}x{k}:{entry['ops']}:{names[variant['name']]}")
             shapes.append(number)
             us.append(2e-6 * m * n * k / variant["tflops"])

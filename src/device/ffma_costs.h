@@ -37,6 +37,12 @@ inline constexpr SplitTile SPLIT_TILES[] = {
 };
 inline constexpr int MAX_CLUSTER = 8;  // CTAs, what every GPU with clusters allows
 
+// Whether the operands that are not K-major have rows of whole groups of 16 bytes.
+inline bool whole_groups(const GemmArgs<float>& p) {
+  return (p.op_a == Op::N || (aligned_rows(p.A, p.lda) && p.M % 4 == 0)) &&
+         (p.op_b == Op::T || (aligned_rows(p.B, p.ldb) && p.N % 4 == 0));
+}
+
 constexpr int split_variants() {
   int n = 0;
   for (const SplitTile& tile : SPLIT_TILES)
@@ -60,9 +66,8 @@ inline double split_tile_us(const GemmArgs<float>& p, int sms, const FfmaCosts& 
   const double cta_times = 2 * pairs + alone / c.alone;  // one after the other
   // Floats of a k that are copied by 4 bytes: of K-major operands, and of all if a row is not whole.
   const bool a_16 = p.op_a == Op::T, b_16 = p.op_b == Op::N;
-  const bool whole = (!a_16 || (aligned_rows(p.A, p.lda) && p.M % 4 == 0)) &&
-                     (!b_16 || (aligned_rows(p.B, p.ldb) && p.N % 4 == 0));
-  const double by_16 = whole ? (a_16 ? bm : 0) + (b_16 ? bn : 0) : 0, by_4 = bm + bn - by_16;
+  const double by_16 = whole_groups(p) ? (a_16 ? bm : 0) + (b_16 ? bn : 0) : 0;
+  const double by_4 = bm + bn - by_16;
   const double multiply =
       cta_times * k *
       (c.multiply * 2e-6 * bm * bn / costs.ffma + 1e-6 * (c.copy_4 * by_4 + c.copy_16 * by_16));
