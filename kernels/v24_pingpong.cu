@@ -28,6 +28,7 @@
 #include "device/ptx/warp_roles.cuh"
 #include "device/ptx/wgmma.cuh"
 #include "device/tma_epilogue.cuh"
+#include "device/wgmma_costs.h"
 #include "plan/tiles.h"
 #include "rung.h"
 
@@ -186,7 +187,7 @@ TileChoice choose_data_parallel_tile(const GemmArgs<T>& p, const Arch& arch, int
 template <class T>
 Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
   const TileChoice tile = choose_data_parallel_tile(p, arch, variant);
-  Plan plan{.variant = tile.index, .makespan = tile.makespan};
+  Plan plan{.variant = tile.index, .makespan = persistent_us(p, arch, tile.makespan)};
   plan.keep(tile.tiling);
   return plan;
 }

@@ -22,6 +22,7 @@
 #include "device/ptx/warp_roles.cuh"
 #include "device/ptx/wgmma.cuh"
 #include "device/tma_epilogue.cuh"
+#include "device/wgmma_costs.h"
 #include "rung.h"
 #include "v24r_resident/work_range.cuh"
 
@@ -159,7 +160,7 @@ Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
   const double cost =
       costs.b_stationary[cdiv(p.K, BK)] * (col_panels > arch.sms ? costs.b_stationary_next : 1);
   return {.variant = variant == ANY_VARIANT ? std::max(cdiv(p.K, 128) - 2, 0) : variant,
-          .makespan = cost * waves * BM * BN};
+          .makespan = persistent_us(p, arch, cost * waves * BM * BN)};
 }
 
 template <class T>

@@ -25,6 +25,7 @@
 #include "device/ptx/warp_roles.cuh"
 #include "device/ptx/wgmma.cuh"
 #include "device/tma_epilogue.cuh"
+#include "device/wgmma_costs.h"
 #include "plan/tiles.h"
 #include "rung.h"
 #include "v26_stream_k/work_units.cuh"
@@ -157,11 +158,11 @@ Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
   const Costs& costs = *arch.costs;
   const TileChoice tile = choose_tile(p.M, p.N, p.K, costs.stream_k, std::size(costs.stream_k),
                                       arch.sms, costs.fixup_k, variant);
-  Plan plan{.variant = tile.index, .makespan = tile.makespan};
+  // Where rows straddle lines, its CTAs' requests for a row's two lines seldom meet in L2.
+  const double makespan = tile.makespan * (straddles_lines(p) ? costs.straddled_stream_k : 1);
   // Where K is short, the fixups weigh more than the wave that they save.
-  if (p.K < 1024) plan.makespan = NEVER;
-  // Its CTAs' requests for a row's two lines seldom meet in L2.
-  if (straddles_lines(p)) plan.makespan *= costs.straddled_stream_k;
+  Plan plan{.variant = tile.index,
+            .makespan = p.K < 1024 ? NEVER : persistent_us(p, arch, makespan)};
   plan.keep(tile.tiling);
   return plan;
 }

@@ -23,6 +23,7 @@
 #include "device/ptx/wgmma.cuh"
 #include "device/row_panels.cuh"
 #include "device/tma_epilogue.cuh"
+#include "device/wgmma_costs.h"
 #include "rung.h"
 
 namespace {
@@ -153,8 +154,9 @@ Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
   constexpr int TALLEST[] = {128, 160, ROW_PANELS_128.tallest};  // rows of a variant's tiles
   RowPanelChoice cut = choose_row_panels(p.M, p.N, ROW_PANELS_128, arch.sms);
   const int shortest = cut.tallest() > 160 ? 2 : cut.tallest() > 128;
-  Plan plan{.variant = variant == ANY_VARIANT ? shortest : variant,
-            .makespan = cut.makespan(arch.sms) + arch.costs->transposed_epilogue};
+  Plan plan{
+      .variant = variant == ANY_VARIANT ? shortest : variant,
+      .makespan = persistent_us(p, arch, cut.makespan(arch.sms) + arch.costs->transposed_epilogue)};
   // A CTA's only tile is stored as it is. Later ones are transposed, which only a long K hides.
   if (straddles_lines(p) || (p.K < 1024 && cut.waves(arch.sms) > 1)) plan.makespan = NEVER;
   cut = choose_row_panels(

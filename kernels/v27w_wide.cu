@@ -25,6 +25,7 @@
 #include "device/ptx/wgmma.cuh"
 #include "device/row_panels.cuh"
 #include "device/tma_epilogue.cuh"
+#include "device/wgmma_costs.h"
 #include "rung.h"
 
 namespace {
@@ -149,8 +150,9 @@ Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
   // Rows that straddle no cache lines v27 reads as fast. K and waves as there.
   Plan plan{.variant = cluster, .makespan = NEVER};
   if (straddled && cluster == 1 && (p.K >= 1024 || cut.waves(arch.sms) <= 1))
-    plan.makespan =
-        cut.makespan(arch.sms) * arch.costs->straddled_clusters + arch.costs->transposed_epilogue;
+    plan.makespan = persistent_us(
+        p, arch,
+        cut.makespan(arch.sms) * arch.costs->straddled_clusters + arch.costs->transposed_epilogue);
   plan.keep(cut);
   return plan;
 }
