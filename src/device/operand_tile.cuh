@@ -8,6 +8,15 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
+// What tma_load and tma_store take: a matrix of a batch, or the map of a single one as it is.
+template <bool BATCHED>
+GEMM_DEVICE decltype(auto) matrix_of_batch(const TensorMap& map, int index) {
+  if constexpr (BATCHED)
+    return MatrixOfBatch{map, index};
+  else
+    return (map);
+}
+
 // A k-tile of one operand: MN rows of A or columns of B, 64 deep, of 16-bit elements. It is made of
 // panels whose rows are one swizzle span:
 //

@@ -21,13 +21,6 @@ struct MatrixOfBatch {
   const TensorMap& map;
   int index;
 };
-template <bool BATCHED>
-GEMM_DEVICE decltype(auto) matrix_of_batch(const TensorMap& map, int index) {
-  if constexpr (BATCHED)
-    return MatrixOfBatch{map, index};
-  else
-    return (map);
-}
 
 // prefetch.tensormap: brings the map near before its first use.
 GEMM_DEVICE void prefetch_tensor_map(const TensorMap& map) {
