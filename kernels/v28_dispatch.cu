@@ -12,7 +12,16 @@
 namespace {
 using namespace gemm;
 
+constexpr double WAVE = 128 * 192;  // results of an SM in one wave of the largest tiles
+
 // [region idea]
+// What to compare plans by, the least first. A launch for each product of a batch comes last if it
+// does not fill the SMs: no makespan tells what so many launches cost.
+std::pair<bool, double> order(const Plan& plan, const Rung& rung, const GemmCall& call) {
+  const int launches = rung.needs.batches ? 1 : call.batch.count;
+  return {launches > 1 && plan.makespan < launches * WAVE, plan.makespan};
+}
+
 // The plan of the rung that ends first by its own estimate, or of the one asked for.
 Plan plan(const Rung& self, const GemmCall& call, const Arch& arch, int candidate) {
   Plan best{.makespan = NEVER};
@@ -23,7 +32,9 @@ Plan plan(const Rung& self, const GemmCall& call, const Arch& arch, int candidat
       continue;
     }
     const std::optional<Plan> plan = rung->plan(*rung, call, arch, ANY_VARIANT);
-    if (!plan || plan->makespan >= best.makespan) continue;
+    if (!plan || plan->makespan == NEVER) continue;
+    if (best.rung != nullptr && order(*plan, *rung, call) >= order(best, *best.rung, call))
+      continue;
     best = *plan;
     best.rung = rung;
   }
