@@ -29,7 +29,7 @@ TEST(PlanCache, EveryPartOfTheKeyCounts) {
   cache->insert({.key = {}, .plan = {}});
   const auto differs = [&](auto PlanKey::*part) {
     PlanKey key;
-    key.*part = 1;
+    key.*part = 2;
     return cache->find(key) == nullptr;
   };
   EXPECT_NE(cache->find({}), nullptr);
