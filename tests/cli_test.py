@@ -219,12 +219,14 @@ class Accepted(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             shapes = Path(folder) / "shapes.txt"
             shapes.write_text("9x8x7 batch:2 f32\n9x8x7 v1\n")
-            run = bench("--backend", "sim", "--verify-only", "--kernel", "v1", "--shapes", shapes)
+            run = bench(
+                "--backend", "sim", "--verify-only", "--kernel", "v1", "--shapes", str(shapes)
+            )
             self.assertEqual(run.returncode, 0, run.stderr)
             self.assertIn("f32 nn 9x8x7 batch:2 ", run.stdout)
             shapes.write_text("9x8x7 batch:0\n")
             self.assertRegex(
-                bench("--backend", "sim", "--shapes", shapes).stderr, "txt:1: bad batch: '0'"
+                bench("--backend", "sim", "--shapes", str(shapes)).stderr, "txt:1: bad batch: '0'"
             )
 
     def test_types_of_the_result_apart(self) -> None:
