@@ -699,6 +699,30 @@ HOPPER = (
         "from < PARTS - 1; ++from",
     ),
     of_rung(
+        "v24_pingpong",
+        "a batch has the first product's B for all",
+        "one_b ? 0 : product",
+        "0",
+    ),
+    of_rung(
+        "v24_pingpong",
+        "a batch's shared A is looked for at each product",
+        "one_a ? 0 : product",
+        "product",
+    ),
+    of_rung(
+        "v24_pingpong",
+        "a batch's last product is left out",
+        "        p.batch.count, begin, step",
+        "        p.batch.count - 1, begin, step",
+    ),
+    of_rung(
+        "v24_pingpong",
+        "a batch's panels are stored to the first product",
+        "matrix_of_batch<BATCHED>(map_c, product)",
+        "matrix_of_batch<BATCHED>(map_c, 0)",
+    ),
+    of_rung(
         "v25_split_k",
         "adds before all parts have come",
         "  cluster_arrive();\n  cluster_wait();  // all parts have come\n",
@@ -770,8 +794,8 @@ HOPPER = (
     of_rung(
         "v28_dispatch",
         "of equal estimates the last one counts",
-        "plan->makespan >= best.makespan",
-        "plan->makespan > best.makespan",
+        "order(*plan, *rung, call) >= order(",
+        "order(*plan, *rung, call) > order(",
         EQUIVALENT,
         "which kernel runs is a matter of speed",
     ),

@@ -108,8 +108,9 @@ std::string Job::name() const {
   const std::string activation = problem.activation == Activation::none
                                      ? ""
                                      : fmt::format("/epilogue:{}", info(problem.activation).name);
-  return fmt::format("{}/{}/{}/{}{}{}", rung->name, to_string(problem.dtype), ops_name(problem),
-                     shape_name(problem), activation, asked);
+  const std::string batch = problem.batch == 1 ? "" : "/" + batch_name(problem);
+  return fmt::format("{}/{}/{}/{}{}{}{}", rung->name, to_string(problem.dtype), ops_name(problem),
+                     shape_name(problem), batch, activation, asked);
 }
 
 std::vector<Job> plan(const Options& o, Backend backend) {
@@ -139,7 +140,13 @@ std::vector<Job> plan(const Options& o, Backend backend) {
                         .alpha = o.alpha,
                         .beta = o.beta,
                         .ld_pad = o.ld_pad,
-                        .activation = o.activation};
+                        .activation = o.activation,
+                        .batch = s.batch > 0 ? s.batch : o.batch,
+                        .batch_pad = o.batch_pad,
+                        .shared_a = o.shared_a,
+                        .shared_b = o.shared_b};
+        if (p.batch > 1 && (o.tune || o.tune_first || !o.html.empty()))
+          throw UsageError("a batch does not go with --tune or --html, which are of one product");
         for (const Rung* r : chosen)
           if (r->dtype == dtype && contains(here, r))
             for (const Job& job : jobs_of(r, p, o.variant)) jobs.push_back(job);

@@ -8,6 +8,15 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
+// What tma_load and tma_store take: a matrix of a batch, or the map of a single one as it is.
+template <bool BATCHED>
+GEMM_DEVICE decltype(auto) matrix_of_batch(const TensorMap& map, int index) {
+  if constexpr (BATCHED)
+    return MatrixOfBatch{map, index};
+  else
+    return (map);
+}
+
 // A k-tile of one operand: MN rows of A or columns of B, 64 deep, of 16-bit elements. It is made of
 // panels whose rows are one swizzle span:
 //
@@ -37,18 +46,21 @@ struct OperandTile {
                               : PANELS % PARTS  ? DEPTH / PARTS
                                                 : DEPTH;
 
-  // The tensor map of an operand of mn x k, in boxes of one panel or of a part. `fetch` as
-  // tensor_map's.
+  // The tensor map of an operand of mn x k, in boxes of one panel or of a part. `fetch` and `batch`
+  // as tensor_map's.
   template <int PARTS = 1>
-  static TensorMap map(const T* base, int mn, int k, int64_t ld, int fetch = 256) {
+  static TensorMap map(const T* base, int mn, int k, int64_t ld, int fetch = 256,
+                       MatrixBatch batch = {}) {
     if constexpr (MAJOR == Major::K)
-      return tensor_map(base, mn, k, ld, ROWS<PARTS>, DEPTH, MODE, fetch);
+      return tensor_map(base, mn, k, ld, ROWS<PARTS>, DEPTH, MODE, fetch, batch);
     else
-      return tensor_map(base, k, mn, ld, ROWS<PARTS>, WIDTH, MODE, fetch);
+      return tensor_map(base, k, mn, ld, ROWS<PARTS>, WIDTH, MODE, fetch, batch);
   }
 
-  // Loads the tile at (mn, k), by one thread: BYTES bytes arrive at `full`.
-  static GEMM_DEVICE void load(uint8_t* tile, const TensorMap& map, int mn, int k,
+  // Loads the tile at (mn, k), by one thread: BYTES bytes arrive at `full`. Map: TensorMap, or
+  // MatrixOfBatch.
+  template <class Map>
+  static GEMM_DEVICE void load(uint8_t* tile, const Map& map, int mn, int k,
                                uint64_t* full GEMM_CALLER_ARG) {
     if constexpr (MAJOR == Major::K) {
       tma_load(tile, map, mn, k, full GEMM_CALLER_PASS);

@@ -54,8 +54,8 @@ GEMM_DEVICE void store_panel_rows(const GemmArgs<Types...>& p, int m, int n, con
 // Stores a 64 x 64 panel to C at (m, n) through the epilogue stage `sC`, by a warpgroup. Each warp
 // stores its own 16 rows, and so waits for no other warp. PENDING earlier stores of the warp may
 // still read their own stages. Boxes of map_c are 16 x 64. Taught in v24.
-template <int PENDING, class... T>
-GEMM_DEVICE void store_panel(const GemmArgs<T...>& p, bool aligned_c, const TensorMap& map_c, int m,
+template <int PENDING, class Map, class... T>
+GEMM_DEVICE void store_panel(const GemmArgs<T...>& p, bool aligned_c, const Map& map_c, int m,
                              int n, uint8_t* sC, const float* acc) {
   const int row = threadIdx.x % 128 / 32 * 16;
   const bool leader = threadIdx.x % 32 == 0;

@@ -24,12 +24,13 @@ double memory_us(const GemmArgs<T>& p, const WgmmaCosts& c) {
 // Persistent kernels, for large results
 // -------------------------------------------------------------------------------------------------
 
-// Of a kernel whose last SM computes `makespan` results, in tiles of cost 1 (Costs).
+// Of a kernel whose last SM computes `makespan` results, in tiles of cost 1 (Costs), of `products`
+// of a batch.
 template <class T>
-double persistent_us(const GemmArgs<T>& p, const Arch& arch, double makespan) {
+double persistent_us(const GemmArgs<T>& p, const Arch& arch, double makespan, int products = 1) {
   const WgmmaCosts& c = arch.costs->wgmma;
   const double multiply = makespan * (p.K + c.epilogue_k) * 2e-6 / c.tensor;
-  return c.persistent_launch + overlapping_us(multiply, memory_us(p, c));
+  return c.persistent_launch + overlapping_us(multiply, products * memory_us(p, c));
 }
 
 // Tiles with K split among the CTAs of a cluster, for few results

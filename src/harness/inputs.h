@@ -50,6 +50,9 @@ class Generator {
         M_(p.M),
         N_(p.N),
         K_(p.K),
+        batch_(p.batch),
+        a_shared_(p.shared_a),
+        b_shared_(p.shared_b),
         a_transposed_(p.op_a == Op::T),
         b_transposed_(p.op_b == Op::T),
         bits_(info(p.dtype).bits) {
@@ -71,8 +74,12 @@ class Generator {
     every_ = each >= 1 ? 1 : static_cast<int64_t>(1 / each) + 1;
   }
 
-  // The element of a stored matrix.
+  // The element of a stored matrix; of a batch, by its row of all (MatrixLayout).
   GEMM_HOST_DEVICE float stored(Operand operand, int64_t row, int64_t col) const {
+    if (batch_ > 1) {
+      const int64_t rows = stored_rows(operand), product = row / rows;
+      return of_product(product).stored(operand, row - product * rows, col);
+    }
     const bool is_a = operand == Operand::A, is_b = operand == Operand::B;
     const bool swapped = (is_a && a_transposed_) || (is_b && b_transposed_);
     if (kind_ == Inputs::uniform) {
@@ -83,9 +90,10 @@ class Generator {
     return is_a ? a(i, j) : is_b ? b(i, j) : c(i, j);
   }
 
-  // C[m][n] after the call and before the activation, of `sums` and `products`: only one product is
-  // left. Exact as a double.
+  // C[m][n] after the call and before the activation, of `sums` and `products`: only one product of
+  // two elements is left. Exact as a double. Of a batch, m is a row of all.
   GEMM_HOST_DEVICE double result(const Problem& p, int64_t m, int64_t n) const {
+    if (batch_ > 1) return of_product(m / M_).result(p, m % M_, n);
     double product = 0;
     if (K_ > 0) {
       const int64_t k = single_k(n);
@@ -96,6 +104,23 @@ class Generator {
 
  private:
   static constexpr int A_MOST = 15;
+
+  // Of one product of a batch: no two hold the same, but for operands that they share.
+  GEMM_HOST_DEVICE Generator of_product(int64_t product) const {
+    Generator one = *this;
+    one.batch_ = 1;
+    const uint64_t step =
+        static_cast<uint64_t>(product) * 3000009;  // a multiple of 3, as in seeds_
+    if (!a_shared_) one.seeds_[0] += step;
+    if (!b_shared_) one.seeds_[1] += step;
+    one.seeds_[2] += step;
+    return one;
+  }
+  GEMM_HOST_DEVICE int64_t stored_rows(Operand operand) const {
+    if (operand == Operand::A) return a_transposed_ ? K_ : M_;
+    if (operand == Operand::B) return b_transposed_ ? N_ : K_;
+    return M_;
+  }
 
   // Elements, not of `uniform`.
   GEMM_HOST_DEVICE float c(int64_t m, int64_t n) const {
@@ -150,6 +175,8 @@ class Generator {
 
   Inputs kind_;
   int64_t M_, N_, K_;
+  int batch_;
+  bool a_shared_, b_shared_;
   bool a_transposed_, b_transposed_;
   int bits_;
   int64_t b_most_, every_;

@@ -8,4 +8,7 @@
 namespace gemm {
 std::vector<Rung> correct_twins();
 std::vector<Rung> mutants();
+// Wrong as soon as a call has several products; right with one.
+Rung correct_batch();
+std::vector<Rung> batch_mutants();
 }  // namespace gemm

@@ -59,8 +59,9 @@ class BufferSets {
   int count(GpuDevice& device, const Problem& p, bool l2_cold) const {
     if (!l2_cold) return 1;
     const auto bytes = [&](Operand o) { return static_cast<double>(element_size(p, o)); };
-    const double touched = bytes(Operand::A) * p.M * p.K + bytes(Operand::B) * p.K * p.N +
-                           bytes(Operand::C) * p.M * p.N;
+    const double a = bytes(Operand::A) * p.M * p.K, b = bytes(Operand::B) * p.K * p.N;
+    const double touched = a * (p.shared_a ? 1 : p.batch) + b * (p.shared_b ? 1 : p.batch) +
+                           bytes(Operand::C) * p.M * p.N * p.batch;
     const double needed = std::floor(2.0 * device.properties().l2CacheSize / touched) + 1;
     // Odd, so that two sides taking turns each see all sets and not every other one.
     const int wanted = static_cast<int>(std::clamp<double>(needed, 2, MAX_SETS)) | 1;
