@@ -14,6 +14,12 @@
 //   producer    one       empty[stage]            loads a k-tile         full[stage], TMA's bytes
 //   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles   empty[stage], a k-tile on;
 //                                                                        order[other], after a tile
+//
+//   barrier        completes after
+//   full[stage]    1 arrival, the producer's, and TMA's bytes
+//   empty[stage]   1 arrival of each CTA: of the consumer whose tile it is
+//   order[wg]      4 arrivals, one of each warp of the other consumer
+//
 //   consumer 0  | tile 0 .......... | store | wait | tile 2 .......... | store |
 //   consumer 1  | wait              | tile 1 .......... | store | wait | tile 3 ..........
 #include "device/dynamic_shared.cuh"
@@ -28,15 +34,24 @@
 #include "device/ptx/warp_roles.cuh"
 #include "device/ptx/wgmma.cuh"
 #include "device/tma_epilogue.cuh"
+#include "device/wgmma_main_loop.cuh"
 #include "plan/tiles.h"
 #include "rung.h"
 
 namespace {
 using namespace gemm;
 
-constexpr int BK = 64, MMA_M = 64, MMA_K = 16;  // depth of a k-tile; a wgmma
-constexpr int GROUP_M = 16;                     // rows of tiles a raster group
+constexpr int BK = 64, MMA_M = 64;  // depth of a k-tile; rows of a wgmma
+constexpr int GROUP_M = 16;         // rows of tiles a raster group
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
+
+template <class TileA, class TileB, int STAGES, int EPILOGUE_STAGES>
+struct Shared {                     // every panel starts at a multiple of 1024 bytes
+  uint8_t A[STAGES][TileA::BYTES];  // (STAGES, BM, BK) or, transposed, (STAGES, BM / 64, BK, 64)
+  uint8_t B[STAGES][TileB::BYTES];  // (STAGES, BN / 64, BK, 64) or, transposed, (STAGES, BN, BK)
+  uint8_t C[2][EPILOGUE_STAGES][64 * 64 * 2];  // (consumer, EPILOGUE_STAGES, 64, 64), swizzled
+  uint64_t full[STAGES], empty[STAGES], order[2];
+};
 
 template <class T, class TC, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES,
           int EPILOGUE_STAGES, int CLUSTER>
@@ -49,14 +64,10 @@ __global__ void __launch_bounds__(THREADS, 1)
   const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK);
   const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
   const int begin = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER, step = gridDim.x / CLUSTER;
-  // The pipeline; EPILOGUE_STAGES panels for each consumer; barriers.
-  auto* sA = static_cast<uint8_t*>(dynamic_shared());
-  uint8_t *sB = sA + STAGES * TileA::BYTES, *sC = sB + STAGES * TileB::BYTES;
-  auto* full = reinterpret_cast<uint64_t*>(sC + 2 * EPILOGUE_STAGES * 8192);
-  uint64_t *empty = full + STAGES, *order = empty + STAGES;
+  auto& s = *static_cast<Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>*>(dynamic_shared());
   if (tid == 0) {
-    init_ordered_barrier(order);
-    init_pipeline<STAGES>(full, empty, CLUSTER);
+    init_ordered_barrier(s.order);
+    init_pipeline<STAGES>(s.full, s.empty, CLUSTER);
   }
   sync_cluster<CLUSTER>();
 
@@ -67,8 +78,8 @@ __global__ void __launch_bounds__(THREADS, 1)
     if (tid / 32 % 4 != 0 || !elect_one()) return;
     for_each_tile<GROUP_M, CLUSTER>(begin, step, rank, tiles_m, tiles_n, [&](int bm, int bn) {
       grid_dependency_wait(bm, bn);  // after the first tile's coordinates have been computed
-      produce_shared<TileA, TileB, CLUSTER>(sA, sB, full, empty, state, map_a, map_b, bm * BM,
-                                            bn * BN, k_tiles, rank);
+      produce_shared<TileA, TileB, CLUSTER>(s.A[0], s.B[0], s.full, s.empty, state, map_a, map_b,
+                                            bm * BM, bn * BN, k_tiles, rank);
     });
     return;
   }
@@ -76,7 +87,8 @@ __global__ void __launch_bounds__(THREADS, 1)
   // A consumer: every other tile of the block.
   setmaxnreg_inc<CONSUMER_REGS>();
   grid_dependency_wait();
-  uint8_t* staging = sC + wg * (EPILOGUE_STAGES * 8192);
+  auto& staging = s.C[wg];
+  uint64_t* const other = order_of_other(s.order, wg);
   uint32_t parity = wg ^ 1;  // of order[wg]; consumer 0 begins
   state.skip(wg * k_tiles);
   // [region idea]
@@ -85,28 +97,15 @@ __global__ void __launch_bounds__(THREADS, 1)
     prefetch_c<BN>(p, aligned_c, bm * BM, bn * BN, BM);
     float acc[BM / MMA_M][BN / 2];
     clear_registers(acc);  // before the wait, while the other consumer computes
-    int last = 0;
-    if (k_tiles > 0) mbarrier_wait(&order[wg], parity);
+    if (k_tiles > 0) mbarrier_wait(&s.order[wg], parity);
     parity ^= 1;
-    for (int k_tile = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
-      const int s = state.stage;
-      mbarrier_wait(&full[s], state.phase);
-      wgmma_fence();
-#pragma unroll
-      for (int k = 0; k < BK / MMA_K; ++k)
-#pragma unroll
-        for (int i = 0; i < BM / MMA_M; ++i)
-          wgmma<T, BN, A_MAJOR, B_MAJOR>(
-              acc[i], TileA::descriptor(sA + s * TileA::BYTES, i * MMA_M) + k * TileA::K_STEP,
-              TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, true);
-      wgmma_commit();
+    const auto multiply = [&](int stage, int k_tile) {
+      multiply_k_tile<TileA, TileB>(acc, s.A[stage], s.B[stage]);
       // The other consumer's wgmma may queue up behind these.
-      if (k_tile == k_tiles - 1 && tid % 32 == 0) mbarrier_arrive(&order[wg ^ 1]);
-      wgmma_wait<1>();
-      if (k_tile > 0) arrive_at_all<CLUSTER>(&empty[last]);
-    }
-    wgmma_wait<0>();
-    if (k_tiles > 0) arrive_at_all<CLUSTER>(&empty[last]);
+      if (k_tile == k_tiles - 1 && tid % 32 == 0) mbarrier_arrive(other);
+    };
+    const int last = multiply_k_tiles<CLUSTER>(s.full, s.empty, state, k_tiles, multiply);
+    finish_k_tiles<CLUSTER>(s.empty, k_tiles, last);
     state.skip(k_tiles);  // the other consumer's tile
 
     // Epilogue.
@@ -121,11 +120,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       } else if (aligned_c && left * CLUSTER <= gridDim.x) {
         store_accumulators_aligned(p, m, n, acc[i]);
       } else {
-#pragma unroll
-        for (int c = 0; c < BN / 64; ++c)
-          store_panel<EPILOGUE_STAGES - 1>(p, aligned_c, map_c, m, n + c * 64,
-                                           staging + (i * BN / 64 + c) % EPILOGUE_STAGES * 8192,
-                                           &acc[i][c * 32]);
+        store_panels(p, aligned_c, map_c, m, n, staging, i, acc[i]);
       }
     }
   };
@@ -139,15 +134,17 @@ template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER,
 void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
   const int64_t cluster_tiles = int64_t{cdiv(p.M, BM * CLUSTER)} * cdiv(p.N, BN);
   const int64_t grid = std::min<int64_t>(cluster_tiles, plan.ctas / CLUSTER) * CLUSTER;
-  constexpr size_t SMEM =
-      STAGES * ((BM + BN) * BK * 2 + 2 * 8) + 2 * EPILOGUE_STAGES * 8192 + 2 * 8;
   const TmaOperands<T> in(p, stream);
   with_majors(p, [&](auto a, auto b) {
+    using TileA = OperandTile<T, BM, a()>;
+    using TileB = OperandTile<T, BN, b()>;
     gemm::launch(gemm_v24<T, TC, a(), b(), BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER>, grid,
-                 dim3(THREADS), {.smem = SMEM, .cluster = CLUSTER, .pdl = true}, stream, p,
-                 has_aligned_c(p), OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
-                 OperandTile<T, BN, b()>::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld),
-                 c_map(p, 16));
+                 dim3(THREADS),
+                 {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>),
+                  .cluster = CLUSTER,
+                  .pdl = true},
+                 stream, p, has_aligned_c(p), TileA::map(in.A.data, p.M, p.K, in.A.ld),
+                 TileB::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
   });
 }
 

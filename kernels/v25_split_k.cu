@@ -15,6 +15,13 @@
 //   producer    one       empty[stage]   loads a k-tile of its half   full[stage], by TMA's bytes
 //   consumers   2 x 128   full[stage]    4 wgmma, every other k-tile  empty[stage], a k-tile later
 //               together  the cluster    add half a tile, store it
+//
+//   barrier        completes after
+//   full[stage]    1 arrival, the producer's, and TMA's bytes
+//   empty[stage]   1 arrival of each consumer that reads it: 2, or 1 where they share K
+//
+//   CTA 0    | first half of K  ... | sums to both CTAs | cluster's barrier | add, store half
+//   CTA 1    | second half of K ... | sums to both CTAs | cluster's barrier | add, store half
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
@@ -31,10 +38,19 @@
 namespace {
 using namespace gemm;
 
-constexpr int MMA_X = 64, BK = 64, MMA_K = 16;  // rows of one wgmma; depth of a k-tile, of a wgmma
+constexpr int MMA_X = 64, BK = 64;     // rows of one wgmma; depth of a k-tile
 constexpr int SPLIT = 2, FETCH = 128;  // blocks a cluster, each with its part of K; see watch
 constexpr int CONSUMERS = 2, WORKERS = CONSUMERS * 128;  // warpgroups, their threads
 constexpr int THREADS = WORKERS + 32;                    // and the producer's warp
+
+template <class TileX, class TileY, int STAGES>
+struct Shared {                     // every panel starts at a multiple of 1024 bytes
+  uint8_t X[STAGES][TileX::BYTES];  // (STAGES, BX, BK) or, MN-major, (STAGES, BX / 64, BK, 64)
+  uint8_t Y[STAGES][TileY::BYTES];  // (STAGES, BY, BK) or, MN-major, (STAGES, BK, BY)
+  // (PARTS, UNITS, 128): what all consumers of the cluster have of this CTA's half of the tile
+  Vec<float> parts[WORKERS * TileY::EXTENT / 8];
+  uint64_t full[STAGES], empty[STAGES];
+};
 
 // With x along the tile's long side and y along the short one: X is A, and Y is B, or SWAPPED.
 template <class T, Major X_MAJOR, Major Y_MAJOR, bool SWAPPED, int BX, int BY, int STAGES>
@@ -52,12 +68,8 @@ __global__ void __launch_bounds__(THREADS, 1)
   const int x0 = tile % tiles_x * BX, y0 = tile / tiles_x * BY;
   const int begin = int64_t{k_tiles} * rank / SPLIT, end = int64_t{k_tiles} * (rank + 1) / SPLIT;
 
-  // The pipeline, and what all consumers of the cluster have of this block's half of the tile.
-  auto* sX = static_cast<uint8_t*>(dynamic_shared());
-  uint8_t* sY = sX + STAGES * TileX::BYTES;
-  auto* parts = reinterpret_cast<Vec<float>*>(sY + STAGES * TileY::BYTES);
-  auto *full = reinterpret_cast<uint64_t*>(parts + PARTS * UNITS * 128), *empty = full + STAGES;
-  if (tid == 0) init_pipeline<STAGES>(full, empty, CONSUMERS / K_GROUPS);
+  auto& s = *static_cast<Shared<TileX, TileY, STAGES>*>(dynamic_shared());
+  if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, CONSUMERS / K_GROUPS);
   __syncthreads();
   cluster_arrive();
   grid_launch_dependents();
@@ -70,30 +82,25 @@ __global__ void __launch_bounds__(THREADS, 1)
     // The producer.
     grid_dependency_wait();  // after the tile's coordinates have been computed
     if (elect_one())
-      produce<TileX, TileY>(sX, sY, full, empty, state, map_x, map_y, x0, y0, begin, end);
+      produce<TileX, TileY>(s.X[0], s.Y[0], s.full, s.empty, state, map_x, map_y, x0, y0, begin,
+                            end);
   } else {
     // A consumer: every k-tile, or every other.
     int last = 0;
     state.skip(k_group);
     for (int k_tile = begin + k_group; k_tile < end; k_tile += K_GROUPS, state.skip(K_GROUPS)) {
-      const int s = state.stage;
-      mbarrier_wait(&full[s], state.phase);
-      wgmma_fence();
-#pragma unroll
-      for (int k = 0; k < BK / MMA_K; ++k)
-        wgmma<T, BY, X_MAJOR, Y_MAJOR>(
-            acc, TileX::descriptor(sX + s * TileX::BYTES, rows * MMA_X) + k * TileX::K_STEP,
-            TileY::descriptor(sY + s * TileY::BYTES) + k * TileY::K_STEP, true);
-      wgmma_commit();
+      const int stage = state.stage;
+      mbarrier_wait(&s.full[stage], state.phase);
+      multiply_k_tile<TileX, TileY>(acc, s.X[stage], s.Y[stage], rows * MMA_X);
       wgmma_wait<1>();
-      if (tid % 128 == 0 && k_tile >= begin + K_GROUPS) mbarrier_arrive(&empty[last]);
-      last = s;
+      if (tid % 128 == 0 && k_tile >= begin + K_GROUPS) mbarrier_arrive(&s.empty[last]);
+      last = stage;
     }
     wgmma_wait<0>(acc);
   }
 
   // [region idea]
-  const auto part = [&](int i, int unit) { return parts + (i * UNITS + unit) * 128 + tid % 128; };
+  const auto part = [&](int i, int unit) { return s.parts + (i * UNITS + unit) * 128 + tid % 128; };
   cluster_wait();  // the other block has begun: its shared memory is there
   if (tid < WORKERS)
 #pragma unroll
@@ -130,10 +137,10 @@ void launch(const GemmArgs<T>& p, const Plan&, Stream stream) {
     constexpr Major X_MAJOR = SWAPPED ? b() : a(), Y_MAJOR = SWAPPED ? a() : b();
     using TileX = OperandTile<T, BX, X_MAJOR>;
     using TileY = OperandTile<T, BY, Y_MAJOR>;
-    constexpr size_t SMEM = STAGES * (TileX::BYTES + TileY::BYTES + 2 * 8) + WORKERS * BY * 2;
     gemm::launch(gemm_v25<T, X_MAJOR, Y_MAJOR, SWAPPED, BX, BY, STAGES>, grid, dim3(THREADS),
-                 {.smem = SMEM, .cluster = SPLIT, .pdl = true}, stream, p,
-                 TileX::map(x.data, X, p.K, x.ld, FETCH), TileY::map(y.data, Y, p.K, y.ld, FETCH));
+                 {.smem = sizeof(Shared<TileX, TileY, STAGES>), .cluster = SPLIT, .pdl = true},
+                 stream, p, TileX::map(x.data, X, p.K, x.ld, FETCH),
+                 TileY::map(y.data, Y, p.K, y.ld, FETCH));
   });
 }
 
