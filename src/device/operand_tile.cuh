@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device/ptx/tma.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/tma.h"
 #include "device/tma_operands.cuh"
 #include "device/wgmma_descriptor.cuh"
