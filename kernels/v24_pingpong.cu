@@ -14,6 +14,12 @@
 //   producer    one       empty[stage]            loads a k-tile         full[stage], TMA's bytes
 //   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles   empty[stage], a k-tile on;
 //                                                                        order[other], after a tile
+//
+//   barrier        completes after
+//   full[stage]    1 arrival, the producer's, and TMA's bytes
+//   empty[stage]   1 arrival of each CTA: of the consumer whose tile it is
+//   order[wg]      4 arrivals, one of each warp of the other consumer
+//
 //   consumer 0  | tile 0 .......... | store | wait | tile 2 .......... | store |
 //   consumer 1  | wait              | tile 1 .......... | store | wait | tile 3 ..........
 #include "device/dynamic_shared.cuh"
@@ -29,15 +35,24 @@
 #include "device/ptx/wgmma.cuh"
 #include "device/tma_epilogue.cuh"
 #include "device/wgmma_costs.h"
+#include "device/wgmma_main_loop.cuh"
 #include "plan/tiles.h"
 #include "rung.h"
 
 namespace {
 using namespace gemm;
 
-constexpr int BK = 64, MMA_M = 64, MMA_K = 16;  // depth of a k-tile; a wgmma
-constexpr int GROUP_M = 16;                     // rows of tiles a raster group
+constexpr int BK = 64, MMA_M = 64;  // depth of a k-tile; rows of a wgmma
+constexpr int GROUP_M = 16;         // rows of tiles a raster group
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
+
+template <class TileA, class TileB, int STAGES, int EPILOGUE_STAGES>
+struct Shared {                     // every panel starts at a multiple of 1024 bytes
+  uint8_t A[STAGES][TileA::BYTES];  // (STAGES, BM, BK) or, transposed, (STAGES, BM / 64, BK, 64)
+  uint8_t B[STAGES][TileB::BYTES];  // (STAGES, BN / 64, BK, 64) or, transposed, (STAGES, BN, BK)
+  uint8_t C[2][EPILOGUE_STAGES][64 * 64 * 2];  // (consumer, EPILOGUE_STAGES, 64, 64), swizzled
+  uint64_t full[STAGES], empty[STAGES], order[2];
+};
 
 template <class T, class TC, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES,
           int EPILOGUE_STAGES, int CLUSTER, bool BATCHED>
@@ -50,14 +65,10 @@ __global__ void __launch_bounds__(THREADS, 1)
   const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK);
   const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
   const int begin = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER, step = gridDim.x / CLUSTER;
-  // The pipeline; EPILOGUE_STAGES panels for each consumer; barriers.
-  auto* sA = static_cast<uint8_t*>(dynamic_shared());
-  uint8_t *sB = sA + STAGES * TileA::BYTES, *sC = sB + STAGES * TileB::BYTES;
-  auto* full = reinterpret_cast<uint64_t*>(sC + 2 * EPILOGUE_STAGES * 8192);
-  uint64_t *empty = full + STAGES, *order = empty + STAGES;
+  auto& s = *static_cast<Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>*>(dynamic_shared());
   if (tid == 0) {
-    init_ordered_barrier(order);
-    init_pipeline<STAGES>(full, empty, CLUSTER);
+    init_ordered_barrier(s.order);
+    init_pipeline<STAGES>(s.full, s.empty, CLUSTER);
   }
   sync_cluster<CLUSTER>();
 
@@ -72,7 +83,8 @@ __global__ void __launch_bounds__(THREADS, 1)
         [&](int bm, int bn, int64_t, int product) {
           grid_dependency_wait(bm, bn);  // after the first tile's coordinates have been computed
           produce_shared<TileA, TileB, CLUSTER>(
-              sA, sB, full, empty, state, matrix_of_batch<BATCHED>(map_a, one_a ? 0 : product),
+              s.A[0], s.B[0], s.full, s.empty, state,
+              matrix_of_batch<BATCHED>(map_a, one_a ? 0 : product),
               matrix_of_batch<BATCHED>(map_b, one_b ? 0 : product), bm * BM, bn * BN, k_tiles,
               rank);
         });
@@ -82,7 +94,8 @@ __global__ void __launch_bounds__(THREADS, 1)
   // A consumer: every other tile of the block.
   setmaxnreg_inc<CONSUMER_REGS>();
   grid_dependency_wait();
-  uint8_t* staging = sC + wg * (EPILOGUE_STAGES * 8192);
+  auto& staging = s.C[wg];
+  uint64_t* const other = order_of_other(s.order, wg);
   uint32_t parity = wg ^ 1;  // of order[wg]; consumer 0 begins
   state.skip(wg * k_tiles);
   // [region idea]
@@ -92,28 +105,15 @@ __global__ void __launch_bounds__(THREADS, 1)
     prefetch_c<BN>(out, aligned_c, bm * BM, bn * BN, BM);
     float acc[BM / MMA_M][BN / 2];
     clear_registers(acc);  // before the wait, while the other consumer computes
-    int last = 0;
-    if (k_tiles > 0) mbarrier_wait(&order[wg], parity);
+    if (k_tiles > 0) mbarrier_wait(&s.order[wg], parity);
     parity ^= 1;
-    for (int k_tile = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
-      const int s = state.stage;
-      mbarrier_wait(&full[s], state.phase);
-      wgmma_fence();
-#pragma unroll
-      for (int k = 0; k < BK / MMA_K; ++k)
-#pragma unroll
-        for (int i = 0; i < BM / MMA_M; ++i)
-          wgmma<T, BN, A_MAJOR, B_MAJOR>(
-              acc[i], TileA::descriptor(sA + s * TileA::BYTES, i * MMA_M) + k * TileA::K_STEP,
-              TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, true);
-      wgmma_commit();
+    const auto multiply = [&](int stage, int k_tile) {
+      multiply_k_tile<TileA, TileB>(acc, s.A[stage], s.B[stage]);
       // The other consumer's wgmma may queue up behind these.
-      if (k_tile == k_tiles - 1 && tid % 32 == 0) mbarrier_arrive(&order[wg ^ 1]);
-      wgmma_wait<1>();
-      if (k_tile > 0) arrive_at_all<CLUSTER>(&empty[last]);
-    }
-    wgmma_wait<0>();
-    if (k_tiles > 0) arrive_at_all<CLUSTER>(&empty[last]);
+      if (k_tile == k_tiles - 1 && tid % 32 == 0) mbarrier_arrive(other);
+    };
+    const int last = multiply_k_tiles<CLUSTER>(s.full, s.empty, state, k_tiles, multiply);
+    finish_k_tiles<CLUSTER>(s.empty, k_tiles, last);
     state.skip(k_tiles);  // the other consumer's tile
 
     // Epilogue.
@@ -128,11 +128,8 @@ __global__ void __launch_bounds__(THREADS, 1)
       } else if (aligned_c && left * CLUSTER <= gridDim.x) {
         store_accumulators_aligned(out, m, n, acc[i]);
       } else {
-#pragma unroll
-        for (int c = 0; c < BN / 64; ++c)
-          store_panel<EPILOGUE_STAGES - 1>(
-              out, aligned_c, matrix_of_batch<BATCHED>(map_c, product), m, n + c * 64,
-              staging + (i * BN / 64 + c) % EPILOGUE_STAGES * 8192, &acc[i][c * 32]);
+        store_panels(out, aligned_c, matrix_of_batch<BATCHED>(map_c, product), m, n, staging, i,
+                     acc[i]);
       }
     }
   };
@@ -166,19 +163,22 @@ void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
   const int64_t cluster_tiles =
       int64_t{cdiv(p.M, BM * CLUSTER)} * cdiv(p.N, BN) * (BATCHED ? p.batch.count : 1);
   const int64_t grid = std::min<int64_t>(cluster_tiles, plan.ctas / CLUSTER) * CLUSTER;
-  constexpr size_t SMEM =
-      STAGES * ((BM + BN) * BK * 2 + 2 * 8) + 2 * EPILOGUE_STAGES * 8192 + 2 * 8;
   const TmaOperands<T> in(p, stream);
   const auto batch = [&](int64_t stride) {
     return BATCHED ? MatrixBatch{p.batch.count, stride} : MatrixBatch{};
   };
   with_majors(p, [&](auto a, auto b) {
+    using TileA = OperandTile<T, BM, a()>;
+    using TileB = OperandTile<T, BN, b()>;
     gemm::launch(
         gemm_v24<T, TC, a(), b(), BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, BATCHED>, grid,
-        dim3(THREADS), {.smem = SMEM, .cluster = CLUSTER, .pdl = true}, stream, p, has_aligned_c(p),
-        OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld, 256, batch(p.batch.stride_a)),
-        OperandTile<T, BN, b()>::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld, 256,
-                                                       batch(p.batch.stride_b)),
+        dim3(THREADS),
+        {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>),
+         .cluster = CLUSTER,
+         .pdl = true},
+        stream, p, has_aligned_c(p),
+        TileA::map(in.A.data, p.M, p.K, in.A.ld, 256, batch(p.batch.stride_a)),
+        TileB::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld, 256, batch(p.batch.stride_b)),
         c_map(p, 16, batch(p.batch.stride_c)));
   });
 }

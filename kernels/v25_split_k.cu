@@ -15,6 +15,13 @@
 //   consumers   2 x 128   full[stage]    4 wgmma                      empty[stage], a k-tile later
 //               together  the cluster    send sums to their owners    the cluster
 //               together  the cluster    add up what they own, store it
+//
+//   barrier        completes after
+//   full[stage]    1 arrival, the producer's, and TMA's bytes
+//   empty[stage]   1 arrival of each consumer that reads it: 2, or 1 where they share K
+//
+//   CTA 0    | first part of K  ... | cluster's barrier | sums to owners | barrier | add, store
+//   CTA 1    | second part of K ... | cluster's barrier | sums to owners | barrier | add, store
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
@@ -32,8 +39,8 @@
 namespace {
 using namespace gemm;
 
-constexpr int MMA_X = 64, BK = 64, MMA_K = 16;  // rows of one wgmma; depth of a k-tile, of a wgmma
-constexpr int FETCH = 128;  // bytes from memory at once: the next 128 may be another CTA's
+constexpr int MMA_X = 64, BK = 64;  // rows of one wgmma; depth of a k-tile
+constexpr int FETCH = 128;          // bytes from memory at once: the next 128 may be another CTA's
 constexpr int CONSUMERS = 2, WORKERS = CONSUMERS * 128;  // warpgroups, their threads
 constexpr int THREADS = WORKERS + 32;                    // and the producer's warp
 
@@ -48,7 +55,8 @@ struct Shared {
   static constexpr int UNIT = 64 * 8 + 4, UNIT_SWAPPED = 8 * (64 + 4);
 
   struct Pipeline {
-    uint8_t x[STAGES][TileX::BYTES], y[STAGES][TileY::BYTES];
+    uint8_t x[STAGES][TileX::BYTES];  // (STAGES, BX, BK) or, MN-major, (STAGES, BX / 64, BK, 64)
+    uint8_t y[STAGES][TileY::BYTES];  // (STAGES, BY, BK) or, MN-major, (STAGES, BK, BY)
   };
   // One after the other in the same bytes: k-tiles, all CTAs' sums of the units that this one owns,
   // (PARTS * owned, 128), and those units in rows.
@@ -98,13 +106,8 @@ __global__ void __launch_bounds__(THREADS, PER_SM)
     for (int k_tile = begin + k_group; k_tile < end; k_tile += K_GROUPS, state.skip(K_GROUPS)) {
       const int stage = state.stage;
       mbarrier_wait(&s.full[stage], state.phase);
-      wgmma_fence();
-#pragma unroll
-      for (int k = 0; k < BK / MMA_K; ++k)
-        wgmma<T, BY, X_MAJOR, Y_MAJOR>(
-            acc, TileX::descriptor(s.pipeline.x[stage], row_block * MMA_X) + k * TileX::K_STEP,
-            TileY::descriptor(s.pipeline.y[stage]) + k * TileY::K_STEP, true);
-      wgmma_commit();
+      multiply_k_tile<TileX, TileY>(acc, s.pipeline.x[stage], s.pipeline.y[stage],
+                                    row_block * MMA_X);
       wgmma_wait<1>();
       if (tid % 128 == 0 && k_tile >= begin + K_GROUPS) mbarrier_arrive(&s.empty[last]);
       last = stage;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device/ptx/tma.cuh"
+#include "device/ptx/wgmma.cuh"
 #include "device/tma.h"
 #include "device/tma_operands.cuh"
 #include "device/wgmma_descriptor.cuh"
@@ -28,7 +29,9 @@ GEMM_DEVICE decltype(auto) matrix_of_batch(const TensorMap& map, int index) {
 template <class T, int MN, Major MAJOR>
 struct OperandTile {
   static_assert(sizeof(T) == 2, "tiles of f16 or bf16");
+  using Element = T;
   static constexpr int EXTENT = MN, DEPTH = 64;
+  static constexpr Major LAYOUT = MAJOR;
   static constexpr bool ALONG_K = MAJOR == Major::K;                     // rows of a panel
   static constexpr int WIDTH = MAJOR == Major::K || MN >= 64 ? 64 : MN;  // of a panel, in elements
   static constexpr Swizzle MODE = static_cast<Swizzle>(2 * WIDTH);
@@ -76,5 +79,31 @@ struct OperandTile {
     return wgmma_descriptor<MAJOR, MODE>(tile + row / 64 * ROWS_64, PANEL_BYTES GEMM_CALLER_PASS);
   }
 };
+
+// Issues the wgmma of a k-tile, as one group: BLOCKS x 64 rows of A from `row` on times N columns of
+// B. Rows of `acc` may be longer than the N / 2 sums. Taught in v18.
+template <class TileA, class TileB, int N = TileB::EXTENT, int BLOCKS, int COUNT>
+GEMM_DEVICE void multiply_k_tile(float (&acc)[BLOCKS][COUNT], const uint8_t* sA, const uint8_t* sB,
+                                 int row = 0 GEMM_CALLER_ARG) {
+  using T = typename TileA::Element;
+  constexpr int MMA_M = 64, MMA_K = 16;
+  wgmma_fence();
+#pragma unroll
+  for (int k = 0; k < TileA::DEPTH / MMA_K; ++k)
+#pragma unroll
+    for (int i = 0; i < BLOCKS; ++i)
+      wgmma<T, N, TileA::LAYOUT, TileB::LAYOUT>(
+          reinterpret_cast<float(&)[N / 2]>(acc[i]),
+          TileA::descriptor(sA, row + i * MMA_M GEMM_CALLER_PASS) + k * TileA::K_STEP,
+          TileB::descriptor(sB, 0 GEMM_CALLER_PASS) + k * TileB::K_STEP, true GEMM_CALLER_PASS);
+  wgmma_commit();
+}
+// The same for one block of 64 rows.
+template <class TileA, class TileB, int COUNT>
+GEMM_DEVICE void multiply_k_tile(float (&acc)[COUNT], const uint8_t* sA, const uint8_t* sB,
+                                 int row = 0 GEMM_CALLER_ARG) {
+  multiply_k_tile<TileA, TileB>(reinterpret_cast<float(&)[1][COUNT]>(acc), sA, sB,
+                                row GEMM_CALLER_PASS);
+}
 
 GEMM_BUILD_NAMESPACE_END
