@@ -223,7 +223,7 @@ class Roofline(unittest.TestCase):
             level = [line for line in ax.lines if line.get_color() == "black"]
             self.assertTrue(slanted and level)
             highest = max(level, key=lambda line: line.get_ydata()[0])
-            for text, (name, boxes) in zip(ax.texts, names):
+            for name, boxes in names:
                 is_limit = name.startswith(("FFMA ", "mma.sync ", "wgmma "))
                 for line in slanted if is_limit else [highest]:
                     path = line.get_transform().transform_path(line.get_path())

@@ -16,9 +16,13 @@ Buffers buffers(Machine& gpu, Sizes s) {
   return {gpu.allocate(s.M, s.K), gpu.allocate(s.K, s.N), gpu.allocate(s.M, s.N)};
 }
 
+void launch(Machine& gpu, const Kernel& kernel, const Buffers& b) {
+  gpu.run(kernel, b.A, b.B, b.C);
+}
+
 double time(Machine& gpu, const Kernel& kernel, const Buffers& b) {
   gpu.start();
-  gpu.run(kernel, b.A, b.B, b.C);
+  launch(gpu, kernel, b);
   return gpu.stop();
 }
 
@@ -35,10 +39,7 @@ double speedup(Machine& gpu, const Kernel& kernel, const std::vector<Kernel>& li
   double slowest = 1e30;  // against the fastest library of the same type
   for (const Kernel& library : libraries) {
     if (library.type != kernel.type) continue;
-    for (const Kernel& k : {kernel, library}) {
-      const Buffers& b = sets[next++ % sets.size()];
-      gpu.run(k, b.A, b.B, b.C);
-    }
+    for (const Kernel& k : {kernel, library}) launch(gpu, k, sets[next++ % sets.size()]);
     std::vector<double> ratios;
     for (int i = 0; i < LAUNCHES; ++i) {
       const double ours = timed(kernel);
