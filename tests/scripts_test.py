@@ -964,7 +964,8 @@ class CommittedFigures(unittest.TestCase):
         import overlay
         import plot
 
-        gpu, drawn = ladder.reference_gpu(ROOT), {}
+        gpu = ladder.reference_gpu(ROOT)
+        drawn: dict[str, Any] = {}
 
         def keep(fig: Any) -> bytes:
             title = next((t.get_text() for t in fig.texts if t.get_text().strip()), "")
