@@ -4,7 +4,7 @@
 //         another (v25 on large results), or 10 % (v26 where v24's waves are nearly full)
 // idea:   what a library adds to its kernels is a cost model. Each rung plans the problem and
 //         estimates its makespan, the time until its last SM ends. The least estimate wins
-// watch:  the costs are read off measurements on one GPU; --explain says what they decide, --tune
+// watch:  the costs are fitted to measurements on one GPU; --explain says what they decide, --tune
 //         measures all rungs and keeps what won, for this GPU
 // needs:  sm_90a, as all of them
 #include "rung.h"
@@ -13,7 +13,7 @@ namespace {
 using namespace gemm;
 
 // [region idea]
-// The plan of the rung that ends first by its own estimate, or of the one asked for.
+// The plan of the rung with the least estimated time, or of the one asked for.
 Plan plan(const Rung& self, const GemmCall& call, const Arch& arch, int candidate) {
   Plan best{.makespan = NEVER};
   for (size_t i = 0; i < self.candidates.size(); ++i) {

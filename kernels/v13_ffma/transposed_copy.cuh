@@ -12,6 +12,8 @@ constexpr int TRANSPOSE_TILE = 32, TRANSPOSE_WARPS = 8;
 __global__ void __launch_bounds__(32 * TRANSPOSE_WARPS)
     transpose_kernel(const float* __restrict__ from, int64_t ld, int rows, int cols,
                      float* __restrict__ to, int64_t to_ld) {
+  grid_launch_dependents();
+  grid_dependency_wait();
   constexpr int TILE = TRANSPOSE_TILE;
   __shared__ float tile[TILE][TILE + 1];  // a column's elements in different banks
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -40,8 +42,8 @@ class TransposedCopy {
               stream),
         ld(int64_t{cdiv(rows, TRANSPOSE_TILE)} * TRANSPOSE_TILE) {
     const int64_t tiles = int64_t{cdiv(rows, TRANSPOSE_TILE)} * cdiv(cols, TRANSPOSE_TILE);
-    gemm::launch(transpose_kernel, wanted ? tiles : 0, dim3(32 * TRANSPOSE_WARPS), {}, stream, from,
-                 from_ld, rows, cols, copy_.as<float>(), ld);
+    gemm::launch(transpose_kernel, wanted ? tiles : 0, dim3(32 * TRANSPOSE_WARPS),
+                 {.pdl = has_clusters()}, stream, from, from_ld, rows, cols, copy_.as<float>(), ld);
   }
   const float* data() const { return copy_.as<float>(); }
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/overlap.h"
 #include "rung.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
@@ -50,8 +51,7 @@ constexpr int split_variants() {
   return n;
 }
 
-// A term each for what takes time on an SM; terms that overlap are added as the sides of a box are,
-// with an exponent of 2.5 instead of 2.
+// A term each for what takes time on an SM.
 inline double split_tile_us(const GemmArgs<float>& p, int sms, const FfmaCosts& costs,
                             const SplitTile& tile, int splits) {
   const FfmaCosts::Split& c = costs.split;
@@ -73,9 +73,7 @@ inline double split_tile_us(const GemmArgs<float>& p, int sms, const FfmaCosts& 
       (c.multiply * 2e-6 * bm * bn / costs.ffma + 1e-6 * (c.copy_4 * by_4 + c.copy_16 * by_16));
   const double bytes = 4e-6 * k * (bm + bn);  // of a CTA; 1e-6: us at 1 TB/s
   const double fetch = std::max(bytes * ctas / c.l2, bytes * most / c.fetch);
-  const auto power = [](double x) { return x * x * std::sqrt(x); };
-  const double loop =
-      std::pow(power(multiply) + power(fetch) + power(memory_us(p, costs)), 1 / 2.5);
+  const double loop = overlapping(multiply, fetch, memory_us(p, costs));
   const double store = cta_times * bm * bn * 1e-6 * (c.store + (splits > 1 ? c.send : 0));
   const int parts = std::max(splits / MAX_CLUSTER, 1);
   const double sums =

@@ -1,6 +1,8 @@
 // Copies of operands with unaligned rows, for TMA and 16-byte copies.
 #pragma once
 
+#include "device/current_device.h"
+#include "device/ptx/grid.cuh"
 #include "device/workspace.h"
 #include "rung.h"
 
@@ -40,6 +42,8 @@ struct RepackJob {
 template <class T>
 __global__ void __launch_bounds__(REPACK_THREADS)
     repack_kernel(RepackJob<T> a, RepackJob<T> b, unsigned blocks_a) {
+  grid_launch_dependents();  // the kernel that reads the copies begins meanwhile, and waits
+  grid_dependency_wait();
   const auto [from, ld, rows, cols, to, to_words] = blockIdx.x < blocks_a ? a : b;
   const int block = blockIdx.x < blocks_a ? blockIdx.x : blockIdx.x - blocks_a;
   const int blocks_n = cdiv(to_words, REPACK_WORDS);
@@ -134,8 +138,9 @@ class RepackedPair {
   RepackedPair(const MatrixView<T>& a, const MatrixView<T>& b, Stream stream,
                bool whole_groups = false)
       : A(a, stream, whole_groups), B(b, stream, whole_groups) {
-    gemm::launch(repack_kernel<T>, A.job_.blocks() + B.job_.blocks(), dim3(REPACK_THREADS), {},
-                 stream, A.job_, B.job_, static_cast<unsigned>(A.job_.blocks()));
+    gemm::launch(repack_kernel<T>, A.job_.blocks() + B.job_.blocks(), dim3(REPACK_THREADS),
+                 {.pdl = has_clusters()}, stream, A.job_, B.job_,
+                 static_cast<unsigned>(A.job_.blocks()));
   }
 };
 

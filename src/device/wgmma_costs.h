@@ -5,15 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/overlap.h"
 #include "rung.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// Terms that overlap, added as the sides of a box are, with an exponent of 2.5 instead of 2.
-inline double overlapping_us(double a, double b, double c = 0) {
-  const auto power = [](double t) { return t * t * std::sqrt(t); };
-  return std::pow(power(a) + power(b) + power(c), 1 / 2.5);
-}
 // Time for A, B and C to come from memory and go there, once.
 template <class T>
 double memory_us(const GemmArgs<T>& p, const WgmmaCosts& c) {
@@ -30,7 +26,7 @@ template <class T>
 double persistent_us(const GemmArgs<T>& p, const Arch& arch, double makespan, int products = 1) {
   const WgmmaCosts& c = arch.costs->wgmma;
   const double multiply = makespan * (p.K + c.epilogue_k) * 2e-6 / c.tensor;
-  return c.persistent_launch + overlapping_us(multiply, products * memory_us(p, c));
+  return c.persistent_launch + overlapping(multiply, products * memory_us(p, c));
 }
 
 // Tiles with K split among the CTAs of a cluster, for few results
@@ -70,7 +66,7 @@ double split_k_us(const GemmArgs<T>& p, const Arch& arch, const SplitKTile& tile
   const double multiply = most * k * 2e-6 * tile.bx * (tile.by + c.narrow) / c.tensor;
   const double bytes = 2e-6 * k * (tile.bx + tile.by);
   const double fetch = std::max(bytes * ctas / c.l2, bytes * most / c.fetch);
-  const double loop = overlapping_us(multiply, fetch, memory_us(p, c));
+  const double loop = overlapping(multiply, fetch, memory_us(p, c));
   const double results = most * tile.bx * tile.by * 1e-6;
   return c.launch + c.wave * (waves - 1) + loop + results * c.store +
          (split > 1 ? c.cluster + results * c.send : 0);

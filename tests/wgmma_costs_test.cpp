@@ -1,0 +1,59 @@
+// Estimated times of the kernels of 16-bit wgmma (device/wgmma_costs.h), on the host.
+#include "device/wgmma_costs.h"
+
+#include <gtest/gtest.h>
+
+namespace gemm {
+namespace {
+
+const Arch& ARCH = simulated_arch();
+
+GemmArgs<half> problem(int m, int n, int k) {
+  GemmArgs<half> p{};
+  p.M = m, p.N = n, p.K = k;
+  return p;
+}
+double best(const GemmArgs<half>& p) { return best_split_k_tile(p, ARCH, ANY_VARIANT).us; }
+
+// The variant's tile and number of CTAs that share one.
+std::pair<SplitKTile, int> variant(int index) {
+  for (const SplitKTile& tile : SPLIT_K_TILES)
+    for (int split = 1; split <= tile.most_splits; split *= 2)
+      if (index-- == 0) return {tile, split};
+  ADD_FAILURE() << "no such variant";
+  return {};
+}
+
+TEST(WgmmaCosts, FewTilesShareTheirK) {
+  for (const auto& p : {problem(64, 64, 16384), problem(256, 512, 16384), problem(128, 1280, 8192)})
+    EXPECT_GE(variant(best_split_k_tile(p, ARCH, ANY_VARIANT).variant).second, 4)
+        << p.M << " x " << p.N;
+}
+
+TEST(WgmmaCosts, ShortKIsNotShared) {
+  for (const auto& p : {problem(16, 32768, 512), problem(12288, 64, 64), problem(4096, 4096, 64)})
+    EXPECT_EQ(variant(best_split_k_tile(p, ARCH, ANY_VARIANT).variant).second, 1)
+        << p.M << " x " << p.N;
+}
+
+// C^T = B^T A^T: which side is the long one makes no difference.
+TEST(WgmmaCosts, BothSidesAreAlike) {
+  EXPECT_EQ(best(problem(16, 4096, 4096)), best(problem(4096, 16, 4096)));
+}
+
+// Large results are those of persistent kernels: 1024 tiles of 128 x 128 on 132 SMs, in 8 waves.
+TEST(WgmmaCosts, LargeResultsAreWholeTiles) {
+  const auto p = problem(4096, 4096, 4096);
+  EXPECT_LT(persistent_us(p, ARCH, 8 * 128 * 128), best(p));
+}
+
+TEST(WgmmaCosts, NoEstimateBeatsMemory) {
+  for (const int m : {1, 64, 1000})
+    for (const int n : {8, 500, 8192})
+      for (const int k : {1, 64, 8192})
+        EXPECT_GE(best(problem(m, n, k)), memory_us(problem(m, n, k), ARCH.costs->wgmma))
+            << m << " x " << n << " x " << k;
+}
+
+}  // namespace
+}  // namespace gemm
