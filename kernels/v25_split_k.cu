@@ -6,8 +6,8 @@
 // idea:   compute C^T where C is flat: the long side becomes wgmma's 64 rows, the short one its
 //         columns, of which 16 are enough; and the CTAs of a cluster share a tile, each with a part
 //         of K. They add up their sums through each other's shared memory
-// watch:  how many CTAs a tile has. More fetch more at once, and have more to send each other. Where
-//         K is short, two CTAs share an SM, so that one multiplies while the other one adds up
+// watch:  how many CTAs a tile has. More fetch more at once, and have more to send each other.
+//         Where K is short, two CTAs share an SM: one multiplies while the other one adds up
 // needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
 //
 //   role        threads   waits for      then                         and tells
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(THREADS, PER_SM)
       produce<TileX, TileY>(s.pipeline.x[0], s.pipeline.y[0], s.full, s.empty, state, map_x, map_y,
                             x0, y0, begin, end);
   } else {
-    // A consumer: every k-tile; every other where a tile has 64 rows, so that stages are free sooner.
+    // A consumer: every k-tile; every other where a tile has 64 rows: stages are free sooner.
     int last = 0;
     state.skip(k_group);
     for (int k_tile = begin + k_group; k_tile < end; k_tile += K_GROUPS, state.skip(K_GROUPS)) {
@@ -116,8 +116,9 @@ __global__ void __launch_bounds__(THREADS, PER_SM)
   }
 
   // [region idea]
-  // Unit u is CTA u / owned's, who adds up all parts of it.
-  const int owned = cdiv(UNITS, split), parts = split * K_GROUPS;
+  // Unit u is CTA u / owned's, who adds up all parts of it. The last CTAs may have none.
+  const int owned = cdiv(UNITS, split), parts = split * K_GROUPS, first = rank * owned;
+  const int count = owned < UNITS - first ? owned : UNITS - first;
   const auto place = [&](int part, int unit) {
     return s.parts + (part * owned + unit) * 128 + tid % 128;
   };
@@ -139,7 +140,7 @@ __global__ void __launch_bounds__(THREADS, PER_SM)
   float sums[cdiv(UNITS, CONSUMERS)][4] = {};
 #pragma unroll
   for (int i = 0; i < cdiv(UNITS, CONSUMERS); ++i)
-    if (const int unit = i * CONSUMERS + wg; unit < owned)
+    if (const int unit = i * CONSUMERS + wg; unit < count)
       for (int part = 0; part < parts; ++part) {
         const Vec<float> four = *place(part, unit);
 #pragma unroll
@@ -151,7 +152,7 @@ __global__ void __launch_bounds__(THREADS, PER_SM)
   const int lane_x = tid % 128 / 32 * 16 + tid % 32 / 4, lane_y = tid % 4 * 2;
 #pragma unroll
   for (int i = 0; i < cdiv(UNITS, CONSUMERS); ++i)
-    if (const int unit = i * CONSUMERS + wg; unit < owned)
+    if (const int unit = i * CONSUMERS + wg; unit < count)
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int x = lane_x + e / 2 * 8, y = lane_y + e % 2;
@@ -159,7 +160,6 @@ __global__ void __launch_bounds__(THREADS, PER_SM)
                  : s.rows[unit * Smem::UNIT + x * 8 + y]) = sums[i][e];
       }
   named_barrier_sync(1, WORKERS);
-  const int first = rank * owned, left = UNITS - first, count = owned < left ? owned : left;
   with_epilogue(p, [&](const auto& out) {
     for (int i = tid; i < count * 64; i += WORKERS) {
       // 8 elements of a row of C: of one of a unit's 64 rows, or of one of its 8.

@@ -266,7 +266,7 @@ CUDA_CORES = (
     of_rung(
         "v13_ffma",
         "the edge's columns of B are the first",
-        "  column.B += (p.N - n) * (B_K_MAJOR ? p.ldb : 1);\n",
+        "  column.B += p.N - n;\n",
         "",
     ),
     of_rung(
@@ -696,8 +696,8 @@ HOPPER = (
     of_rung(
         "v25_split_k",
         "a part of the sums is left out",
-        "from < PARTS; ++from",
-        "from < PARTS - 1; ++from",
+        "part < parts; ++part",
+        "part < parts - 1; ++part",
     ),
     of_rung(
         "v24_pingpong",
@@ -731,9 +731,21 @@ HOPPER = (
     ),
     of_rung(
         "v25_split_k",
+        "sends sums while others read k-tiles",
+        "  cluster_arrive();\n  cluster_wait();  // the cluster's k-tiles",
+        "  // the cluster's k-tiles",
+    ),
+    of_rung(
+        "v25_split_k",
+        "adds up units that nobody owns",
+        "const int count = owned < UNITS - first ? owned : UNITS - first;",
+        "const int count = owned;",
+    ),
+    of_rung(
+        "v25_split_k",
         "blocks share no k-tile",
-        "* (rank + 1) / SPLIT;",
-        "* (rank + 1) / SPLIT - rank;",
+        "* (rank + 1) / split);",
+        "* (rank + 1) / split) - rank;",
     ),
     of_rung(
         "v25_split_k",

@@ -25,7 +25,7 @@ class Symbols(unittest.TestCase):
             shared = {s for s in symbols(file, "WVu") if not s.startswith("DW.ref.")}
             with self.subTest(file=file):
                 self.assertEqual(shared, set())
-                self.assertIn("__tsan_read4", symbols(file, "U"))
+                self.assertTrue({s for s in symbols(file, "U") if s.startswith("__tsan_read")})
 
     def test_nothing_else_is_traced(self) -> None:
         self.assertTrue(OTHERS)

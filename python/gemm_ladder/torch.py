@@ -77,15 +77,14 @@ def _(
     return a.new_empty((a.shape[0], b.shape[1]))
 
 
-def _keep_for_backward(context: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    a, b, c, context.alpha, context.beta, context.activation, context.slope = inputs
+# torch passes the arguments by these names.
+def _keep_for_backward(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    a, b, c, ctx.alpha, ctx.beta, ctx.activation, ctx.slope = inputs
     # Of ReLU the result's sign says all. Of the others the sum before the activation is needed, which
     # is computed again: to keep it would cost a second result of the forward kernel.
-    from_result = context.activation == "relu" or (
-        context.activation == "leaky_relu" and context.slope > 0
-    )
-    context.again = bool(context.activation) and not from_result
-    context.save_for_backward(a, b, c if context.again else None, output if from_result else None)
+    from_result = ctx.activation == "relu" or (ctx.activation == "leaky_relu" and ctx.slope > 0)
+    ctx.again = bool(ctx.activation) and not from_result
+    ctx.save_for_backward(a, b, c if ctx.again else None, output if from_result else None)
 
 
 def _before_activation(gradient: Tensor, x: Tensor, activation: str, slope: float) -> Tensor:

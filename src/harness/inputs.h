@@ -76,10 +76,22 @@ class Generator {
 
   // The element of a stored matrix; of a batch, by its row of all (MatrixLayout).
   GEMM_HOST_DEVICE float stored(Operand operand, int64_t row, int64_t col) const {
-    if (batch_ > 1) {
-      const int64_t rows = stored_rows(operand), product = row / rows;
-      return of_product(product).stored(operand, row - product * rows, col);
-    }
+    if (batch_ == 1) return stored_of_one(operand, row, col);
+    const int64_t rows = stored_rows(operand), product = row / rows;
+    return of_product(product).stored_of_one(operand, row - product * rows, col);
+  }
+
+  // C[m][n] after the call and before the activation, of `sums` and `products`: only one product of
+  // two elements is left. Exact as a double. Of a batch, m is a row of all.
+  GEMM_HOST_DEVICE double result(const Problem& p, int64_t m, int64_t n) const {
+    return batch_ == 1 ? result_of_one(p, m, n) : of_product(m / M_).result_of_one(p, m % M_, n);
+  }
+
+ private:
+  static constexpr int A_MOST = 15;
+
+  // The same of one product. No function here calls itself: a GPU's stack is too small for that.
+  GEMM_HOST_DEVICE float stored_of_one(Operand operand, int64_t row, int64_t col) const {
     const bool is_a = operand == Operand::A, is_b = operand == Operand::B;
     const bool swapped = (is_a && a_transposed_) || (is_b && b_transposed_);
     if (kind_ == Inputs::uniform) {
@@ -90,10 +102,7 @@ class Generator {
     return is_a ? a(i, j) : is_b ? b(i, j) : c(i, j);
   }
 
-  // C[m][n] after the call and before the activation, of `sums` and `products`: only one product of
-  // two elements is left. Exact as a double. Of a batch, m is a row of all.
-  GEMM_HOST_DEVICE double result(const Problem& p, int64_t m, int64_t n) const {
-    if (batch_ > 1) return of_product(m / M_).result(p, m % M_, n);
+  GEMM_HOST_DEVICE double result_of_one(const Problem& p, int64_t m, int64_t n) const {
     double product = 0;
     if (K_ > 0) {
       const int64_t k = single_k(n);
@@ -101,9 +110,6 @@ class Generator {
     }
     return p.alpha * product + p.beta * c(m, n);
   }
-
- private:
-  static constexpr int A_MOST = 15;
 
   // Of one product of a batch: no two hold the same, but for operands that they share.
   GEMM_HOST_DEVICE Generator of_product(int64_t product) const {

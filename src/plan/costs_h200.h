@@ -46,20 +46,20 @@ constexpr Costs H200_COSTS = {
     .wgmma =
         {
             // [fitted]
-            .tensor = 6.0,
-            .narrow = 8,
-            .memory = 4.2,
-            .l2 = 6.5,
-            .fetch = 0.06,
-            .launch = 2.5,
-            .wave = 1.0,
-            .cluster = 0.5,
-            .store = 100,
-            .send = 30,
-            .persistent_launch = 3,
-            .epilogue_k = 100,
+            .tensor = 8.636,
+            .narrow = 3.792,
+            .memory = 4.793,
+            .l2 = 10.77,
+            .fetch = 0.1233,
+            .launch = 3.304,
+            .wave = 2.839,
+            .cluster = 0.8977,
+            .store = 223.1,
+            .send = 22.89,
+            .persistent_launch = 2.762,
+            .epilogue_k = 105.8,
             // [/fitted]
-            .clusters_of_four = 128.0 / 132,
+            .clusters_of_four = 120.0 / 132,
         },
 };
 
