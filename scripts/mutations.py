@@ -799,8 +799,8 @@ HOPPER = (
     of_rung(
         "v28_dispatch",
         "of equal estimates the last one counts",
-        "order(*plan, *rung, call) >= order(",
-        "order(*plan, *rung, call) > order(",
+        "plan->makespan >= best.makespan",
+        "plan->makespan > best.makespan",
         EQUIVALENT,
         "which kernel runs is a matter of speed",
     ),

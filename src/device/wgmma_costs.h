@@ -24,9 +24,12 @@ double memory_us(const GemmArgs<T>& p, const WgmmaCosts& c) {
 // of a batch.
 template <class T>
 double persistent_us(const GemmArgs<T>& p, const Arch& arch, double makespan, int products = 1) {
+  if (std::min(p.M, p.N) <= 16) return NEVER;  // three quarters of a tile would be empty
   const WgmmaCosts& c = arch.costs->wgmma;
   const double multiply = makespan * (p.K + c.epilogue_k) * 2e-6 / c.tensor;
-  return c.persistent_launch + overlapping(multiply, products * memory_us(p, c));
+  // A row or column of both operands for every 64 results, as in tiles of 128 x 128.
+  const double fetch = makespan / 64 * p.K * 2e-6 / c.fetch;
+  return c.persistent_launch + overlapping(multiply, fetch, products * memory_us(p, c));
 }
 
 // Tiles with K split among the CTAs of a cluster, for few results
@@ -64,7 +67,9 @@ double split_k_us(const GemmArgs<T>& p, const Arch& arch, const SplitKTile& tile
   const double filled = arch.sms * (split >= 4 ? c.clusters_of_four : 1);
   const double most = std::ceil(ctas / filled), waves = std::ceil(most / tile.per_sm);
   const double multiply = most * k * 2e-6 * tile.bx * (tile.by + c.narrow) / c.tensor;
-  const double bytes = 2e-6 * k * (tile.bx + tile.by);
+  // A narrow tile that is not K-major comes in as many rows, of 32 or 64 bytes, as a wide one.
+  const bool y_k_major = p.M <= p.N ? p.op_a == Op::N : p.op_b == Op::T;
+  const double bytes = 2e-6 * k * (tile.bx + (y_k_major ? tile.by : std::max(tile.by, 64)));
   const double fetch = std::max(bytes * ctas / c.l2, bytes * most / c.fetch);
   const double loop = overlapping(multiply, fetch, memory_us(p, c));
   const double results = most * tile.bx * tile.by * 1e-6;
