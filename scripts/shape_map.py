@@ -146,9 +146,9 @@ def mark_worst(ax: Axes, places: dict[str, tuple[float, float]], numbered: list[
             at, size = ax.transData.transform(place), Text.get_window_extent(name)
             scale = ax.get_figure().dpi / 72
             box = Bbox.from_bounds(
-                at[0] + beside[0] * scale - size.width / 2 - 1.5,
-                at[1] + beside[1] * scale - size.height / 2 - 1.5,
-                size.width + 3, size.height + 3,
+                at[0] + beside[0] * scale - size.width / 2 - 3,
+                at[1] + beside[1] * scale - size.height / 2 - 3,
+                size.width + 6, size.height + 6,
             )  # fmt: skip
             inside = ax.bbox.containsx(box.x0) and ax.bbox.containsx(box.x1)
             inside = inside and ax.bbox.containsy(box.y0) and ax.bbox.containsy(box.y1)
