@@ -73,11 +73,13 @@ void launch_parts(GemmArgs<float> p, Stream stream) {
   row.M = m;
   row.A += (p.M - m) * (A_K_MAJOR ? p.lda : 1);
   row.C += (p.M - m) * p.ldc;
+  row.epilogue = p.epilogue.part<float>(p.M - m, 0);
   p.M -= m;
   column.M = p.M;
   column.N = n;
   column.B += (p.N - n) * (B_K_MAJOR ? p.ldb : 1);
   column.C += p.N - n;
+  column.epilogue = p.epilogue.part<float>(0, p.N - n);
   p.N -= n;
   const auto edge = [&]<class Thin>(Thin, const GemmArgs<float>& q) {  // or nothing: no tile
     launch_tiles<Thin, false, 2, A_K_MAJOR, B_K_MAJOR, ALIGNED>(q, stream, false);
@@ -102,8 +104,8 @@ void launch(const GemmArgs<float>& call, const Plan&, Stream stream) {
     p.A = p.B = nullptr;
     p.lda = p.ldb = 0;
   }
-  const bool aligned_c =
-      reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % 4 == 0 && p.N % 4 == 0;
+  const bool aligned_c = reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % 4 == 0 &&
+                         p.N % 4 == 0 && p.epilogue.has_aligned_c<float>();
   const auto with = [&](auto a_k_major, auto b_k_major) {
     (aligned_c ? launch_parts<Tile, STREAM, CLUSTER, a_k_major(), b_k_major(), true>
                : launch_parts<Tile, STREAM, CLUSTER, a_k_major(), b_k_major(), false>)(p, stream);

@@ -16,7 +16,8 @@ enum class Op { N, T };
 // for --inspect alone, never chosen as a backend.
 enum class Backend { gpu, sim, sim_traced };
 
-// One GEMM call with its types erased: C = act(alpha * op(A) * op(B) + beta * C).
+// One GEMM call with its types erased: C = act(alpha * op(A) * op(B) + beta * C), with what else
+// the epilogue has.
 // Row-major; leading dimensions in elements, each >= the stored row's length; M, N, K >= 0.
 // `stream` is a cudaStream_t, or null in the simulator. Pointers need only the alignment of their
 // element type.

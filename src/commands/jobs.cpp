@@ -50,7 +50,8 @@ std::vector<Shape> default_shapes(const Options& o, Backend backend) {
 void refuse_overflow(const Problem& p) {
   const double largest = info(info(p.dtype).out).largest;
   const bool half = largest < 1 << 24;
-  const double sum = half ? std::max(64.0, 2 * std::sqrt(p.K)) : 1 << 24;
+  const int scales = 1 << p.operands.scales();  // the largest: see inputs.h
+  const double sum = (half ? std::max(64.0, 2 * std::sqrt(p.K)) : 1 << 24) * scales;
   const double most_alpha = largest / 2 / sum, most_beta = largest / 2 / 3;
   if (std::abs(p.alpha) <= most_alpha && std::abs(p.beta) <= most_beta) return;
   throw UsageError(fmt::format(
@@ -105,11 +106,10 @@ void refuse_unknown_variant(const std::vector<const Rung*>& chosen, const std::s
 
 std::string Job::name() const {
   const std::string asked = variant < 0 ? "" : "/variant:" + rung->variants[variant].name;
-  const std::string activation = problem.activation == Activation::none
-                                     ? ""
-                                     : fmt::format("/epilogue:{}", info(problem.activation).name);
+  const std::string asked_for = epilogue_name(problem);
+  const std::string epilogue = asked_for.empty() ? "" : "/epilogue:" + asked_for;
   return fmt::format("{}/{}/{}/{}{}{}", rung->name, to_string(problem.dtype), ops_name(problem),
-                     shape_name(problem), activation, asked);
+                     shape_name(problem), epilogue, asked);
 }
 
 std::vector<Job> plan(const Options& o, Backend backend) {
@@ -139,7 +139,8 @@ std::vector<Job> plan(const Options& o, Backend backend) {
                         .alpha = o.alpha,
                         .beta = o.beta,
                         .ld_pad = o.ld_pad,
-                        .activation = o.activation};
+                        .activation = o.activation,
+                        .operands = o.operands};
         for (const Rung* r : chosen)
           if (r->dtype == dtype && contains(here, r))
             for (const Job& job : jobs_of(r, p, o.variant)) jobs.push_back(job);

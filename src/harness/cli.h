@@ -29,6 +29,7 @@ struct Options {
   std::vector<Shape> shapes;    // empty: the backend's default
   float alpha = 1, beta = 0;
   Activation activation = Activation::none;
+  EpilogueOperands operands = {};
   int ld_pad = 0;
   std::vector<Ops> ops = {{Op::N, Op::N}};
   bool ops_given = false;  // by --op, which then chooses among the lines of a shapes file, too

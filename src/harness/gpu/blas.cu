@@ -5,9 +5,11 @@
 #include <bit>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "device/blas.h"
+#include "device/epilogue.cuh"
 #include "harness/gpu/blas.h"
 #include "harness/gpu/cuda_check.h"
 
@@ -148,19 +150,99 @@ void cublas_gemm(const Blas& blas, DType dtype, const GemmCall& c) {
       "cublasGemmEx_64");
 }
 
+namespace {
+
+// D = epilogue(D), 16 bytes of a row a thread where rows are aligned.
+template <class T, bool ALIGNED>
+__global__ void epilogue_kernel(Output<T, Epilogue> d) {
+  constexpr int VEC = Vec<T>::SIZE;
+  const int64_t groups = cdiv(d.N, VEC), all = groups * d.M;
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < all; i += stride) {
+    const int m = static_cast<int>(i / groups), n = static_cast<int>(i % groups) * VEC;
+    const T* const from = d.C + m * d.ldc + n;
+    float product[VEC] = {};
+    if constexpr (ALIGNED) {
+      const Vec<T> group = load_vec(from);
+      for (int e = 0; e < VEC; ++e) product[e] = float(group[e]);
+    } else {
+      for (int e = 0; e < VEC; ++e)
+        if (n + e < d.N) product[e] = float(from[e]);
+    }
+    store_group<ALIGNED>(d, m, n, product);
+  }
+}
+
+bool has_residual(const GemmCall& c) { return c.epilogue.c != nullptr; }
+
+// cuBLASLt's name of an epilogue; none where it has no such one. Its bias is one value for each row
+// of its column-major D: for each of our columns.
+std::optional<cublasLtEpilogue_t> lt_epilogue(const Problem& p) {
+  if (p.operands.row_bias || p.operands.scales() > 0) return {};
+  const bool bias = p.operands.bias;
+  if (p.activation == Activation::none)
+    return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  if (p.activation == Activation::relu)
+    return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+  if (p.activation == Activation::gelu)
+    return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+  return {};
+}
+
+}  // namespace
+
+GemmCall product_of(const GemmCall& call) {
+  if (call.epilogue.scale_rows != nullptr || call.epilogue.scale_columns != nullptr)
+    if (call.epilogue.reads_c() && !has_residual(call))
+      throw BaselineError("the libraries have no scales, and beta * C would be scaled, too");
+  GemmCall product = call;
+  product.epilogue = {.alpha = call.epilogue.alpha,
+                      .beta = has_residual(call) ? 0 : call.epilogue.beta};
+  return product;
+}
+
+GemmCall rest_of(const GemmCall& call) {
+  GemmCall rest = call;
+  rest.epilogue.alpha = 1;
+  if (!has_residual(call)) rest.epilogue.beta = 0;
+  return rest;
+}
+
+void apply_epilogue(const Blas& blas, DType dtype, const GemmCall& rest) {
+  if (rest.epilogue.is_plain() || rest.M == 0 || rest.N == 0) return;
+  with_element<GpuTypes>(info(dtype).out, [&](auto t) {
+    using T = decltype(t);
+    const Output<T, Epilogue> d{rest.M, rest.N, static_cast<T*>(rest.C), rest.ldc, rest.epilogue};
+    constexpr int VEC = Vec<T>::SIZE;
+    const bool aligned = reinterpret_cast<uintptr_t>(d.C) % 16 == 0 && d.ldc % VEC == 0 &&
+                         d.N % VEC == 0 && d.epilogue.has_aligned_c<T>();
+    constexpr int THREADS = 256;
+    const int64_t groups = int64_t{d.M} * cdiv(d.N, VEC);
+    const auto blocks =
+        static_cast<unsigned>(std::min<int64_t>((groups + THREADS - 1) / THREADS, 1 << 20));
+    const auto kernel = aligned ? epilogue_kernel<T, true> : epilogue_kernel<T, false>;
+    kernel<<<blocks, THREADS, 0, blas.stream()>>>(d);
+  });
+  check_cuda(cudaGetLastError(), "epilogue_kernel");
+}
+
 LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
     : blas_(blas),
       a_(create_layout(p, Operand::B)),
       b_(create_layout(p, Operand::A)),
-      c_(create_layout(p, Operand::C)) {
+      c_(create_layout(p, p.operands.residual && lt_epilogue(p) ? Operand::residual : Operand::C)),
+      d_(create_layout(p, Operand::C)),
+      dtype_(p.dtype),
+      has_epilogue_(lt_epilogue(p).has_value()) {
   cublasLtMatmulDesc_t desc = nullptr;
   GEMM_BASELINE(cublasLtMatmulDescCreate(&desc, compute_type(p.dtype), CUDA_R_32F));
   operation_.reset(desc);
-  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, cublasOperation_t value) {
+  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
     GEMM_BASELINE(cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof value));
   };
   set(CUBLASLT_MATMUL_DESC_TRANSA, operation(p.op_b));
   set(CUBLASLT_MATMUL_DESC_TRANSB, operation(p.op_a));
+  if (const auto epilogue = lt_epilogue(p)) set(CUBLASLT_MATMUL_DESC_EPILOGUE, *epilogue);
 
   cublasLtMatmulPreference_t preference = nullptr;
   GEMM_BASELINE(cublasLtMatmulPreferenceCreate(&preference));
@@ -173,13 +255,14 @@ LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
   // The default assumes 256 bytes; a candidate chosen on that would fault on less.
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(p, Operand::B));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(p, Operand::A));
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(p, Operand::C));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+         alignment(p, p.operands.residual ? Operand::residual : Operand::C));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(p, Operand::C));
 
   if (max_candidates <= 0) return;
   found_ = std::make_unique<cublasLtMatmulHeuristicResult_t[]>(max_candidates);
   const cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(blas.lt(), desc, a_.get(), b_.get(), c_.get(), c_.get(),
+      cublasLtMatmulAlgoGetHeuristic(blas.lt(), desc, a_.get(), b_.get(), c_.get(), d_.get(),
                                      preference, max_candidates, found_.get(), &count_);
   // "Not supported" means that there is no candidate, which is no failure.
   if (status == CUBLAS_STATUS_NOT_SUPPORTED)
@@ -191,11 +274,16 @@ LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
 void LtGemm::run(int candidate, const GemmCall& c) const {
   const cublasLtMatmulHeuristicResult_t& choice = found_[candidate];
   check_cublas<BaselineError>(choice.state, "cublasLtMatmulAlgoGetHeuristic");
+  const Epilogue e = has_epilogue_ ? c.epilogue : product_of(c).epilogue;
+  if (has_epilogue_ && e.bias != nullptr)
+    GEMM_BASELINE(cublasLtMatmulDescSetAttribute(
+        operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &e.bias, sizeof e.bias));
   check_cublas<BaselineError>(
-      cublasLtMatmul(blas_.lt(), operation_.get(), &c.epilogue.alpha, c.B, a_.get(), c.A, b_.get(),
-                     &c.epilogue.beta, c.C, c_.get(), c.C, c_.get(), &choice.algo,
+      cublasLtMatmul(blas_.lt(), operation_.get(), &e.alpha, c.B, a_.get(), c.A, b_.get(), &e.beta,
+                     e.c == nullptr ? c.C : e.c, c_.get(), c.C, d_.get(), &choice.algo,
                      blas_.workspace(), blas_.workspace_bytes(), blas_.stream()),
       "cublasLtMatmul");
+  if (!has_epilogue_) apply_epilogue(blas_, dtype_, rest_of(c));
 }
 
 }  // namespace gemm
