@@ -175,6 +175,8 @@ double activated(const gemm_epilogue& e, double x) {
       return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
     case GEMM_ACTIVATION_SILU:
       return x / (1 + std::exp(-x));
+    case GEMM_ACTIVATION_GELU_ERF:
+      return 0.5 * x * std::erfc(-x / std::sqrt(2));
   }
   return x;
 }
@@ -184,6 +186,8 @@ struct Product {
   gemm_problem problem = GEMM_PROBLEM_DEFAULT;
   gemm_epilogue epilogue = GEMM_EPILOGUE_DEFAULT;
   Matrix a, b, c;
+  // The epilogue's operands, as far as with_operands() has added them.
+  std::unique_ptr<Matrix> bias, row_bias, scale_columns, scale_rows, residual;
 
   Product(Types types, int m, int n, int k, int op_a = GEMM_N, int op_b = GEMM_N, int pad = 0,
           int skew = 0)
@@ -213,7 +217,31 @@ struct Product {
       return epilogue.alpha == 0 ? NAN : float((i * 7 + j * 5) % 3 - 1);
     });
     b.fill([](int64_t i, int64_t j) { return float((i * 3 + j * 11) % 5 % 3 - 1); });
-    c.fill([&](int64_t i, int64_t j) { return epilogue.beta == 0 ? NAN : was(i, j); });
+    c.fill([&](int64_t i, int64_t j) {
+      return epilogue.beta == 0 || residual != nullptr ? NAN : was(i, j);
+    });
+  }
+  // All operands that `which` has a bit for: bias, row_bias, scale_columns, scale_rows, residual.
+  // They lie `skew` elements past a multiple of 256 bytes.
+  void with_operands(int which, int skew) {
+    const auto add = [&](int bit, std::unique_ptr<Matrix>& x, int32_t type, int64_t rows,
+                         int64_t cols, int64_t pad, auto element) -> const void* {
+      if ((which >> bit & 1) == 0) return nullptr;
+      x = std::make_unique<Matrix>(type, rows, cols, pad, skew);
+      x->fill(element);
+      return x->data();
+    };
+    const auto small = [](int64_t i, int64_t j) { return float((3 * i + 5 * j + 1) % 7 - 3); };
+    const auto power = [](int64_t, int64_t j) { return j % 3 == 0 ? 2.0f : 1.0f; };
+    const int64_t m = problem.m, n = problem.n;
+    epilogue.bias = add(0, bias, problem.type_c, 1, n, 0, small);
+    epilogue.row_bias = add(1, row_bias, problem.type_c, 1, m, 0, small);
+    epilogue.scale_columns =
+        static_cast<const float*>(add(2, scale_columns, GEMM_F32, 1, n, 0, power));
+    epilogue.scale_rows = static_cast<const float*>(add(3, scale_rows, GEMM_F32, 1, m, 0, power));
+    epilogue.residual = add(4, residual, problem.type_c, m, n, 8, small);
+    epilogue.ld_residual = residual == nullptr ? 0 : residual->ld();
+    if (residual != nullptr) epilogue.beta = 2;
   }
   static float was(int64_t i, int64_t j) { return float((i + 2 * j) % 7 - 3); }
 
@@ -222,8 +250,13 @@ struct Product {
     for (int64_t k = 0; k < problem.k && epilogue.alpha != 0; ++k)
       sum += (problem.op_a == GEMM_T ? a.at(k, i) : a.at(i, k)) *
              (problem.op_b == GEMM_T ? b.at(j, k) : b.at(k, j));
-    return activated(epilogue,
-                     epilogue.alpha * sum + (epilogue.beta == 0 ? 0 : epilogue.beta * was(i, j)));
+    const auto at = [](const std::unique_ptr<Matrix>& x, int64_t k, double none) {
+      return x == nullptr ? none : double{x->at(0, k)};
+    };
+    const double old = residual == nullptr ? was(i, j) : residual->at(i, j);
+    return activated(epilogue, at(scale_rows, i, 1) * at(scale_columns, j, 1) * epilogue.alpha * sum +
+                                   (epilogue.beta == 0 ? 0 : epilogue.beta * old) + at(bias, j, 0) +
+                                   at(row_bias, i, 0));
   }
   // Of what cannot be computed exactly: a rounding to C's type, and the functor's own errors.
   bool is_close(float got, double want) const {
@@ -324,7 +357,8 @@ TEST_F(Library, AlphaAndBeta) {
 
 TEST_F(Library, Activations) {
   for (const Types types : TYPES)
-    for (int activation = GEMM_ACTIVATION_NONE; activation <= GEMM_ACTIVATION_SILU; ++activation)
+    for (int activation = GEMM_ACTIVATION_NONE; activation <= GEMM_ACTIVATION_GELU_ERF;
+         ++activation)
       for (const float beta : {0.0f, 1.0f}) {
         SCOPED_TRACE(testing::Message()
                      << types.name << " activation " << activation << " beta " << beta);
@@ -339,6 +373,40 @@ TEST_F(Library, Activations) {
           EXPECT_EQ(p.wrong(), "");
         }
       }
+}
+
+// Each operand of the epilogue alone, and all of them; where groups of 16 bytes are whole, and where
+// they are not.
+TEST_F(Library, EpilogueOperands) {
+  constexpr int ALL = 31;
+  for (const Types types : TYPES)
+    for (const int which : {1, 2, 4, 8, 16, ALL})
+      for (const int skew : {0, 1}) {
+        SCOPED_TRACE(testing::Message() << types.name << " operands " << which << " skew " << skew);
+        Product p(types, 35, skew == 0 ? 72 : 71, 40);
+        const gemm_plan plan = planned(p.problem);
+        p.with_operands(which, skew);
+        if (which == ALL) p.epilogue.activation = GEMM_ACTIVATION_RELU;
+        for (const bool by_plan : {false, true}) {
+          p.fill();
+          ASSERT_EQ(by_plan ? p.run(plan) : p.matmul(), GEMM_OK) << gemm_last_error();
+          EXPECT_EQ(p.wrong(), "");
+        }
+        if (p.residual != nullptr) EXPECT_TRUE(p.residual->only_elements_written());
+      }
+}
+
+// A structure as programs have it that were compiled before it had operands.
+TEST_F(Library, AnEpilogueWithoutOperands) {
+  Product p(TYPES[0], 16, 24, 8);
+  p.with_operands(31, 0);
+  p.epilogue.size = 20;
+  p.epilogue.beta = 0;
+  p.fill();
+  ASSERT_EQ(p.matmul(), GEMM_OK) << gemm_last_error();
+  for (auto* operand : {&p.bias, &p.row_bias, &p.scale_columns, &p.scale_rows, &p.residual})
+    operand->reset();
+  EXPECT_EQ(p.wrong(), "");
 }
 
 // The default is a hundredth; any other number is data too.
@@ -528,13 +596,31 @@ TEST_F(Library, BadEpilogues) {
   expect(e, GEMM_BAD_ARGUMENT, "activation is 77: allowed are GEMM_ACTIVATION_NONE to ");
   e = {};
   expect(e, GEMM_BAD_ARGUMENT, "gemm_epilogue.size is 0: start from GEMM_EPILOGUE_DEFAULT");
+  e = GEMM_EPILOGUE_DEFAULT;
+  e.reserved = 1;
+  expect(e, GEMM_BAD_ARGUMENT, "gemm_epilogue.reserved is not 0");
+  e = GEMM_EPILOGUE_DEFAULT;
+  e.bias = static_cast<const char*>(good.a.data()) + 2;
+  expect(e, GEMM_BAD_ARGUMENT, "bias is not aligned to its elements of 4 bytes");
+  e = GEMM_EPILOGUE_DEFAULT;
+  e.residual = good.a.data();
+  e.ld_residual = 23;
+  expect(e, GEMM_BAD_ARGUMENT, "the rows of the residual lie 23 elements apart: allowed are 24");
+  // A rung whose needs leave operands out is not launched.
+  gemm_plan tiles;
+  ASSERT_EQ(gemm_plan_create_with(&good.problem, GEMM_CURRENT_DEVICE, "v29", &tiles), GEMM_OK);
+  e = GEMM_EPILOGUE_DEFAULT;
+  e.bias = good.a.data();
+  EXPECT_EQ(gemm_run(&tiles, &e, good.a.data(), good.b.data(), good.c.data(), nullptr),
+            GEMM_UNSUPPORTED);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("v29_tiles takes no bias, no scales and no residual"));
 }
 
 // A program whose header is newer than the library: what the library does not know must be 0.
 TEST_F(Library, FieldsOfALaterVersion) {
   struct Later {
     gemm_epilogue epilogue = GEMM_EPILOGUE_DEFAULT;
-    int32_t field = 0;
+    int64_t field = 0;
   } later;
   struct LaterProblem {
     gemm_problem problem;

@@ -102,6 +102,31 @@ TEST_P(RungTest, Activations) {
       }
 }
 
+// Each operand of the epilogue alone, and all of them.
+TEST_P(RungTest, EpilogueOperands) {
+  std::vector<EpilogueOperands> all = {{true, true, true, true, true}};
+  if (!related())
+    for (const EpilogueOperands one : {EpilogueOperands{.residual = true},
+                                       {.bias = true},
+                                       {.row_bias = true},
+                                       {.scale_rows = true},
+                                       {.scale_columns = true}})
+      all.push_back(one);
+  for (const EpilogueOperands& operands : all)
+    for (Problem p : {shape(65, 33, 47), shape(200, 136, 48), shape(64, 264, 0)}) {
+      p.operands = operands;
+      p.alpha = 2;
+      p.beta = operands.residual ? -1 : 0;
+      if (!unmet_need(GetParam(), p, *device_).empty()) continue;
+      if (operands.bias) p.activation = Activation::relu;
+      expect_right(p);
+      if (operands.residual && !related()) {  // neither a pointer nor a row of whole groups
+        p.misalign = 1;
+        expect_right(p);
+      }
+    }
+}
+
 TEST_P(RungTest, MisalignedPointers) {
   for (const int misalign : {1, 2, 4}) {
     Problem p = shape(72, 136, 40);

@@ -8,4 +8,6 @@
 namespace gemm {
 std::vector<Rung> correct_twins();
 std::vector<Rung> mutants();
+// Of a problem whose epilogue has all operands and ReLU.
+std::vector<Rung> epilogue_mutants();
 }  // namespace gemm
