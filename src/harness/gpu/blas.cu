@@ -12,6 +12,7 @@
 #include "device/epilogue.cuh"
 #include "harness/gpu/blas.h"
 #include "harness/gpu/cuda_check.h"
+#include "harness/gpu/gpu_device.h"
 
 // A baseline's call: what it throws says that the rung itself is not to blame.
 #define GEMM_BASELINE(call) ::gemm::check_cublas<::gemm::BaselineError>((call), #call)
