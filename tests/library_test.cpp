@@ -392,7 +392,9 @@ TEST_F(Library, EpilogueOperands) {
           ASSERT_EQ(by_plan ? p.run(plan) : p.matmul(), GEMM_OK) << gemm_last_error();
           EXPECT_EQ(p.wrong(), "");
         }
-        if (p.residual != nullptr) EXPECT_TRUE(p.residual->only_elements_written());
+        if (p.residual != nullptr) {
+          EXPECT_TRUE(p.residual->only_elements_written());
+        }
       }
 }
 

@@ -9,10 +9,8 @@
 #include <vector>
 
 #include "device/blas.h"
-#include "device/epilogue.cuh"
 #include "harness/gpu/blas.h"
 #include "harness/gpu/cuda_check.h"
-#include "harness/gpu/gpu_device.h"
 
 // A baseline's call: what it throws says that the rung itself is not to blame.
 #define GEMM_BASELINE(call) ::gemm::check_cublas<::gemm::BaselineError>((call), #call)
@@ -85,6 +83,22 @@ void set_stream(cublasHandle_t handle, cudaStream_t stream, void* workspace, siz
   check_cublas<Error>(cublasSetWorkspace(handle, workspace, bytes), "cublasSetWorkspace");
 }
 
+bool has_residual(const GemmCall& c) { return c.epilogue.c != nullptr; }
+
+// cuBLASLt's name of an epilogue; none where it has no such one. Its bias is one value for each row
+// of its column-major D: for each of our columns.
+std::optional<cublasLtEpilogue_t> lt_epilogue(const Problem& p) {
+  if (p.operands.row_bias || p.operands.scales() > 0) return {};
+  const bool bias = p.operands.bias;
+  if (p.activation == Activation::none)
+    return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  if (p.activation == Activation::relu)
+    return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+  if (p.activation == Activation::gelu)
+    return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+  return {};
+}
+
 }  // namespace
 
 Blas::Blas(cudaStream_t stream, size_t workspace_bytes)
@@ -151,47 +165,6 @@ void cublas_gemm(const Blas& blas, DType dtype, const GemmCall& c) {
       "cublasGemmEx_64");
 }
 
-namespace {
-
-// D = epilogue(D), 16 bytes of a row a thread where rows are aligned.
-template <class T, bool ALIGNED>
-__global__ void epilogue_kernel(Output<T, Epilogue> d) {
-  constexpr int VEC = Vec<T>::SIZE;
-  const int64_t groups = cdiv(d.N, VEC), all = groups * d.M;
-  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < all; i += stride) {
-    const int m = static_cast<int>(i / groups), n = static_cast<int>(i % groups) * VEC;
-    const T* const from = d.C + m * d.ldc + n;
-    float product[VEC] = {};
-    if constexpr (ALIGNED) {
-      const Vec<T> group = load_vec(from);
-      for (int e = 0; e < VEC; ++e) product[e] = float(group[e]);
-    } else {
-      for (int e = 0; e < VEC; ++e)
-        if (n + e < d.N) product[e] = float(from[e]);
-    }
-    store_group<ALIGNED>(d, m, n, product);
-  }
-}
-
-bool has_residual(const GemmCall& c) { return c.epilogue.c != nullptr; }
-
-// cuBLASLt's name of an epilogue; none where it has no such one. Its bias is one value for each row
-// of its column-major D: for each of our columns.
-std::optional<cublasLtEpilogue_t> lt_epilogue(const Problem& p) {
-  if (p.operands.row_bias || p.operands.scales() > 0) return {};
-  const bool bias = p.operands.bias;
-  if (p.activation == Activation::none)
-    return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-  if (p.activation == Activation::relu)
-    return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
-  if (p.activation == Activation::gelu)
-    return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
-  return {};
-}
-
-}  // namespace
-
 GemmCall product_of(const GemmCall& call) {
   if (call.epilogue.scale_rows != nullptr || call.epilogue.scale_columns != nullptr)
     if (call.epilogue.reads_c() && !has_residual(call))
@@ -207,24 +180,6 @@ GemmCall rest_of(const GemmCall& call) {
   rest.epilogue.alpha = 1;
   if (!has_residual(call)) rest.epilogue.beta = 0;
   return rest;
-}
-
-void apply_epilogue(const Blas& blas, DType dtype, const GemmCall& rest) {
-  if (rest.epilogue.is_plain() || rest.M == 0 || rest.N == 0) return;
-  with_element<GpuTypes>(info(dtype).out, [&](auto t) {
-    using T = decltype(t);
-    const Output<T, Epilogue> d{rest.M, rest.N, static_cast<T*>(rest.C), rest.ldc, rest.epilogue};
-    constexpr int VEC = Vec<T>::SIZE;
-    const bool aligned = reinterpret_cast<uintptr_t>(d.C) % 16 == 0 && d.ldc % VEC == 0 &&
-                         d.N % VEC == 0 && d.epilogue.has_aligned_c<T>();
-    constexpr int THREADS = 256;
-    const int64_t groups = int64_t{d.M} * cdiv(d.N, VEC);
-    const auto blocks =
-        static_cast<unsigned>(std::min<int64_t>((groups + THREADS - 1) / THREADS, 1 << 20));
-    const auto kernel = aligned ? epilogue_kernel<T, true> : epilogue_kernel<T, false>;
-    kernel<<<blocks, THREADS, 0, blas.stream()>>>(d);
-  });
-  check_cuda(cudaGetLastError(), "epilogue_kernel");
 }
 
 LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
