@@ -87,7 +87,7 @@ GEMM_INLINE_ANYWHERE Real gelu_erf(Real x, Real) {
   ROW(relu, 1, 0)             \
   ROW(leaky_relu, 1, 1)       \
   ROW(gelu, 1.13, 16)         \
-  ROW(silu, 1.1, 16)        \
+  ROW(silu, 1.1, 16)          \
   ROW(gelu_erf, 1.13, 16)
 
 enum class Activation : int32_t {
@@ -203,10 +203,10 @@ struct Epilogue {
       if constexpr (COUNT > EACH) asm volatile("" : "+r"(choice));  // not known to be the same
 #endif
       switch (static_cast<Activation>(choice)) {
-#define ROW(name, steepest, roundings)                    \
-  case Activation::name:                                  \
-    GEMM_UNROLL for (int i = first; i < first + EACH; ++i) \
-      x[i] = activations::name(x[i], Real(slope));        \
+#define ROW(name, steepest, roundings)                            \
+  case Activation::name:                                          \
+    GEMM_UNROLL for (int i = first; i < first + EACH; ++i) x[i] = \
+        activations::name(x[i], Real(slope));                     \
     break;
         GEMM_ACTIVATIONS(ROW)
 #undef ROW

@@ -80,11 +80,13 @@ TEST(Epilogue, ActivationsAreExactInFloat) {
 TEST(Epilogue, OperandsAreWhatTheirNamesSay) {
   Problem p = small();
   p.alpha = 0.5f, p.beta = -2;
-  const HostReference product = cpu_reference([&] {
-    Problem plain = p;
-    plain.beta = 0;
-    return plain;
-  }(), Inputs::uniform, 9);
+  const HostReference product = cpu_reference(
+      [&] {
+        Problem plain = p;
+        plain.beta = 0;
+        return plain;
+      }(),
+      Inputs::uniform, 9);
   p.operands = {true, true, true, true, true};
   const HostReference r = cpu_reference(p, Inputs::uniform, 9);
   const Generator g(p, Inputs::uniform, 9);

@@ -254,9 +254,10 @@ struct Product {
       return x == nullptr ? none : double{x->at(0, k)};
     };
     const double old = residual == nullptr ? was(i, j) : residual->at(i, j);
-    return activated(epilogue, at(scale_rows, i, 1) * at(scale_columns, j, 1) * epilogue.alpha * sum +
-                                   (epilogue.beta == 0 ? 0 : epilogue.beta * old) + at(bias, j, 0) +
-                                   at(row_bias, i, 0));
+    return activated(epilogue,
+                     at(scale_rows, i, 1) * at(scale_columns, j, 1) * epilogue.alpha * sum +
+                         (epilogue.beta == 0 ? 0 : epilogue.beta * old) + at(bias, j, 0) +
+                         at(row_bias, i, 0));
   }
   // Of what cannot be computed exactly: a rounding to C's type, and the functor's own errors.
   bool is_close(float got, double want) const {

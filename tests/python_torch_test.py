@@ -117,9 +117,7 @@ class Operator(Base):
                     a, b, c = self.operands(device)
                     bias = matrix(1, 17, device)[0].detach().requires_grad_()
                     seed = matrix(33, 17, device)
-                    y = gemm_ladder.matmul(
-                        a, b, bias=bias, residual=c, activation=name, slope=0.2
-                    )
+                    y = gemm_ladder.matmul(a, b, bias=bias, residual=c, activation=name, slope=0.2)
                     got = torch.autograd.grad(y, (a, b, c, bias), seed)
                     x, z, w, v = (t.detach().double().requires_grad_() for t in (a, b, c, bias))
                     wanted_y = activation(x @ z + w + v)

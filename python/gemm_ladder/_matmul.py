@@ -152,7 +152,9 @@ class Operands:
         if name != "residual":
             if tuple(x.shape) != (length,):
                 shape = " x ".join(map(str, x.shape))
-                raise ValueError(f"{name} has the shape {shape or 'of a number'}: wanted is {length}")
+                raise ValueError(
+                    f"{name} has the shape {shape or 'of a number'}: wanted is {length}"
+                )
             if length > 1 and tuple(kind.strides(x)) != (1,):
                 raise ValueError(f"{name} has gaps between its elements: copy it")
         return stored

@@ -154,7 +154,8 @@ GEMM_DEVICE void store_each(const Out& p, const float* acc, Place&& place) {
 #pragma unroll
       for (int e = 0; e < COUNT; ++e)
         if (const TileIndex at = place(e); inside(at))
-          was[e] = float(*p.epilogue.c_at(at.m, at.n, static_cast<const TC*>(p.C + at.m * p.ldc + at.n)));
+          was[e] = float(
+              *p.epilogue.c_at(at.m, at.n, static_cast<const TC*>(p.C + at.m * p.ldc + at.n)));
 #pragma unroll
     for (int e = 0; e < COUNT; ++e) x[e] = acc[e];
     if (p.epilogue.has_vectors())
@@ -234,9 +235,9 @@ GEMM_DEVICE void store_pair(const Out& p, int m, int n, float left, float right)
     } else {
       float was[2] = {};
       if (p.epilogue.reads_c())
-        unpack<TC>(*reinterpret_cast<const Pair<TC>*>(
-                       p.epilogue.c_at(m, n, static_cast<const TC*>(c))),
-                   was[0], was[1]);
+        unpack<TC>(
+            *reinterpret_cast<const Pair<TC>*>(p.epilogue.c_at(m, n, static_cast<const TC*>(c))),
+            was[0], was[1]);
       x[0] = left;
       x[1] = right;
       apply_to_segment<TC>(p.epilogue, m, n, p.N, was, x);

@@ -355,7 +355,8 @@ Options parse_command_line(int argc, const char* const* argv) {
       ->capture_default_str();
   app.add_option("--alpha", alpha, "Scalar alpha")->capture_default_str()->type_name("NUMBER");
   app.add_option("--beta", beta, "Scalar beta; 0 never reads C")->capture_default_str();
-  app.add_option("--epilogue", epilogue, "What the epilogue has besides alpha and beta, a list: " + operand_names() +
+  app.add_option("--epilogue", epilogue,
+                 "What the epilogue has besides alpha and beta, a list: " + operand_names() +
                      "; and an activation: " + activation_names())
       ->capture_default_str();
   app.add_option("--ld-pad", ld_pad, "Elements between the rows of every matrix")

@@ -43,11 +43,11 @@ struct Problem {
   bool operator==(const Problem&) const = default;
 };
 
-std::string to_string(DType dtype);        // "f32", "f16", "tf32", "bf16", ...
-DType dtype_of(const std::string& name);   // the inverse; throws std::invalid_argument
-std::string dtype_names();                 // "f32, f16, ...": all
-std::string shape_name(const Problem& p);  // "4096x4096x128" (M x N x K)
-std::string ops_name(const Problem& p);    // "nn", "tn", ...
+std::string to_string(DType dtype);           // "f32", "f16", "tf32", "bf16", ...
+DType dtype_of(const std::string& name);      // the inverse; throws std::invalid_argument
+std::string dtype_names();                    // "f32, f16, ...": all
+std::string shape_name(const Problem& p);     // "4096x4096x128" (M x N x K)
+std::string ops_name(const Problem& p);       // "nn", "tn", ...
 std::string epilogue_name(const Problem& p);  // "bias,gelu"; empty: alpha and beta alone
 inline size_t element_size(const Problem& p, Operand operand) {  // bytes
   return info(info(p.dtype).element(operand)).bytes;

@@ -195,8 +195,7 @@ Epilogue checked(const gemm_epilogue* epilogue, const Matrix& c) {
   check("scale_rows", e.scale_rows, sizeof(float));
   check("residual", e.residual, c.bytes);
   const int64_t ld = e.ld_residual == 0 ? c.cols : e.ld_residual;
-  if (e.residual != nullptr &&
-      (ld < c.cols || ld > INT64_MAX / 8 / std::max<int64_t>(c.rows, 1)))
+  if (e.residual != nullptr && (ld < c.cols || ld > INT64_MAX / 8 / std::max<int64_t>(c.rows, 1)))
     fail(GEMM_BAD_ARGUMENT, "the rows of the residual lie ", ld, " elements apart: allowed are ",
          c.cols, ", a row's length, or more, within 2^63 bytes in all");
   return {.alpha = e.alpha,

@@ -40,9 +40,11 @@ __global__ void finish_kernel(double* want, Problem p, Generator generator) {
   };
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements; i += stride) {
     const int64_t m = i / p.N, n = i % p.N;
-    const double c = p.beta == 0 ? 0
-                                 : p.beta * double{static_cast<float>(static_cast<T>(
-                                                generator.stored(Operand::C, m, n)))};
+    const double c =
+        p.beta == 0
+            ? 0
+            : p.beta *
+                  double{static_cast<float>(static_cast<T>(generator.stored(Operand::C, m, n)))};
     want[i] = generator.scale(m, n) * want[i] + c +
               (p.operands.bias ? rounded(Operand::bias, n) : 0) +
               (p.operands.row_bias ? rounded(Operand::row_bias, m) : 0);
@@ -51,8 +53,8 @@ __global__ void finish_kernel(double* want, Problem p, Generator generator) {
 
 void finish(GpuDevice& device, double* want, const Problem& p, uint64_t seed) {
   const auto blocks = static_cast<unsigned>(device.properties().multiProcessorCount * 32);
-  const auto kernel = with_element<GpuTypes>(info(p.dtype).out,
-                                             [](auto t) { return &finish_kernel<decltype(t)>; });
+  const auto kernel =
+      with_element<GpuTypes>(info(p.dtype).out, [](auto t) { return &finish_kernel<decltype(t)>; });
   kernel<<<blocks, 256, 0, device.stream()>>>(want, p, Generator(p, Inputs::uniform, seed));
   check_cuda(cudaGetLastError(), "finish_kernel");
 }

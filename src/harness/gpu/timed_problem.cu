@@ -46,8 +46,7 @@ class BufferSets {
     device.fill(a(0), p, Operand::A, Inputs::uniform, SEED);
     device.fill(b(0), p, Operand::B, Inputs::uniform, SEED);
     for (int side : {0, 1}) device.fill(c(0, side), p, Operand::C, Inputs::uniform, SEED);
-    if (p.operands.residual)
-      device.fill(residual(0), p, Operand::residual, Inputs::uniform, SEED);
+    if (p.operands.residual) device.fill(residual(0), p, Operand::residual, Inputs::uniform, SEED);
   }
 
   int count() const { return count_; }
