@@ -153,7 +153,12 @@ struct FfmaLoop {
                                 const Vec<float>* sums) {
     if constexpr (!ALIGNED && CLUSTER * Tile::K_GROUPS == 1) return store_rows(p, bm, bn, sums);
     sync_cluster<CLUSTER>();
-    const int group = threadIdx.x / Tile::K_GROUP, t = threadIdx.x % Tile::K_GROUP;
+    int tid = threadIdx.x;
+#if GEMM_ON_GPU
+    // What follows is computed anew: kept since before the main loop it would be spilled.
+    if constexpr (!ALIGNED) asm volatile("" : "+r"(tid));
+#endif
+    const int group = tid / Tile::K_GROUP, t = tid % Tile::K_GROUP;
     const int2 at = thread_origin<Tile>(t);
     with_epilogue(p, [&](const auto& out) {
 #pragma unroll 2

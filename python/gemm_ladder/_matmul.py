@@ -273,8 +273,10 @@ def matmul(
         if operands is not None:
             extents += operands.extents.values()
 
+        numbers: Epilogue = epilogue
+
         def run(library: Library, device: int, *on_gpu: int) -> None:
-            with_them = epilogue if operands is None else operands.add_to(epilogue, on_gpu[3:])
+            with_them = numbers if operands is None else operands.add_to(numbers, on_gpu[3:])
             _call(library, device, None, prepared, with_them, rung, *on_gpu[:3])
 
         run_by_copies(extents, beta != 0, run)

@@ -24,11 +24,6 @@ struct Scale {
   static GEMM_DEVICE bool only_scales() { return true; }
   static GEMM_DEVICE bool reads_c() { return false; }
   static GEMM_DEVICE bool has_vectors() { return false; }
-  static GEMM_DEVICE float scale_at(int, int) { return 1; }
-  template <class T>
-  static GEMM_DEVICE float bias_at(int, int) {
-    return 0;
-  }
   template <class T>
   static GEMM_DEVICE const T* c_at(int, int, const T* d) {
     return d;
@@ -72,6 +67,16 @@ GEMM_DEVICE void store(const Out& p, int m, int n, float acc) {
   *c = typename Out::TypeC(acc);
 }
 
+// A pointer of the epilogue, of which the compiler computes nothing ahead of its use: it would keep
+// addresses and comparisons in registers of the main loop, and spill others for them.
+template <class T>
+GEMM_DEVICE const T* at_use(const void* pointer) {
+#if GEMM_ON_GPU
+  asm volatile("" : "+l"(pointer));
+#endif
+  return static_cast<const T*>(pointer);
+}
+
 // COUNT neighbours of a vector from index i on, in loads of up to 16 bytes where they are aligned; 0
 // from `end` on.
 template <int COUNT, class T>
@@ -102,27 +107,47 @@ template <int COUNT>
 GEMM_DEVICE void scale_segment(const Epilogue& epilogue, int m, int n, int N, float (&x)[COUNT]) {
   float factors[COUNT];
   if (epilogue.scale_columns != nullptr) {
-    load_segment(factors, epilogue.scale_columns, n, N);
+    load_segment(factors, at_use<float>(epilogue.scale_columns), n, N);
 #pragma unroll
     for (int e = 0; e < COUNT; ++e) x[e] *= factors[e];
   }
-  if (epilogue.scale_rows != nullptr)
+  if (epilogue.scale_rows != nullptr) {
+    const float factor = at_use<float>(epilogue.scale_rows)[m];
 #pragma unroll
-    for (int e = 0; e < COUNT; ++e) x[e] *= epilogue.scale_rows[m];
+    for (int e = 0; e < COUNT; ++e) x[e] *= factor;
+  }
 }
 template <class TC, int COUNT>
 GEMM_DEVICE void add_bias_segment(const Epilogue& epilogue, int m, int n, int N,
                                   float (&x)[COUNT]) {
   float terms[COUNT];
   if (epilogue.bias != nullptr) {
-    load_segment(terms, static_cast<const TC*>(epilogue.bias), n, N);
+    load_segment(terms, at_use<TC>(epilogue.bias), n, N);
 #pragma unroll
     for (int e = 0; e < COUNT; ++e) x[e] += terms[e];
   }
-  if (epilogue.row_bias != nullptr)
+  if (epilogue.row_bias != nullptr) {
+    const auto term = float(at_use<TC>(epilogue.row_bias)[m]);
 #pragma unroll
-    for (int e = 0; e < COUNT; ++e) x[e] += float(static_cast<const TC*>(epilogue.row_bias)[m]);
+    for (int e = 0; e < COUNT; ++e) x[e] += term;
+  }
 }
+// What an element at (m, n) is scaled by, and what is added to it.
+GEMM_DEVICE float scale_at(const Epilogue& e, int m, int n) {
+  const float row = e.scale_rows == nullptr ? 1.0f : at_use<float>(e.scale_rows)[m];
+  return e.scale_columns == nullptr ? row : row * at_use<float>(e.scale_columns)[n];
+}
+template <class TC>
+GEMM_DEVICE float bias_at(const Epilogue& e, int m, int n) {
+  const float row = e.row_bias == nullptr ? 0.0f : float(at_use<TC>(e.row_bias)[m]);
+  return e.bias == nullptr ? row : row + float(at_use<TC>(e.bias)[n]);
+}
+GEMM_DEVICE float scale_at(const Scale&, int, int) { return 1; }
+template <class TC>
+GEMM_DEVICE float bias_at(const Scale&, int, int) {
+  return 0;
+}
+
 template <int COUNT>
 GEMM_DEVICE void scale_segment(const Scale&, int, int, int, float (&)[COUNT]) {}
 template <class TC, int COUNT>
@@ -161,14 +186,13 @@ GEMM_DEVICE void store_each(const Out& p, const float* acc, Place&& place) {
     if (p.epilogue.has_vectors())
 #pragma unroll
       for (int e = 0; e < COUNT; ++e)
-        if (const TileIndex at = place(e); inside(at)) x[e] *= p.epilogue.scale_at(at.m, at.n);
+        if (const TileIndex at = place(e); inside(at)) x[e] *= scale_at(p.epilogue, at.m, at.n);
 #pragma unroll
     for (int e = 0; e < COUNT; ++e) x[e] = p.epilogue.combine(x[e], was[e]);
     if (p.epilogue.has_vectors())
 #pragma unroll
       for (int e = 0; e < COUNT; ++e)
-        if (const TileIndex at = place(e); inside(at))
-          x[e] += p.epilogue.template bias_at<TC>(at.m, at.n);
+        if (const TileIndex at = place(e); inside(at)) x[e] += bias_at<TC>(p.epilogue, at.m, at.n);
     p.epilogue.activate(x);
   }
 #pragma unroll

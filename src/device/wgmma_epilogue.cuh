@@ -48,16 +48,6 @@ GEMM_DEVICE void transpose_words(uint32_t* words) {
   (odd ? words[2] : words[3]) = b;
 }
 
-// A pointer of the epilogue, of which the compiler computes nothing ahead of its use: it would keep
-// addresses and comparisons in registers of the main loop, and spill others for them.
-template <class T>
-GEMM_DEVICE const T* at_use(const void* pointer) {
-#if GEMM_ON_GPU
-  asm volatile("" : "+l"(pointer));
-#endif
-  return static_cast<const T*>(pointer);
-}
-
 // C as the epilogue reads it: D's memory, or a matrix of its own.
 template <class TC>
 struct OldC {
