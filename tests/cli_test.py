@@ -197,7 +197,11 @@ class Accepted(unittest.TestCase):
         self.assertIn("skipped: takes alpha and beta only, no gelu", run.stdout)
         run = bench(*small, "--kernel", "v1", "--epilogue", "tanh")
         self.assertEqual(run.returncode, 2)
-        self.assertIn("'tanh': choose from none, relu", run.stderr)
+        self.assertIn("'tanh': want a list, each once, of residual, bias", run.stderr)
+        run = bench(*small, "--kernel", "v1,v8,v29", "--epilogue", "bias,residual,relu")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("9x10x11 residual,bias,relu  alpha 1 beta 1", run.stdout)
+        self.assertIn("2 verified, 0 wrong, 1 skipped", run.stdout)
 
     def test_types_of_the_result_apart(self) -> None:
         for dtype in ("f16_f32", "bf16_f32"):
