@@ -7,7 +7,8 @@
 //         groups of warps and the two blocks of a cluster
 // watch:  the kernels of a call overlap: each begins as SMs become free, and ends after the one
 //         before; --tune measures every variant on the card, --explain says which runs and why
-// needs:  sm_80, clusters sm_90; rows that are not whole aligned 16-byte groups are repacked first
+// needs:  sm_80, clusters sm_90; rows that are not whole aligned 16-byte groups are repacked first,
+//         and a transposed B is transposed: read as it is, it costs a fifth of the time
 #include "device/dynamic_shared.cuh"
 #include "device/ffma_costs.h"
 #include "device/ptx/cluster.cuh"
@@ -15,6 +16,7 @@
 #include "device/repack.cuh"
 #include "rung.h"
 #include "v13_ffma/ffma_loop.cuh"
+#include "v13_ffma/transposed_copy.cuh"
 
 namespace {
 using namespace gemm;
@@ -37,27 +39,25 @@ __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
 // [region idea]
 // CLUSTER blocks a tile, if the GPU can; if STREAM, what fills no wave of it by stream-K. Unless
 // `first`, it begins as SMs become free, and ends after the kernel before it.
-template <class Tile, bool STREAM, int CLUSTER, bool A_K_MAJOR, bool B_K_MAJOR, bool ALIGNED>
+template <class Tile, bool STREAM, int CLUSTER, bool A_K_MAJOR, bool ALIGNED>
 void launch_tiles(const GemmArgs<float>& p, Stream stream, bool first) {
   if constexpr (CLUSTER > 1)
-    if (!has_clusters())
-      return launch_tiles<Tile, STREAM, 1, A_K_MAJOR, B_K_MAJOR, ALIGNED>(p, stream, first);
+    if (!has_clusters()) return launch_tiles<Tile, STREAM, 1, A_K_MAJOR, ALIGNED>(p, stream, first);
   const int64_t tiles = int64_t{cdiv(p.M, Tile::BM)} * cdiv(p.N, Tile::BN);
   StreamK rest{};  // no tile
   if (STREAM) rest = StreamK::of(tiles, cdiv(p.K, Tile::BK), sm_count() * Tile::BLOCKS);
   const int64_t whole = tiles - rest.tiles;
-  // Where the copies stand. The tile says it for A and B as stored; the others: counted in SASS.
-  constexpr bool NN = A_K_MAJOR && !B_K_MAJOR, NT = A_K_MAJOR && B_K_MAJOR;
-  constexpr bool TN = !A_K_MAJOR && !B_K_MAJOR, LARGE = Tile::BM * Tile::BN >= 128 * 256;
-  constexpr int COPY = NN ? Tile::COPY : LARGE ? (TN ? 2 : 0) : NT ? 2 : 4;
-  constexpr int COMMIT = NN ? Tile::COMMIT : !NT ? 12 : LARGE ? 13 : 10;
-  using Loop = FfmaLoop<Tile, A_K_MAJOR, B_K_MAJOR, ALIGNED, COPY, COMMIT>;
+  // Where the copies stand. The tile says it for A as stored; transposed: counted in SASS.
+  constexpr bool LARGE = Tile::BM * Tile::BN >= 128 * 256;
+  constexpr int COPY = A_K_MAJOR ? Tile::COPY : LARGE ? 2 : 4;
+  constexpr int COMMIT = A_K_MAJOR ? Tile::COMMIT : 12;
+  using Loop = FfmaLoop<Tile, A_K_MAJOR, ALIGNED, COPY, COMMIT>;
   gemm::launch(gemm_v13<Loop, CLUSTER>, whole * CLUSTER, dim3(Tile::THREADS),
                {.smem = Tile::SMEM, .cluster = CLUSTER, .pdl = !first && has_clusters()}, stream,
                p);
   if constexpr (STREAM)
-    launch_stream_k<FfmaLoop<Tile, A_K_MAJOR, B_K_MAJOR, ALIGNED, 0, 10>>(p, rest, stream,
-                                                                          first && whole == 0);
+    launch_stream_k<FfmaLoop<Tile, A_K_MAJOR, ALIGNED, 0, 10>>(p, rest, stream,
+                                                               first && whole == 0);
 }
 // [/region idea]
 
@@ -66,7 +66,7 @@ using Column = Tiling<64, 32, 64, 8, 4, 3, 4>;  // and of a few columns
 using ThinRow = Tiling<16, 64, 64, 4, 4, 3, 4>;
 using ThinColumn = Tiling<64, 16, 64, 4, 4, 3, 4, 1, 2, 10, 8>;
 
-template <class Tile, bool STREAM, int CLUSTER, bool A_K_MAJOR, bool B_K_MAJOR, bool ALIGNED>
+template <class Tile, bool STREAM, int CLUSTER, bool A_K_MAJOR, bool ALIGNED>
 void launch_parts(GemmArgs<float> p, Stream stream) {
   const int m = thin_edge(p.M, Tile::BM), n = thin_edge(p.N, Tile::BN);
   GemmArgs<float> row = p, column = p;
@@ -77,14 +77,14 @@ void launch_parts(GemmArgs<float> p, Stream stream) {
   p.M -= m;
   column.M = p.M;
   column.N = n;
-  column.B += (p.N - n) * (B_K_MAJOR ? p.ldb : 1);
+  column.B += p.N - n;
   column.C += p.N - n;
   column.epilogue = p.epilogue.part<float>(0, p.N - n);
   p.N -= n;
   const auto edge = [&]<class Thin>(Thin, const GemmArgs<float>& q) {  // or nothing: no tile
-    launch_tiles<Thin, false, 2, A_K_MAJOR, B_K_MAJOR, ALIGNED>(q, stream, false);
+    launch_tiles<Thin, false, 2, A_K_MAJOR, ALIGNED>(q, stream, false);
   };
-  launch_tiles<Tile, STREAM, CLUSTER, A_K_MAJOR, B_K_MAJOR, ALIGNED>(p, stream, true);
+  launch_tiles<Tile, STREAM, CLUSTER, A_K_MAJOR, ALIGNED>(p, stream, true);
   m <= 16 ? edge(ThinRow{}, row) : edge(Row{}, row);
   n <= 16 ? edge(ThinColumn{}, column) : edge(Column{}, column);
 }
@@ -92,9 +92,11 @@ void launch_parts(GemmArgs<float> p, Stream stream) {
 template <class Tile, bool STREAM = false, int CLUSTER = 1>
 void launch(const GemmArgs<float>& call, const Plan&, Stream stream) {
   const bool ta = call.op_a == Op::T, tb = call.op_b == Op::T;
-  const RepackedPair<float> in({call.A, ta ? call.K : call.M, ta ? call.M : call.K, call.lda},
-                               {call.B, tb ? call.N : call.K, tb ? call.K : call.N, call.ldb},
-                               stream, /*whole_groups=*/true);
+  const TransposedCopy b(call.B, call.ldb, call.N, call.K, tb, stream);
+  const RepackedPair<float> in(
+      {call.A, ta ? call.K : call.M, ta ? call.M : call.K, call.lda},
+      {tb ? b.data() : call.B, call.K, tb ? int(b.ld) : call.N, tb ? b.ld : call.ldb}, stream,
+      /*whole_groups=*/true);
   GemmArgs<float> p = call;
   p.A = in.A.data;
   p.lda = in.A.ld;
@@ -106,13 +108,11 @@ void launch(const GemmArgs<float>& call, const Plan&, Stream stream) {
   }
   const bool aligned_c = reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % 4 == 0 &&
                          p.N % 4 == 0 && p.epilogue.has_aligned_c<float>();
-  const auto with = [&](auto a_k_major, auto b_k_major) {
-    (aligned_c ? launch_parts<Tile, STREAM, CLUSTER, a_k_major(), b_k_major(), true>
-               : launch_parts<Tile, STREAM, CLUSTER, a_k_major(), b_k_major(), false>)(p, stream);
+  const auto with = [&](auto a_k_major) {
+    (aligned_c ? launch_parts<Tile, STREAM, CLUSTER, a_k_major(), true>
+               : launch_parts<Tile, STREAM, CLUSTER, a_k_major(), false>)(p, stream);
   };
-  constexpr std::true_type yes;
-  constexpr std::false_type no;
-  ta ? (tb ? with(no, yes) : with(no, no)) : (tb ? with(yes, yes) : with(yes, no));
+  ta ? with(std::false_type{}) : with(std::true_type{});
 }
 
 template <class Tile, int CLUSTER = 1>

@@ -14,6 +14,14 @@
 //   role        threads   waits for       then                            and tells
 //   producer    one       empty[stage]    loads four tiles of 16 KiB      full[stage], TMA's bytes
 //   consumers   2 x 128   full[stage]     12 wgmma m64n128k16, 128 adds   empty[stage]
+//
+//   barrier        completes after
+//   full[stage]    1 arrival, the producer's, and TMA's bytes
+//   empty[stage]   2 arrivals, one of each consumer
+//
+//   producer     | load k-tile 0 | 1 | 2 | wait | 3 ...
+//   consumer 0                   | wgmma | add | wgmma | add ...
+//   consumer 1                   | wait  | wgmma | add | wgmma ...
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"

@@ -11,6 +11,13 @@
 //   role        threads   waits for       then                         and tells
 //   producer    one       empty[stage]    loads a k-tile of A and B    full[stage], by TMA's bytes
 //   consumer    128       full[stage]     8 wgmma                      empty[stage], a k-tile later
+//
+//   barrier        completes after
+//   full[stage]    1 arrival, the producer's, and TMA's bytes
+//   empty[stage]   1 arrival, the consumer's
+//
+//   producer    | load k-tile 0 | load 1 | load 2 | wait | load 3 | wait | load 4 ...
+//   consumer                    | wgmma 0 | wgmma 1 ...  | wgmma 2 ...   | wgmma 3 ...
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/ptx/mbarrier.cuh"

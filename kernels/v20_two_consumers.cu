@@ -12,6 +12,14 @@
 //   role        threads   waits for      then                          and tells
 //   producer    one       empty[stage]   loads 128 x 64 and 64 x 256   full[stage], TMA's bytes
 //   consumers   2 x 128   full[stage]    4 wgmma m64n256k16            empty[stage], a k-tile later
+//
+//   barrier        completes after
+//   full[stage]    1 arrival, the producer's, and TMA's bytes
+//   empty[stage]   2 arrivals, one of each consumer
+//
+//   producer     | load k-tile 0 | load 1 | load 2 | load 3 | wait | load 4 ...
+//   consumer 0                   | rows 0 to 63 of k-tile 0 | of 1 | of 2 ...
+//   consumer 1                   | rows 64 to 127 of 0      | of 1 | of 2 ...
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
@@ -35,7 +43,13 @@ constexpr int THREADS = (CONSUMERS + 1) * 128;  // and the producer's: 168 regis
 constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 65536 / 128, "an SM's registers");
 // [/region idea]
-constexpr size_t SMEM = STAGES * ((BM + BN) * BK * 2 + 2 * 8);
+
+template <class TileA, class TileB>
+struct Shared {                     // every panel starts at a multiple of 1024 bytes
+  uint8_t A[STAGES][TileA::BYTES];  // (STAGES, BM, BK) or, transposed, (STAGES, BM / 64, BK, 64)
+  uint8_t B[STAGES][TileB::BYTES];  // (STAGES, BN / 64, BK, 64) or, transposed, (STAGES, BN, BK)
+  uint64_t full[STAGES], empty[STAGES];
+};
 
 template <class T, Major A_MAJOR, Major B_MAJOR>
 __global__ void __launch_bounds__(THREADS, 1)
@@ -48,11 +62,8 @@ __global__ void __launch_bounds__(THREADS, 1)
   const int tid = threadIdx.x, wg = tid / 128, k_tiles = cdiv(p.K, BK);
 
   // The pipeline.
-  auto* sA = static_cast<uint8_t*>(dynamic_shared());
-  uint8_t* sB = sA + STAGES * TileA::BYTES;
-  auto* full = reinterpret_cast<uint64_t*>(sB + STAGES * TileB::BYTES);
-  uint64_t* empty = full + STAGES;
-  if (tid == 0) init_pipeline<STAGES>(full, empty, CONSUMERS);
+  auto& s = *static_cast<Shared<TileA, TileB>*>(dynamic_shared());
+  if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, CONSUMERS);
   __syncthreads();
 
   PipelineState<STAGES> state;
@@ -61,11 +72,11 @@ __global__ void __launch_bounds__(THREADS, 1)
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
     for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
-      const int s = state.stage;
-      mbarrier_wait(&empty[s], state.phase ^ 1);
-      mbarrier_arrive_expect_tx(&full[s], TileA::BYTES + TileB::BYTES);
-      TileA::load(sA + s * TileA::BYTES, map_a, bm * BM, k_tile * BK, &full[s]);
-      TileB::load(sB + s * TileB::BYTES, map_b, bn * BN, k_tile * BK, &full[s]);
+      const int stage = state.stage;
+      mbarrier_wait(&s.empty[stage], state.phase ^ 1);
+      mbarrier_arrive_expect_tx(&s.full[stage], TileA::BYTES + TileB::BYTES);
+      TileA::load(s.A[stage], map_a, bm * BM, k_tile * BK, &s.full[stage]);
+      TileB::load(s.B[stage], map_b, bn * BN, k_tile * BK, &s.full[stage]);
     }
     return;
   }
@@ -74,17 +85,17 @@ __global__ void __launch_bounds__(THREADS, 1)
   setmaxnreg_inc<CONSUMER_REGS>();
   float acc[BN / 2] = {};
   for (int k_tile = 0, last = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
-    const int s = state.stage;
-    mbarrier_wait(&full[s], state.phase);
+    const int stage = state.stage;
+    mbarrier_wait(&s.full[stage], state.phase);
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < BK / MMA_K; ++k)
-      wgmma<T, BN, A_MAJOR, B_MAJOR>(
-          acc, TileA::descriptor(sA + s * TileA::BYTES, wg * MMA_M) + k * TileA::K_STEP,
-          TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, true);
+      wgmma<T, BN, A_MAJOR, B_MAJOR>(acc,
+                                     TileA::descriptor(s.A[stage], wg * MMA_M) + k * TileA::K_STEP,
+                                     TileB::descriptor(s.B[stage]) + k * TileB::K_STEP, true);
     wgmma_commit();
     wgmma_wait<1>();
-    if (tid % 128 == 0 && k_tile > 0) mbarrier_arrive(&empty[last]);
+    if (tid % 128 == 0 && k_tile > 0) mbarrier_arrive(&s.empty[last]);
   }
   wgmma_wait<0>(acc);
 
@@ -97,9 +108,11 @@ void launch(const GemmArgs<T>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
   const TmaOperands<T> in(p, stream);
   with_majors(p, [&](auto a, auto b) {
-    gemm::launch(gemm_v20<T, a(), b()>, grid, dim3(THREADS), {.smem = SMEM}, stream, p,
-                 has_aligned_c(p), OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
-                 OperandTile<T, BN, b()>::map(in.B.data, p.N, p.K, in.B.ld));
+    using TileA = OperandTile<T, BM, a()>;
+    using TileB = OperandTile<T, BN, b()>;
+    gemm::launch(gemm_v20<T, a(), b()>, grid, dim3(THREADS), {.smem = sizeof(Shared<TileA, TileB>)},
+                 stream, p, has_aligned_c(p), TileA::map(in.A.data, p.M, p.K, in.A.ld),
+                 TileB::map(in.B.data, p.N, p.K, in.B.ld));
   });
 }
 

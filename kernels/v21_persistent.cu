@@ -12,6 +12,10 @@
 //   producer    one       empty[stage]   loads 128 x 64 and 64 x 256   full[stage], TMA's bytes
 //   consumers   2 x 128   full[stage]    4 wgmma m64n256k16            empty[stage], a k-tile later
 //
+//   barrier        completes after
+//   full[stage]    1 arrival, the producer's, and TMA's bytes
+//   empty[stage]   2 arrivals, one of each consumer
+//
 //   producer    | tile 0: k-tiles 0 1 2 ... | tile 1: k-tiles 0 1 2 3 | 4 ...
 //   consumers           | tile 0: k-tiles 0 1 2 ...         | store | tile 1: k-tiles 0 1 ...
 #include "device/dynamic_shared.cuh"
@@ -29,13 +33,12 @@ namespace {
 using namespace gemm;
 
 constexpr int BM = 128, BN = 256, BK = 64, STAGES = 4;  // block tile, k-tiles in the pipeline
-constexpr int MMA_M = 64, MMA_K = 16;                   // one wgmma, BN wide
+constexpr int MMA_M = 64;                               // rows of one wgmma, BN wide
 constexpr int GROUP_M = 16;                             // rows of tiles that are worked on together
 constexpr int CONSUMERS = BM / MMA_M;                   // warpgroups, each with 64 rows
 constexpr int THREADS = (CONSUMERS + 1) * 128;  // and the producer's: 168 registers a thread
 constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 65536 / 128, "an SM's registers");
-constexpr size_t SMEM = STAGES * ((BM + BN) * BK * 2 + 2 * 8);
 
 // [region idea]
 // CTAs of a persistent kernel: one an SM. The simulator takes 4, so that small problems give each
@@ -52,6 +55,13 @@ GEMM_DEVICE void for_each_tile(int first, int step, int tiles_m, int tiles_n, Wo
 }
 // [/region idea]
 
+template <class TileA, class TileB>
+struct Shared {                     // every panel starts at a multiple of 1024 bytes
+  uint8_t A[STAGES][TileA::BYTES];  // (STAGES, BM, BK) or, transposed, (STAGES, BM / 64, BK, 64)
+  uint8_t B[STAGES][TileB::BYTES];  // (STAGES, BN / 64, BK, 64) or, transposed, (STAGES, BN, BK)
+  uint64_t full[STAGES], empty[STAGES];
+};
+
 template <class T, Major A_MAJOR, Major B_MAJOR>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v21(GemmArgs<T> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
@@ -63,11 +73,8 @@ __global__ void __launch_bounds__(THREADS, 1)
   const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
 
   // The pipeline.
-  auto* sA = static_cast<uint8_t*>(dynamic_shared());
-  uint8_t* sB = sA + STAGES * TileA::BYTES;
-  auto* full = reinterpret_cast<uint64_t*>(sB + STAGES * TileB::BYTES);
-  uint64_t* empty = full + STAGES;
-  if (tid == 0) init_pipeline<STAGES>(full, empty, CONSUMERS);
+  auto& s = *static_cast<Shared<TileA, TileB>*>(dynamic_shared());
+  if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, CONSUMERS);
   __syncthreads();
 
   PipelineState<STAGES> state;
@@ -77,11 +84,11 @@ __global__ void __launch_bounds__(THREADS, 1)
     if (tid / 32 % 4 != 0 || !elect_one()) return;
     for_each_tile<GROUP_M>(blockIdx.x, gridDim.x, tiles_m, tiles_n, [&](int bm, int bn) {
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
-        const int s = state.stage;
-        mbarrier_wait(&empty[s], state.phase ^ 1);
-        mbarrier_arrive_expect_tx(&full[s], TileA::BYTES + TileB::BYTES);
-        TileA::load(sA + s * TileA::BYTES, map_a, bm * BM, k_tile * BK, &full[s]);
-        TileB::load(sB + s * TileB::BYTES, map_b, bn * BN, k_tile * BK, &full[s]);
+        const int stage = state.stage;
+        mbarrier_wait(&s.empty[stage], state.phase ^ 1);
+        mbarrier_arrive_expect_tx(&s.full[stage], TileA::BYTES + TileB::BYTES);
+        TileA::load(s.A[stage], map_a, bm * BM, k_tile * BK, &s.full[stage]);
+        TileB::load(s.B[stage], map_b, bn * BN, k_tile * BK, &s.full[stage]);
       }
     });
     return;
@@ -93,20 +100,14 @@ __global__ void __launch_bounds__(THREADS, 1)
     float acc[BN / 2] = {};
     int last = 0;
     for (int k_tile = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
-      const int s = state.stage;
-      mbarrier_wait(&full[s], state.phase);
-      wgmma_fence();
-#pragma unroll
-      for (int k = 0; k < BK / MMA_K; ++k)
-        wgmma<T, BN, A_MAJOR, B_MAJOR>(
-            acc, TileA::descriptor(sA + s * TileA::BYTES, wg * MMA_M) + k * TileA::K_STEP,
-            TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, true);
-      wgmma_commit();
+      const int stage = state.stage;
+      mbarrier_wait(&s.full[stage], state.phase);
+      multiply_k_tile<TileA, TileB>(acc, s.A[stage], s.B[stage], wg * MMA_M);
       wgmma_wait<1>();
-      if (tid % 128 == 0 && k_tile > 0) mbarrier_arrive(&empty[last]);
+      if (tid % 128 == 0 && k_tile > 0) mbarrier_arrive(&s.empty[last]);
     }
     wgmma_wait<0>(acc);
-    if (tid % 128 == 0 && k_tiles > 0) mbarrier_arrive(&empty[last]);  // the next tile wants it
+    if (tid % 128 == 0 && k_tiles > 0) mbarrier_arrive(&s.empty[last]);  // the next tile wants it
 
     // Epilogue.
     store_accumulators(p, aligned_c, bm * BM + wg * MMA_M, bn * BN, acc);
@@ -119,9 +120,11 @@ void launch(const GemmArgs<T>& p, Stream stream) {
   const int64_t grid = std::min<int64_t>(tiles, persistent_blocks());
   const TmaOperands<T> in(p, stream);
   with_majors(p, [&](auto a, auto b) {
-    gemm::launch(gemm_v21<T, a(), b()>, grid, dim3(THREADS), {.smem = SMEM}, stream, p,
-                 has_aligned_c(p), OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
-                 OperandTile<T, BN, b()>::map(in.B.data, p.N, p.K, in.B.ld));
+    using TileA = OperandTile<T, BM, a()>;
+    using TileB = OperandTile<T, BN, b()>;
+    gemm::launch(gemm_v21<T, a(), b()>, grid, dim3(THREADS), {.smem = sizeof(Shared<TileA, TileB>)},
+                 stream, p, has_aligned_c(p), TileA::map(in.A.data, p.M, p.K, in.A.ld),
+                 TileB::map(in.B.data, p.N, p.K, in.B.ld));
   });
 }
 

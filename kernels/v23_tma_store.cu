@@ -10,7 +10,10 @@
 // needs:  sm_90a; copies of operands that TMA cannot address; v22's stores where C is unaligned
 //
 //   v22's roles and barriers; and of each consumer's 128 threads one, the leader, which waits until
-//   its last store has read the warpgroup's half of sC, and issues the next one.
+//   its last store has read the warpgroup's half of C in shared memory, and issues the next one.
+//
+//   consumers   | wgmma of tile 0 | stage it | wgmma of tile 1 | wait, stage it | wgmma ...
+//   TMA                                      | store tile 0 |                   | store tile 1 ...
 #include "device/dynamic_shared.cuh"
 #include "device/multicast.cuh"
 #include "device/operand_tile.cuh"
@@ -23,19 +26,19 @@
 #include "device/ptx/warp_roles.cuh"
 #include "device/ptx/wgmma.cuh"
 #include "device/wgmma_epilogue.cuh"
+#include "device/wgmma_main_loop.cuh"
 #include "rung.h"
 
 namespace {
 using namespace gemm;
 
 constexpr int BM = 128, BN = 256, BK = 64, STAGES = 3;  // block tile, k-tiles in the pipeline
-constexpr int MMA_M = 64, MMA_K = 16;                   // one wgmma, BN wide
+constexpr int MMA_M = 64;                               // rows of one wgmma, BN wide
 constexpr int CLUSTER = 2, GROUP_M = 8;  // blocks, one above the other; rows of clusters a group
 constexpr int CONSUMERS = BM / MMA_M;    // warpgroups, each with 64 rows
 constexpr int THREADS = (CONSUMERS + 1) * 128;  // and the producer's: 168 registers a thread
 constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 65536 / 128, "an SM's registers");
-constexpr size_t SMEM = STAGES * ((BM + BN) * BK * 2 + 2 * 8) + BM * BN * 2;
 
 // [region idea]
 // The accumulators as T in panels of 64 x 64, swizzled as TMA wants them: by a warpgroup.
@@ -53,6 +56,14 @@ GEMM_DEVICE void stage_accumulators(uint8_t* sC, const float (&acc)[COUNT]) {
 }
 // [/region idea]
 
+template <class TileA, class TileB>
+struct Shared {                     // every panel starts at a multiple of 1024 bytes
+  uint8_t A[STAGES][TileA::BYTES];  // (STAGES, BM, BK) or, transposed, (STAGES, BM / 64, BK, 64)
+  uint8_t B[STAGES][TileB::BYTES];  // (STAGES, BN / 64, BK, 64) or, transposed, (STAGES, BN, BK)
+  uint8_t C[CONSUMERS][MMA_M * BN * 2];  // (CONSUMERS, BN / 64, MMA_M, 64), swizzled
+  uint64_t full[STAGES], empty[STAGES];
+};
+
 template <class T, Major A_MAJOR, Major B_MAJOR>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v23(GemmArgs<T> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
@@ -66,12 +77,8 @@ __global__ void __launch_bounds__(THREADS, 1)
   const int first = blockIdx.x / CLUSTER, step = gridDim.x / CLUSTER, rank = cluster_rank();
 
   // The pipeline.
-  auto* sA = static_cast<uint8_t*>(dynamic_shared());
-  uint8_t* sB = sA + STAGES * TileA::BYTES;
-  uint8_t* sC = sB + STAGES * TileB::BYTES;
-  auto* full = reinterpret_cast<uint64_t*>(sC + BM * BN * 2);
-  uint64_t* empty = full + STAGES;
-  if (tid == 0) init_pipeline<STAGES>(full, empty, CLUSTER * CONSUMERS);
+  auto& s = *static_cast<Shared<TileA, TileB>*>(dynamic_shared());
+  if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, CLUSTER * CONSUMERS);
   cluster_arrive();
   cluster_wait();  // the neighbour's barriers are there, too
 
@@ -83,38 +90,27 @@ __global__ void __launch_bounds__(THREADS, 1)
       for_each_tile<GROUP_M>(first, step, tiles_m, tiles_n, [&](int pair, int bn) {
         const int bm = pair * CLUSTER + rank;
         for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
-          const int s = state.stage;
-          mbarrier_wait(&empty[s], state.phase ^ 1);
-          mbarrier_arrive_expect_tx(&full[s], TileA::BYTES + TileB::BYTES);
-          TileA::load(sA + s * TileA::BYTES, map_a, bm * BM, k_tile * BK, &full[s]);
-          load_part<TileB, CLUSTER>(sB + s * TileB::BYTES, map_b, bn * BN, k_tile * BK, &full[s],
-                                    rank);
+          const int stage = state.stage;
+          mbarrier_wait(&s.empty[stage], state.phase ^ 1);
+          mbarrier_arrive_expect_tx(&s.full[stage], TileA::BYTES + TileB::BYTES);
+          TileA::load(s.A[stage], map_a, bm * BM, k_tile * BK, &s.full[stage]);
+          load_part<TileB, CLUSTER>(s.B[stage], map_b, bn * BN, k_tile * BK, &s.full[stage], rank);
         }
       });
   } else {
     // A consumer.
     setmaxnreg_inc<CONSUMER_REGS>();
     const bool leader = tid % 128 == 0;
-    uint8_t* staging = sC + wg * (MMA_M * BN * 2);
+    uint8_t* const staging = s.C[wg];
     for_each_tile<GROUP_M>(first, step, tiles_m, tiles_n, [&](int pair, int bn) {
       const int m = (pair * CLUSTER + rank) * BM + wg * MMA_M, n = bn * BN;
       float acc[BN / 2] = {};
-      int last = 0;
-      for (int k_tile = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
-        const int s = state.stage;
-        mbarrier_wait(&full[s], state.phase);
-        wgmma_fence();
-#pragma unroll
-        for (int k = 0; k < BK / MMA_K; ++k)
-          wgmma<T, BN, A_MAJOR, B_MAJOR>(
-              acc, TileA::descriptor(sA + s * TileA::BYTES, wg * MMA_M) + k * TileA::K_STEP,
-              TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, true);
-        wgmma_commit();
-        wgmma_wait<1>();
-        if (k_tile > 0) arrive_at_all<CLUSTER>(&empty[last]);
-      }
-      wgmma_wait<0>(acc);
-      if (k_tiles > 0) arrive_at_all<CLUSTER>(&empty[last]);  // the next tile wants it
+      const auto multiply = [&](int stage, int) {
+        multiply_k_tile<TileA, TileB>(acc, s.A[stage], s.B[stage], wg * MMA_M);
+      };
+      const int last = multiply_k_tiles<CLUSTER>(s.full, s.empty, state, k_tiles, multiply);
+      finish_k_tiles<CLUSTER>(s.empty, k_tiles, last);
+      fence_operand(acc);
 
       // Epilogue.
       // [region epilogue]
@@ -144,10 +140,12 @@ void launch(const GemmArgs<T>& p, Stream stream) {
   const int64_t grid = std::min<int64_t>(tiles, persistent_blocks() / CLUSTER) * CLUSTER;
   const TmaOperands<T> in(p, stream);
   with_majors(p, [&](auto a, auto b) {
-    gemm::launch(
-        gemm_v23<T, a(), b()>, grid, dim3(THREADS), {.smem = SMEM, .cluster = CLUSTER}, stream, p,
-        has_aligned_c(p), OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
-        OperandTile<T, BN, b()>::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld), c_map(p));
+    using TileA = OperandTile<T, BM, a()>;
+    using TileB = OperandTile<T, BN, b()>;
+    gemm::launch(gemm_v23<T, a(), b()>, grid, dim3(THREADS),
+                 {.smem = sizeof(Shared<TileA, TileB>), .cluster = CLUSTER}, stream, p,
+                 has_aligned_c(p), TileA::map(in.A.data, p.M, p.K, in.A.ld),
+                 TileB::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld), c_map(p));
   });
 }
 

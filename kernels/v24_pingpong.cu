@@ -14,6 +14,12 @@
 //   producer    one       empty[stage]            loads a k-tile         full[stage], TMA's bytes
 //   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles   empty[stage], a k-tile on;
 //                                                                        order[other], after a tile
+//
+//   barrier        completes after
+//   full[stage]    1 arrival, the producer's, and TMA's bytes
+//   empty[stage]   1 arrival of each CTA: of the consumer whose tile it is
+//   order[wg]      4 arrivals, one of each warp of the other consumer
+//
 //   consumer 0  | tile 0 .......... | store | wait | tile 2 .......... | store |
 //   consumer 1  | wait              | tile 1 .......... | store | wait | tile 3 ..........
 #include "device/dynamic_shared.cuh"
@@ -28,18 +34,28 @@
 #include "device/ptx/warp_roles.cuh"
 #include "device/ptx/wgmma.cuh"
 #include "device/tma_epilogue.cuh"
+#include "device/wgmma_costs.h"
+#include "device/wgmma_main_loop.cuh"
 #include "plan/tiles.h"
 #include "rung.h"
 
 namespace {
 using namespace gemm;
 
-constexpr int BK = 64, MMA_M = 64, MMA_K = 16;  // depth of a k-tile; a wgmma
-constexpr int GROUP_M = 16;                     // rows of tiles a raster group
+constexpr int BK = 64, MMA_M = 64;  // depth of a k-tile; rows of a wgmma
+constexpr int GROUP_M = 16;         // rows of tiles a raster group
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 
+template <class TileA, class TileB, int STAGES, int EPILOGUE_STAGES>
+struct Shared {                     // every panel starts at a multiple of 1024 bytes
+  uint8_t A[STAGES][TileA::BYTES];  // (STAGES, BM, BK) or, transposed, (STAGES, BM / 64, BK, 64)
+  uint8_t B[STAGES][TileB::BYTES];  // (STAGES, BN / 64, BK, 64) or, transposed, (STAGES, BN, BK)
+  uint8_t C[2][EPILOGUE_STAGES][64 * 64 * 2];  // (consumer, EPILOGUE_STAGES, 64, 64), swizzled
+  uint64_t full[STAGES], empty[STAGES], order[2];
+};
+
 template <class T, class TC, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES,
-          int EPILOGUE_STAGES, int CLUSTER>
+          int EPILOGUE_STAGES, int CLUSTER, bool BATCHED>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v24(GemmArgs<T, T, TC> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
@@ -49,14 +65,10 @@ __global__ void __launch_bounds__(THREADS, 1)
   const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK);
   const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
   const int begin = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER, step = gridDim.x / CLUSTER;
-  // The pipeline; EPILOGUE_STAGES panels for each consumer; barriers.
-  auto* sA = static_cast<uint8_t*>(dynamic_shared());
-  uint8_t *sB = sA + STAGES * TileA::BYTES, *sC = sB + STAGES * TileB::BYTES;
-  auto* full = reinterpret_cast<uint64_t*>(sC + 2 * EPILOGUE_STAGES * 8192);
-  uint64_t *empty = full + STAGES, *order = empty + STAGES;
+  auto& s = *static_cast<Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>*>(dynamic_shared());
   if (tid == 0) {
-    init_ordered_barrier(order);
-    init_pipeline<STAGES>(full, empty, CLUSTER);
+    init_ordered_barrier(s.order);
+    init_pipeline<STAGES>(s.full, s.empty, CLUSTER);
   }
   sync_cluster<CLUSTER>();
 
@@ -65,48 +77,43 @@ __global__ void __launch_bounds__(THREADS, 1)
     // The producer.
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
-    for_each_tile<GROUP_M, CLUSTER>(begin, step, rank, tiles_m, tiles_n, [&](int bm, int bn) {
-      grid_dependency_wait(bm, bn);  // after the first tile's coordinates have been computed
-      produce_shared<TileA, TileB, CLUSTER>(sA, sB, full, empty, state, map_a, map_b, bm * BM,
-                                            bn * BN, k_tiles, rank);
-    });
+    const bool one_a = p.batch.stride_a == 0, one_b = p.batch.stride_b == 0;  // for all products
+    for_each_tile_of_batch<BATCHED, GROUP_M, CLUSTER>(
+        p.batch.count, begin, step, rank, tiles_m, tiles_n,
+        [&](int bm, int bn, int64_t, int product) {
+          grid_dependency_wait(bm, bn);  // after the first tile's coordinates have been computed
+          produce_shared<TileA, TileB, CLUSTER>(
+              s.A[0], s.B[0], s.full, s.empty, state,
+              matrix_of_batch<BATCHED>(map_a, one_a ? 0 : product),
+              matrix_of_batch<BATCHED>(map_b, one_b ? 0 : product), bm * BM, bn * BN, k_tiles,
+              rank);
+        });
     return;
   }
 
   // A consumer: every other tile of the block.
   setmaxnreg_inc<CONSUMER_REGS>();
   grid_dependency_wait();
-  uint8_t* staging = sC + wg * (EPILOGUE_STAGES * 8192);
+  auto& staging = s.C[wg];
+  uint64_t* const other = order_of_other(s.order, wg);
   uint32_t parity = wg ^ 1;  // of order[wg]; consumer 0 begins
   state.skip(wg * k_tiles);
   // [region idea]
-  const auto compute = [&](int bm, int bn, int64_t left) {
+  const auto compute = [&](int bm, int bn, int64_t left, int product) {
     fence_operand(bm, bn);  // or they are divided out behind the loop: 3 % at 1024
-    prefetch_c<BN>(p, aligned_c, bm * BM, bn * BN, BM);
+    const auto& out = args_of<BATCHED>(p, product);
+    prefetch_c<BN>(out, aligned_c, bm * BM, bn * BN, BM);
     float acc[BM / MMA_M][BN / 2];
     clear_registers(acc);  // before the wait, while the other consumer computes
-    int last = 0;
-    if (k_tiles > 0) mbarrier_wait(&order[wg], parity);
+    if (k_tiles > 0) mbarrier_wait(&s.order[wg], parity);
     parity ^= 1;
-    for (int k_tile = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
-      const int s = state.stage;
-      mbarrier_wait(&full[s], state.phase);
-      wgmma_fence();
-#pragma unroll
-      for (int k = 0; k < BK / MMA_K; ++k)
-#pragma unroll
-        for (int i = 0; i < BM / MMA_M; ++i)
-          wgmma<T, BN, A_MAJOR, B_MAJOR>(
-              acc[i], TileA::descriptor(sA + s * TileA::BYTES, i * MMA_M) + k * TileA::K_STEP,
-              TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, true);
-      wgmma_commit();
+    const auto multiply = [&](int stage, int k_tile) {
+      multiply_k_tile<TileA, TileB>(acc, s.A[stage], s.B[stage]);
       // The other consumer's wgmma may queue up behind these.
-      if (k_tile == k_tiles - 1 && tid % 32 == 0) mbarrier_arrive(&order[wg ^ 1]);
-      wgmma_wait<1>();
-      if (k_tile > 0) arrive_at_all<CLUSTER>(&empty[last]);
-    }
-    wgmma_wait<0>();
-    if (k_tiles > 0) arrive_at_all<CLUSTER>(&empty[last]);
+      if (k_tile == k_tiles - 1 && tid % 32 == 0) mbarrier_arrive(other);
+    };
+    const int last = multiply_k_tiles<CLUSTER>(s.full, s.empty, state, k_tiles, multiply);
+    finish_k_tiles<CLUSTER>(s.empty, k_tiles, last);
     state.skip(k_tiles);  // the other consumer's tile
 
     // Epilogue.
@@ -114,40 +121,65 @@ __global__ void __launch_bounds__(THREADS, 1)
     for (int i = 0; i < BM / MMA_M; ++i) {
       const int m = bm * BM + i * MMA_M, n = bn * BN;
       fence_operand(acc[i]);
-      apply_epilogue<BN <= 128 ? 64 : 32>(p, aligned_c, m, n, acc[i]);
+      apply_epilogue<BN <= 128 ? 64 : 32>(out, aligned_c, m, n, acc[i]);
       // The CTA's last tile no main loop hides. (`step` in place of gridDim.x would spill.)
       if constexpr (sizeof(TC) == 4) {  // a pair is 8 bytes: four lanes write a whole sector
-        store_pairs(p, aligned_c, m, n, acc[i]);
+        store_pairs(out, aligned_c, m, n, acc[i]);
       } else if (aligned_c && left * CLUSTER <= gridDim.x) {
-        store_accumulators_aligned(p, m, n, acc[i]);
+        store_accumulators_aligned(out, m, n, acc[i]);
       } else {
-#pragma unroll
-        for (int c = 0; c < BN / 64; ++c)
-          store_panel<EPILOGUE_STAGES - 1>(p, aligned_c, map_c, m, n + c * 64,
-                                           staging + (i * BN / 64 + c) % EPILOGUE_STAGES * 8192,
-                                           &acc[i][c * 32]);
+        store_panels(out, aligned_c, matrix_of_batch<BATCHED>(map_c, product), m, n, staging, i,
+                     acc[i]);
       }
     }
   };
-  for_each_tile<GROUP_M, CLUSTER>(begin + wg * step, 2 * step, rank, tiles_m, tiles_n, compute);
+  for_each_tile_of_batch<BATCHED, GROUP_M, CLUSTER>(p.batch.count, begin + wg * step, 2 * step,
+                                                    rank, tiles_m, tiles_n, compute);
   // [/region idea]
   if (tid % 32 == 0) tma_store_wait_read<0>();
   if (CLUSTER > 1) sync_cluster<CLUSTER>();  // the neighbour's last arrivals have come
 }
 
-template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER, class TC = T>
+// Whether one launch computes a batch: TMA can address all products, and an int counts their tiles.
+template <class T, class TC>
+bool fits_in_one_launch(const GemmArgs<T, T, TC>& p) {
+  const int64_t small_tiles = int64_t{cdiv(p.M, 64)} * cdiv(p.N, 128);
+  return tma_can_address(p.A, p.lda) && tma_can_address(p.B, p.ldb) &&
+         p.batch.stride_a * sizeof(T) % 16 == 0 && p.batch.stride_b * sizeof(T) % 16 == 0 &&
+         small_tiles * p.batch.count < 1 << 30;
+}
+
+template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER, class TC = T,
+          bool BATCHED = false>
 void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
-  const int64_t cluster_tiles = int64_t{cdiv(p.M, BM * CLUSTER)} * cdiv(p.N, BN);
+  if (!BATCHED && p.batch.count > 1) {
+    if constexpr (CLUSTER == 1)
+      if (fits_in_one_launch(p))
+        return launch<T, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, TC, true>(p, plan, stream);
+    return for_each_product(p, [&](const GemmArgs<T, T, TC>& one) {
+      launch<T, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, TC>(one, plan, stream);
+    });
+  }
+  const int64_t cluster_tiles =
+      int64_t{cdiv(p.M, BM * CLUSTER)} * cdiv(p.N, BN) * (BATCHED ? p.batch.count : 1);
   const int64_t grid = std::min<int64_t>(cluster_tiles, plan.ctas / CLUSTER) * CLUSTER;
-  constexpr size_t SMEM =
-      STAGES * ((BM + BN) * BK * 2 + 2 * 8) + 2 * EPILOGUE_STAGES * 8192 + 2 * 8;
   const TmaOperands<T> in(p, stream);
+  const auto batch = [&](int64_t stride) {
+    return BATCHED ? MatrixBatch{p.batch.count, stride} : MatrixBatch{};
+  };
   with_majors(p, [&](auto a, auto b) {
-    gemm::launch(gemm_v24<T, TC, a(), b(), BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER>, grid,
-                 dim3(THREADS), {.smem = SMEM, .cluster = CLUSTER, .pdl = true}, stream, p,
-                 has_aligned_c(p), OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
-                 OperandTile<T, BN, b()>::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld),
-                 c_map(p, 16));
+    using TileA = OperandTile<T, BM, a()>;
+    using TileB = OperandTile<T, BN, b()>;
+    gemm::launch(
+        gemm_v24<T, TC, a(), b(), BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, BATCHED>, grid,
+        dim3(THREADS),
+        {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>),
+         .cluster = CLUSTER,
+         .pdl = true},
+        stream, p, has_aligned_c(p),
+        TileA::map(in.A.data, p.M, p.K, in.A.ld, 256, batch(p.batch.stride_a)),
+        TileB::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld, 256, batch(p.batch.stride_b)),
+        c_map(p, 16, batch(p.batch.stride_c)));
   });
 }
 
@@ -171,9 +203,12 @@ template <class T>
 TileChoice choose_data_parallel_tile(const GemmArgs<T>& p, const Arch& arch, int variant) {
   const Costs& costs = *arch.costs;
   constexpr int WHOLE = std::size(Costs{}.whole);
-  const bool clusters = variant == ANY_VARIANT ? p.M > 128 && straddles_lines(p) : variant >= WHOLE;
+  const bool batched = p.batch.count > 1 && fits_in_one_launch(p);
+  const bool clusters =
+      variant == ANY_VARIANT ? p.M > 128 && straddles_lines(p) && !batched : variant >= WHOLE;
   if (!clusters)
-    return choose_tile(p.M, p.N, p.K, costs.whole, WHOLE, arch.sms, costs.fixup_k, variant);
+    return choose_tile(p.M, p.N, p.K, costs.whole, WHOLE, arch.sms, costs.fixup_k, variant,
+                       batched ? p.batch.count : 1);
   TileChoice choice =
       choose_tile(p.M, p.N, p.K, costs.cluster, std::size(costs.cluster), arch.sms / 2,
                   costs.fixup_k, variant == ANY_VARIANT ? ANY_VARIANT : variant - WHOLE);
@@ -186,22 +221,30 @@ TileChoice choose_data_parallel_tile(const GemmArgs<T>& p, const Arch& arch, int
 template <class T>
 Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
   const TileChoice tile = choose_data_parallel_tile(p, arch, variant);
-  Plan plan{.variant = tile.index, .makespan = tile.makespan};
-  plan.keep(tile.tiling);
+  const Tiling& tiling = tile.tiling;
+  const bool one_launch = tiling.cluster == 1 && fits_in_one_launch(p);
+  const int launches = one_launch ? 1 : p.batch.count;
+  Plan plan{.variant = tile.index,
+            .makespan = launches * persistent_us(p, arch, tile.makespan, p.batch.count / launches)};
+  plan.keep(tiling);
   return plan;
 }
 
 template <class T>
-std::string explain(const GemmArgs<T>&, const Plan& plan) {
-  return gemm::explain(plan.kept<Tiling>());
+std::string explain(const GemmArgs<T>& p, const Plan& plan) {
+  const Tiling tiling = plan.kept<Tiling>();
+  const std::string products = std::to_string(p.batch.count);
+  return gemm::explain(tiling) + (p.batch.count == 1 ? ""
+                                  : tiling.cluster == 1 && fits_in_one_launch(p)
+                                      ? ", of " + products + " products"
+                                      : " in each of " + products + " launches");
 }
 
-const Registration rung({.prev = "v23",
-                         .idea = "pingpong: two warpgroups take turns; tiles that fill the waves",
-                         .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-                        {f16(VARIANTS<half>, {plan, explain}),
-                         bfloat16(VARIANTS<bf16>, {plan, explain}),
-                         entry(DType::f16_f32, launch_to_float<half>),
-                         entry(DType::bf16_f32, launch_to_float<bf16>)});
+const Registration rung(
+    {.prev = "v23",
+     .idea = "pingpong: two warpgroups take turns; tiles that fill the waves",
+     .needs = {.sm = 90, .exact_arch = true, .transposed = true, .batches = true}},
+    {f16(VARIANTS<half>, {plan, explain}), bfloat16(VARIANTS<bf16>, {plan, explain}),
+     entry(DType::f16_f32, launch_to_float<half>), entry(DType::bf16_f32, launch_to_float<bf16>)});
 
 }  // namespace

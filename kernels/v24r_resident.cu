@@ -14,6 +14,15 @@
 //                                                 and a column panel's of B
 //   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles   empty[stage], a k-tile on;
 //                                                                        order[other], after a tile
+//
+//   barrier        completes after
+//   full[stage]    1 arrival, the producer's, and TMA's bytes
+//   empty[stage]   1 arrival, of the consumer whose tile it is
+//   order[wg]      4 arrivals, one of each warp of the other consumer
+//
+//   producer    | B, A of tile 0 | A of tile 1 | A of tile 2 ...    | next B, A ...
+//   consumer 0           | tile 0 ...... | store | wait | tile 2 ...... | store |
+//   consumer 1           | wait          | tile 1 ...... | store | wait | tile 3 ...
 #include "device/dynamic_shared.cuh"
 #include "device/persistent.cuh"
 #include "device/ptx/grid.cuh"
@@ -22,6 +31,7 @@
 #include "device/ptx/warp_roles.cuh"
 #include "device/ptx/wgmma.cuh"
 #include "device/tma_epilogue.cuh"
+#include "device/wgmma_costs.h"
 #include "rung.h"
 #include "v24r_resident/work_range.cuh"
 
@@ -31,6 +41,15 @@ using namespace gemm;
 constexpr int BM = 128, BN = 128, BK = 64, MMA_M = 64, MMA_K = 16;  // a tile, a k-tile, a wgmma
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 constexpr int EPILOGUE_STAGES = 2;  // panels of results for each consumer
+
+template <class TileA, class TileB, int STAGES, int WRAPS>
+struct Shared {                     // every panel starts at a multiple of 1024 bytes
+  uint8_t A[STAGES][TileA::BYTES];  // (STAGES, BM, BK) or, transposed, (.., BM / 64, BK, 64)
+  uint8_t B[WRAPS * STAGES]
+           [TileB::BYTES];  // (K / BK, BN / 64, BK, 64) or, transposed, (.., BN, BK)
+  uint8_t C[2][EPILOGUE_STAGES][64 * 64 * 2];  // (consumer, EPILOGUE_STAGES, 64, 64), swizzled
+  uint64_t full[STAGES], empty[STAGES], order[2];
+};
 
 // A tile takes WRAPS passes through the pipeline. A work range may end with LEAST rows of a tile:
 // CTAs then have more equal shares, but it costs a consumer cycles that it lacks where K is
@@ -43,14 +62,10 @@ __global__ void __launch_bounds__(THREADS, 1)
   using TileB = OperandTile<T, BN, B_MAJOR>;
   constexpr int K_TILES = WRAPS * STAGES;  // of a tile; what lies beyond K is zero
   const int tid = threadIdx.x, wg = warpgroup();
-  auto* sA = static_cast<uint8_t*>(dynamic_shared());
-  uint8_t* sB = sA + STAGES * TileA::BYTES;
-  uint8_t* sC = sB + K_TILES * TileB::BYTES;
-  auto* full = reinterpret_cast<uint64_t*>(sC + 2 * EPILOGUE_STAGES * 8192);
-  uint64_t *empty = full + STAGES, *order = empty + STAGES;
+  auto& s = *static_cast<Shared<TileA, TileB, STAGES, WRAPS>*>(dynamic_shared());
   if (tid == 0) {
-    init_ordered_barrier(order);
-    init_pipeline<STAGES>(full, empty, 1);
+    init_ordered_barrier(s.order);
+    init_pipeline<STAGES>(s.full, s.empty, 1);
   }
   __syncthreads();
   grid_launch_dependents();
@@ -61,15 +76,14 @@ __global__ void __launch_bounds__(THREADS, 1)
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
     grid_dependency_wait();
-    produce_range<TileA, TileB, K_TILES, LEAST>(range, sA, sB, full, empty, PipelineState<STAGES>(),
-                                                map_a, map_b);
+    produce_range<TileA, TileB, K_TILES, LEAST>(range, s.A[0], s.B[0], s.full, s.empty,
+                                                PipelineState<STAGES>(), map_a, map_b);
     return;
   }
 
   // A consumer: every other tile of the block.
   setmaxnreg_inc<CONSUMER_REGS>();
   grid_dependency_wait();
-  uint8_t* const staging = sC + wg * (EPILOGUE_STAGES * 8192);
   // The ordered barrier's phase: consumer 0 begins. How often the pipeline has wrapped around.
   uint32_t order_phase = wg ^ 1, wrap = wg * WRAPS;
   // [region idea]
@@ -80,31 +94,31 @@ __global__ void __launch_bounds__(THREADS, 1)
     const bool last = range.last();
     prefetch_c<BN>(p, true, m, n, blocks * MMA_M);
     float acc[BM / MMA_M][BN / 2];
-    mbarrier_wait(&order[wg], order_phase++ & 1);
+    mbarrier_wait(&s.order[wg], order_phase++ & 1);
     with_blocks<BM / MMA_M, LEAST / MMA_M>(blocks, [&](auto constant) {
       constexpr int BLOCKS = decltype(constant)::value;
 #pragma unroll
       for (int k_tile = 0; k_tile < K_TILES; ++k_tile) {
-        const int s = k_tile % STAGES;
-        mbarrier_wait(&full[s], (wrap + k_tile / STAGES) & 1);
+        const int stage = k_tile % STAGES;
+        mbarrier_wait(&s.full[stage], (wrap + k_tile / STAGES) & 1);
         wgmma_fence();
 #pragma unroll
         for (int k = 0; k < BK / MMA_K; ++k)
 #pragma unroll
           for (int i = 0; i < BLOCKS; ++i)
             wgmma<T, BN, A_MAJOR, B_MAJOR>(
-                acc[i], TileA::descriptor(sA + s * TileA::BYTES, i * MMA_M) + k * TileA::K_STEP,
-                TileB::descriptor(sB + k_tile * TileB::BYTES) + k * TileB::K_STEP, k_tile + k > 0);
+                acc[i], TileA::descriptor(s.A[stage], i * MMA_M) + k * TileA::K_STEP,
+                TileB::descriptor(s.B[k_tile]) + k * TileB::K_STEP, k_tile + k > 0);
         wgmma_commit();
-        if (k_tile == K_TILES - 1 && tid % 32 == 0) mbarrier_arrive(&order[wg ^ 1]);
+        if (k_tile == K_TILES - 1 && tid % 32 == 0) mbarrier_arrive(&s.order[wg ^ 1]);
         wgmma_wait<1>();
-        if (k_tile > 0 && tid % 128 == 0) mbarrier_arrive(&empty[(s + STAGES - 1) % STAGES]);
+        if (k_tile > 0 && tid % 128 == 0) mbarrier_arrive(&s.empty[(stage + STAGES - 1) % STAGES]);
       }
     });
     range.advance();  // here, while the last wgmma run
     range.advance();  // past the other consumer's
     wgmma_wait<0>();
-    if (tid % 128 == 0) mbarrier_arrive(&empty[STAGES - 1]);
+    if (tid % 128 == 0) mbarrier_arrive(&s.empty[STAGES - 1]);
     wrap += 2 * WRAPS;  // its own, and those of the other consumer's tile
 
     // Epilogue.
@@ -116,10 +130,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       if (last)  // no main loop hides it
         store_accumulators_aligned(p, m + i * MMA_M, n, acc[i]);
       else
-#pragma unroll
-        for (int c = 0; c < BN / 64; ++c)
-          store_panel<EPILOGUE_STAGES - 1>(p, true, map_c, m + i * MMA_M, n + c * 64,
-                                           staging + c * 8192, &acc[i][c * 32]);
+        store_panels(p, true, map_c, m + i * MMA_M, n, s.C[wg], i, acc[i]);
     }
   }
   // [/region idea]
@@ -130,14 +141,14 @@ template <class T, int STAGES, int WRAPS, int LEAST>
 void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
   const int64_t parts = int64_t{cdiv(p.M, LEAST)} * cdiv(p.N, BN);
   const int64_t grid = std::min<int64_t>(parts, plan.ctas);
-  constexpr size_t SMEM =
-      STAGES * (BM * BK * 2 + WRAPS * BN * BK * 2 + 2 * 8) + 2 * EPILOGUE_STAGES * 8192 + 2 * 8;
   const TmaOperands<T> in(p, stream);
   with_majors(p, [&](auto a, auto b) {
+    using TileA = OperandTile<T, BM, a()>;
+    using TileB = OperandTile<T, BN, b()>;
     gemm::launch(gemm_v24r<T, a(), b(), STAGES, WRAPS, LEAST>, grid, dim3(THREADS),
-                 {.smem = SMEM, .pdl = true}, stream, p,
-                 OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
-                 OperandTile<T, BN, b()>::map(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
+                 {.smem = sizeof(Shared<TileA, TileB, STAGES, WRAPS>), .pdl = true}, stream, p,
+                 TileA::map(in.A.data, p.M, p.K, in.A.ld), TileB::map(in.B.data, p.N, p.K, in.B.ld),
+                 c_map(p, 16));
   });
 }
 
@@ -159,7 +170,7 @@ Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
   const double cost =
       costs.b_stationary[cdiv(p.K, BK)] * (col_panels > arch.sms ? costs.b_stationary_next : 1);
   return {.variant = variant == ANY_VARIANT ? std::max(cdiv(p.K, 128) - 2, 0) : variant,
-          .makespan = cost * waves * BM * BN};
+          .makespan = persistent_us(p, arch, cost * waves * BM * BN)};
 }
 
 template <class T>

@@ -1,20 +1,27 @@
-// v25 split K: few rows of C, many SMs.
+// v25 split K: few tiles, many SMs.
 //
 // before: v24's tiles are at least 64 x 128. Where C has 16 rows, three quarters of a tile are
 //         multiplied in vain; 4096 columns make 32 tiles, and 100 SMs fetch nothing, although all
 //         that counts is how fast B comes from memory
 // idea:   compute C^T where C is flat: the long side becomes wgmma's 64 rows, the short one its
-//         columns, of which 16 are enough; and two blocks of a cluster share a tile, each with half
-//         of K. They add up their parts through each other's shared memory
-// watch:  bytes in flight, and how soon a stage is free: where a tile has 64 rows, each consumer
-//         takes every other k-tile. FETCH from memory: rows have 128 bytes, so that half of 256
-//         would be another CTA's
+//         columns, of which 16 are enough; and the CTAs of a cluster share a tile, each with a part
+//         of K. They add up their sums through each other's shared memory
+// watch:  how many CTAs a tile has. More fetch more at once, and have more to send each other. Where
+//         K is short, two CTAs share an SM, so that one multiplies while the other one adds up
 // needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
 //
 //   role        threads   waits for      then                         and tells
-//   producer    one       empty[stage]   loads a k-tile of its half   full[stage], by TMA's bytes
-//   consumers   2 x 128   full[stage]    4 wgmma, every other k-tile  empty[stage], a k-tile later
-//               together  the cluster    add half a tile, store it
+//   producer    one       empty[stage]   loads a k-tile of its part   full[stage], by TMA's bytes
+//   consumers   2 x 128   full[stage]    4 wgmma                      empty[stage], a k-tile later
+//               together  the cluster    send sums to their owners    the cluster
+//               together  the cluster    add up what they own, store it
+//
+//   barrier        completes after
+//   full[stage]    1 arrival, the producer's, and TMA's bytes
+//   empty[stage]   1 arrival of each consumer that reads it: 2, or 1 where they share K
+//
+//   CTA 0    | first part of K  ... | cluster's barrier | sums to owners | barrier | add, store
+//   CTA 1    | second part of K ... | cluster's barrier | sums to owners | barrier | add, store
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
@@ -25,148 +32,211 @@
 #include "device/ptx/warp_roles.cuh"
 #include "device/ptx/wgmma.cuh"
 #include "device/vec.cuh"
+#include "device/wgmma_costs.h"
 #include "device/wgmma_epilogue.cuh"
 #include "rung.h"
 
 namespace {
 using namespace gemm;
 
-constexpr int MMA_X = 64, BK = 64, MMA_K = 16;  // rows of one wgmma; depth of a k-tile, of a wgmma
-constexpr int SPLIT = 2, FETCH = 128;  // blocks a cluster, each with its part of K; see watch
+constexpr int MMA_X = 64, BK = 64;  // rows of one wgmma; depth of a k-tile
+constexpr int FETCH = 128;          // bytes from memory at once: the next 128 may be another CTA's
 constexpr int CONSUMERS = 2, WORKERS = CONSUMERS * 128;  // warpgroups, their threads
 constexpr int THREADS = WORKERS + 32;                    // and the producer's warp
 
-// With x along the tile's long side and y along the short one: X is A, and Y is B, or SWAPPED.
-template <class T, Major X_MAJOR, Major Y_MAJOR, bool SWAPPED, int BX, int BY, int STAGES>
-__global__ void __launch_bounds__(THREADS, 1)
-    gemm_v25(GemmArgs<T> p, const __grid_constant__ TensorMap map_x,
+// Shared memory of a CTA whose tile has BX rows along the long side and BY along the short one. The
+// tile's sums are made of units, 64 x 8: four of them a thread of a warpgroup.
+template <class TileX, class TileY, int STAGES>
+struct Shared {
+  static constexpr int BX = TileX::EXTENT, BY = TileY::EXTENT, UNITS = BX / MMA_X * BY / 8;
+  static constexpr int K_GROUPS = CONSUMERS * MMA_X / BX;  // intra-CTA split-K, see the consumers
+  static_assert(STAGES % K_GROUPS == 0, "a stage's phases are all waited for by one consumer");
+  // A unit as it is stored: 8 floats along C's rows at a time, without bank conflicts.
+  static constexpr int UNIT = 64 * 8 + 4, UNIT_SWAPPED = 8 * (64 + 4);
+
+  struct Pipeline {
+    uint8_t x[STAGES][TileX::BYTES];  // (STAGES, BX, BK) or, MN-major, (STAGES, BX / 64, BK, 64)
+    uint8_t y[STAGES][TileY::BYTES];  // (STAGES, BY, BK) or, MN-major, (STAGES, BK, BY)
+  };
+  // One after the other in the same bytes: k-tiles, all CTAs' sums of the units that this one owns,
+  // (PARTS * owned, 128), and those units in rows.
+  union {
+    Pipeline pipeline;
+    Vec<float> parts[(K_GROUPS * UNITS + (UNITS < MAX_SPLIT ? MAX_SPLIT * K_GROUPS : 0)) * 128];
+    float rows[UNITS * UNIT_SWAPPED];
+  };
+  uint64_t full[STAGES], empty[STAGES];
+};
+
+// With x along C's long side and y along its short one: X is A, and Y is B, or swapped. The cluster
+// is a tile's CTAs.
+template <class T, Major X_MAJOR, Major Y_MAJOR, int BX, int BY, int STAGES, int PER_SM>
+__global__ void __launch_bounds__(THREADS, PER_SM)
+    gemm_v25(GemmArgs<T> p, bool swapped, bool aligned_c, const __grid_constant__ TensorMap map_x,
              const __grid_constant__ TensorMap map_y) {
   using TileX = OperandTile<T, BX, X_MAJOR>;
   using TileY = OperandTile<T, BY, Y_MAJOR>;
-  constexpr int K_GROUPS = CONSUMERS * MMA_X / BX;  // intra-CTA split-K: consumers of the same rows
-  static_assert(STAGES % K_GROUPS == 0, "a buffer's phases are all waited for by one consumer");
-  // Half a tile's sums by a thread: VECTORS of four for 64 rows, UNITS for all, of PARTS of K.
-  constexpr int VECTORS = BY / SPLIT / 8, UNITS = VECTORS * BX / MMA_X, PARTS = SPLIT * K_GROUPS;
-  const int tid = threadIdx.x, rank = cluster_rank(), tile = blockIdx.x / SPLIT;
-  const int tiles_x = cdiv(SWAPPED ? p.N : p.M, BX), k_tiles = cdiv(p.K, BK);
+  using Smem = Shared<TileX, TileY, STAGES>;
+  constexpr int K_GROUPS = Smem::K_GROUPS, UNITS = Smem::UNITS;
+  const int tid = threadIdx.x, rank = cluster_rank(), split = cluster_size();
+  const int tile = blockIdx.x / split, tiles_x = cdiv(swapped ? p.N : p.M, BX);
   const int x0 = tile % tiles_x * BX, y0 = tile / tiles_x * BY;
-  const int begin = int64_t{k_tiles} * rank / SPLIT, end = int64_t{k_tiles} * (rank + 1) / SPLIT;
+  const int64_t k_tiles = cdiv(p.K, BK);
+  const int begin = int(k_tiles * rank / split), end = int(k_tiles * (rank + 1) / split);
 
-  // The pipeline, and what all consumers of the cluster have of this block's half of the tile.
-  auto* sX = static_cast<uint8_t*>(dynamic_shared());
-  uint8_t* sY = sX + STAGES * TileX::BYTES;
-  auto* parts = reinterpret_cast<Vec<float>*>(sY + STAGES * TileY::BYTES);
-  auto *full = reinterpret_cast<uint64_t*>(parts + PARTS * UNITS * 128), *empty = full + STAGES;
-  if (tid == 0) init_pipeline<STAGES>(full, empty, CONSUMERS / K_GROUPS);
+  auto& s = *static_cast<Smem*>(dynamic_shared());
+  if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, CONSUMERS / K_GROUPS);
   __syncthreads();
-  cluster_arrive();
   grid_launch_dependents();
 
   PipelineState<STAGES> state;
   float acc[BY / 2] = {};
   const int wg = warpgroup(), k_group = wg % K_GROUPS;
-  const int rows = wg / K_GROUPS;  // which 64 of the tile's rows
+  const int row_block = wg / K_GROUPS;  // which 64 of the tile's rows
   if (tid >= WORKERS) {
     // The producer.
     grid_dependency_wait();  // after the tile's coordinates have been computed
     if (elect_one())
-      produce<TileX, TileY>(sX, sY, full, empty, state, map_x, map_y, x0, y0, begin, end);
+      produce<TileX, TileY>(s.pipeline.x[0], s.pipeline.y[0], s.full, s.empty, state, map_x, map_y,
+                            x0, y0, begin, end);
   } else {
-    // A consumer: every k-tile, or every other.
+    // A consumer: every k-tile; every other where a tile has 64 rows, so that stages are free sooner.
     int last = 0;
     state.skip(k_group);
     for (int k_tile = begin + k_group; k_tile < end; k_tile += K_GROUPS, state.skip(K_GROUPS)) {
-      const int s = state.stage;
-      mbarrier_wait(&full[s], state.phase);
-      wgmma_fence();
-#pragma unroll
-      for (int k = 0; k < BK / MMA_K; ++k)
-        wgmma<T, BY, X_MAJOR, Y_MAJOR>(
-            acc, TileX::descriptor(sX + s * TileX::BYTES, rows * MMA_X) + k * TileX::K_STEP,
-            TileY::descriptor(sY + s * TileY::BYTES) + k * TileY::K_STEP, true);
-      wgmma_commit();
+      const int stage = state.stage;
+      mbarrier_wait(&s.full[stage], state.phase);
+      multiply_k_tile<TileX, TileY>(acc, s.pipeline.x[stage], s.pipeline.y[stage],
+                                    row_block * MMA_X);
       wgmma_wait<1>();
-      if (tid % 128 == 0 && k_tile >= begin + K_GROUPS) mbarrier_arrive(&empty[last]);
-      last = s;
+      if (tid % 128 == 0 && k_tile >= begin + K_GROUPS) mbarrier_arrive(&s.empty[last]);
+      last = stage;
     }
     wgmma_wait<0>(acc);
   }
 
   // [region idea]
-  const auto part = [&](int i, int unit) { return parts + (i * UNITS + unit) * 128 + tid % 128; };
-  cluster_wait();  // the other block has begun: its shared memory is there
-  if (tid < WORKERS)
+  // Unit u is CTA u / owned's, who adds up all parts of it.
+  const int owned = cdiv(UNITS, split), parts = split * K_GROUPS;
+  const auto place = [&](int part, int unit) {
+    return s.parts + (part * owned + unit) * 128 + tid % 128;
+  };
+  cluster_arrive();
+  cluster_wait();  // the cluster's k-tiles have all been read: sums may come in their place
+  if (tid < WORKERS) {
 #pragma unroll
-    for (int i = 0; i < BY / 8; ++i) {  // each block is sent its half
+    for (int i = 0; i < BY / 8; ++i) {
+      const int unit = row_block * (BY / 8) + i, owner = unit / owned;
       Vec<float> four = {};
+#pragma unroll
       for (int e = 0; e < 4; ++e) four.set(e, acc[i * 4 + e]);
-      *map_shared(part(rank * K_GROUPS + k_group, rows * VECTORS + i % VECTORS), i / VECTORS) =
-          four;
+      *map_shared(place(rank * K_GROUPS + k_group, unit % owned), owner) = four;
     }
+  }
   cluster_arrive();
   cluster_wait();  // all parts have come
-  if (tid < WORKERS)
-    for (int unit = wg; unit < UNITS; unit += CONSUMERS) {
-      float sums[4] = {};
-      for (int from = 0; from < PARTS; ++from)
-        for (int e = 0; e < 4; ++e) sums[e] += (*part(from, unit))[e];
-      const int x = x0 + unit / VECTORS * MMA_X + tid % 128 / 32 * 16 + tid % 32 / 4;
-      const int y = y0 + (rank * VECTORS + unit % VECTORS) * 8 + tid % 4 * 2;
-      store_each<4>(p, sums, [&](int e) {
-        const int along = x + e / 2 * 8, across = y + e % 2;
-        return SWAPPED ? TileIndex{across, along} : TileIndex{along, across};
-      });
-    }
+  if (tid >= WORKERS) return;
+  float sums[cdiv(UNITS, CONSUMERS)][4] = {};
+#pragma unroll
+  for (int i = 0; i < cdiv(UNITS, CONSUMERS); ++i)
+    if (const int unit = i * CONSUMERS + wg; unit < owned)
+      for (int part = 0; part < parts; ++part) {
+        const Vec<float> four = *place(part, unit);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sums[i][e] += four[e];
+      }
   // [/region idea]
-}
-
-template <class T, bool SWAPPED, int BX, int BY, int STAGES>
-void launch(const GemmArgs<T>& p, const Plan&, Stream stream) {
-  const int X = SWAPPED ? p.N : p.M, Y = SWAPPED ? p.M : p.N;
-  const int64_t grid = int64_t{cdiv(X, BX)} * cdiv(Y, BY) * SPLIT;
-  const TmaOperands<T> in(p, stream);
-  const Repacked<T>&x = SWAPPED ? in.B : in.A, &y = SWAPPED ? in.A : in.B;
-  with_majors(p, [&](auto a, auto b) {
-    constexpr Major X_MAJOR = SWAPPED ? b() : a(), Y_MAJOR = SWAPPED ? a() : b();
-    using TileX = OperandTile<T, BX, X_MAJOR>;
-    using TileY = OperandTile<T, BY, Y_MAJOR>;
-    constexpr size_t SMEM = STAGES * (TileX::BYTES + TileY::BYTES + 2 * 8) + WORKERS * BY * 2;
-    gemm::launch(gemm_v25<T, X_MAJOR, Y_MAJOR, SWAPPED, BX, BY, STAGES>, grid, dim3(THREADS),
-                 {.smem = SMEM, .cluster = SPLIT, .pdl = true}, stream, p,
-                 TileX::map(x.data, X, p.K, x.ld, FETCH), TileY::map(y.data, Y, p.K, y.ld, FETCH));
+  // To C by way of shared memory, so that neighbouring threads store neighbours in a row.
+  named_barrier_sync(1, WORKERS);  // all have added
+  const int lane_x = tid % 128 / 32 * 16 + tid % 32 / 4, lane_y = tid % 4 * 2;
+#pragma unroll
+  for (int i = 0; i < cdiv(UNITS, CONSUMERS); ++i)
+    if (const int unit = i * CONSUMERS + wg; unit < owned)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int x = lane_x + e / 2 * 8, y = lane_y + e % 2;
+        (swapped ? s.rows[unit * Smem::UNIT_SWAPPED + y * 68 + x]
+                 : s.rows[unit * Smem::UNIT + x * 8 + y]) = sums[i][e];
+      }
+  named_barrier_sync(1, WORKERS);
+  const int first = rank * owned, left = UNITS - first, count = owned < left ? owned : left;
+  with_epilogue(p, [&](const auto& out) {
+    for (int i = tid; i < count * 64; i += WORKERS) {
+      // 8 elements of a row of C: of one of a unit's 64 rows, or of one of its 8.
+      const int unit = swapped ? i / 64 : i % count, at = swapped ? i % 64 : i / count;
+      const int x = x0 + (first + unit) / (BY / 8) * MMA_X + (swapped ? at % 8 * 8 : at);
+      const int y = y0 + (first + unit) % (BY / 8) * 8 + (swapped ? at / 8 : 0);
+      const float* const from = swapped
+                                    ? s.rows + unit * Smem::UNIT_SWAPPED + at / 8 * 68 + at % 8 * 8
+                                    : s.rows + unit * Smem::UNIT + at * 8;
+      float eight[8];
+#pragma unroll
+      for (int e = 0; e < 8; e += 4) {
+        const Vec<float> four = load_vec(from + e);
+#pragma unroll
+        for (int f = 0; f < 4; ++f) eight[e + f] = four[f];
+      }
+      const int m = swapped ? y : x, n = swapped ? x : y;
+      aligned_c ? store_group<true>(out, m, n, eight) : store_group<false>(out, m, n, eight);
+    }
   });
 }
 
+template <class T, int BX, int BY, int STAGES, int SPLIT>
+void launch(const GemmArgs<T>& p, const Plan&, Stream stream) {
+  const bool swapped = p.M <= p.N;
+  const int X = swapped ? p.N : p.M, Y = swapped ? p.M : p.N;
+  const int64_t grid = int64_t{cdiv(X, BX)} * cdiv(Y, BY) * SPLIT;
+  const TmaOperands<T> in(p, stream);
+  const Repacked<T>&x = swapped ? in.B : in.A, &y = swapped ? in.A : in.B;
+  const bool aligned_c = has_aligned_c(p) && p.epilogue.template has_aligned_c<T>();
+  const auto start = [&](auto x_major, auto y_major) {
+    using TileX = OperandTile<T, BX, x_major()>;
+    using TileY = OperandTile<T, BY, y_major()>;
+    using Smem = Shared<TileX, TileY, STAGES>;
+    constexpr int PER_SM = sizeof(Smem) <= 113 * 1024 ? 2 : 1;
+    gemm::launch(gemm_v25<T, x_major(), y_major(), BX, BY, STAGES, PER_SM>, grid, dim3(THREADS),
+                 {.smem = sizeof(Smem), .cluster = SPLIT, .pdl = true}, stream, p, swapped,
+                 aligned_c, TileX::map(x.data, X, p.K, x.ld, FETCH),
+                 TileY::map(y.data, Y, p.K, y.ld, FETCH));
+  };
+  // B is K-major where it is transposed, A where it is not.
+  with_majors(p, [&](auto a, auto b) { swapped ? start(b, a) : start(a, b); });
+}
+
+// clang-format off
+#define SPLITS(BX, BY, STAGES)                            \
+  {#BX "x" #BY, launch<T, BX, BY, STAGES, 1>},            \
+  {#BX "x" #BY " split 2", launch<T, BX, BY, STAGES, 2>}, \
+  {#BX "x" #BY " split 4", launch<T, BX, BY, STAGES, 4>}, \
+  {#BX "x" #BY " split 8", launch<T, BX, BY, STAGES, 8>}
+// clang-format on
 template <class T>
-const Variant<T> VARIANTS[] = {{"64 rows x 16 s16", launch<T, false, 64, 16, 16>},
-                               {"64 rows x 64 s10", launch<T, false, 64, 64, 10>},
-                               {"128 rows x 64 s8", launch<T, false, 128, 64, 8>},
-                               {"64 columns x 16 s16", launch<T, true, 64, 16, 16>},
-                               {"64 columns x 64 s10", launch<T, true, 64, 64, 10>},
-                               {"128 columns x 64 s8", launch<T, true, 128, 64, 8>}};
+const Variant<T> VARIANTS[] = {SPLITS(64, 16, 18),
+                               SPLITS(64, 32, 16),
+                               SPLITS(64, 64, 12),
+                               SPLITS(128, 64, 8),
+                               SPLITS(128, 128, 6),
+                               SPLITS(128, 256, 4),
+                               {"64x16 s10", launch<T, 64, 16, 10, 1>},  // two CTAs an SM
+                               {"128x64 s4", launch<T, 128, 64, 4, 1>}};
+static_assert(std::size(VARIANTS<half>) == split_k_variants(), "SPLIT_K_TILES, in the same order");
 
 template <class T>
 Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
-  const int flat = p.M <= p.N, x = std::max(p.M, p.N), y = std::min(p.M, p.N);
-  const auto fit = [&](int by) { return int64_t{cdiv(x, 64)} * cdiv(y, by) * SPLIT <= arch.sms; };
-  const int width = y <= 16 || fit(16) ? 0 : fit(64) ? 1 : 2;
-  // What is flat, or so small that it is less than a wave, no other kernel shares out as well. For
-  // the rest these tiles read too much.
-  const bool best = y <= 64 || fit(16);
-  return {.variant = variant == ANY_VARIANT ? 3 * flat + width : variant,
-          .makespan = best ? 1 : NEVER};
+  const SplitKEstimate best = best_split_k_tile(p, arch, variant);
+  return {.variant = best.variant, .makespan = best.us};
 }
 
 template <class T>
 std::string explain(const GemmArgs<T>& p, const Plan& plan) {
-  const char* const tile[] = {"64 x 16", "64 x 64", "128 x 64"};
-  return std::string(plan.variant >= 3 ? "C^T" : "C") + " in tiles of " + tile[plan.variant % 3] +
-         ", K in " + std::to_string(SPLIT) + " parts; C has " + std::to_string(std::min(p.M, p.N)) +
-         (p.M <= p.N ? " rows" : " columns");
+  return std::string(p.M <= p.N ? "C^T" : "C") + " in tiles of " + VARIANTS<T>[plan.variant].name +
+         ", estimated " + std::to_string(int64_t(plan.makespan + 0.5)) + " us on " +
+         std::to_string(plan.sms) + " SMs";
 }
 
 const Registration rung({.prev = "v24",
-                         .idea = "split K: two blocks a tile, C^T where C is flat",
+                         .idea = "split K: a cluster a tile, C^T where C is flat",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
                         {f16(VARIANTS<half>, {plan, explain}),
                          bfloat16(VARIANTS<bf16>, {plan, explain})});

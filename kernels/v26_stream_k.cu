@@ -16,6 +16,14 @@
 //                                                                       order[other], after a work
 //                                                                       unit
 //     a warp              the CTA before: a flag  adds its sums         the CTA after: a flag
+//
+//   barrier        completes after
+//   full[stage]    1 arrival, the producer's, and TMA's bytes
+//   empty[stage]   1 arrival, of the consumer whose work unit it is
+//   order[wg]      4 arrivals, one of each warp of the other consumer
+//
+//   consumer 0  | begins a tile, stores sums    | whole tile ...... | store |
+//   consumer 1  | wait | ends a tile | add the sums, store | whole tile ...
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
@@ -25,6 +33,8 @@
 #include "device/ptx/warp_roles.cuh"
 #include "device/ptx/wgmma.cuh"
 #include "device/tma_epilogue.cuh"
+#include "device/wgmma_costs.h"
+#include "device/wgmma_main_loop.cuh"
 #include "plan/tiles.h"
 #include "rung.h"
 #include "v26_stream_k/work_units.cuh"
@@ -32,9 +42,18 @@
 namespace {
 using namespace gemm;
 
-constexpr int BK = 64, MMA_M = 64, MMA_K = 16;  // depth of a k-tile; one wgmma, BN wide
+constexpr int BK = 64, MMA_M = 64;              // depth of a k-tile; rows of one wgmma
 constexpr int GROUP_M = 16, THREADS = 3 * 128;  // rows of tiles a group; threads of all roles
 constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
+
+template <class TileA, class TileB, int STAGES, int EPILOGUE_STAGES>
+struct Shared {                     // every panel starts at a multiple of 1024 bytes
+  uint8_t A[STAGES][TileA::BYTES];  // (STAGES, BM, BK) or, transposed, (STAGES, BM / 64, BK, 64)
+  uint8_t B[STAGES][TileB::BYTES];  // (STAGES, BN / 64, BK, 64) or, transposed, (STAGES, BN, BK)
+  uint8_t C[2][EPILOGUE_STAGES][64 * 64 * 2];  // (consumer, EPILOGUE_STAGES, 64, 64), swizzled
+  uint64_t full[STAGES], empty[STAGES], order[2];
+  WorkUnits units;
+};
 
 template <class T, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
 __global__ void __launch_bounds__(THREADS, 1)
@@ -43,17 +62,12 @@ __global__ void __launch_bounds__(THREADS, 1)
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
   const int tid = threadIdx.x, wg = warpgroup();
-  // The pipeline; EPILOGUE_STAGES panels for each consumer; barriers; work units.
-  auto* sA = static_cast<uint8_t*>(dynamic_shared());
-  uint8_t* sB = sA + STAGES * TileA::BYTES;
-  uint8_t* sC = sB + STAGES * TileB::BYTES;
-  auto* full = reinterpret_cast<uint64_t*>(sC + 2 * EPILOGUE_STAGES * 8192);
-  uint64_t *empty = full + STAGES, *order = empty + STAGES;
-  auto* units = reinterpret_cast<WorkUnits*>(order + 2);
+  auto& s = *static_cast<Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>*>(dynamic_shared());
+  WorkUnits& units = s.units;
   if (tid == 0) {
-    init_ordered_barrier(order);
-    init_pipeline<STAGES>(full, empty, 1);
-    *units = WorkUnits(blockIdx.x, gridDim.x, cdiv(p.M, BM), cdiv(p.N, BN), GROUP_M, cdiv(p.K, BK));
+    init_ordered_barrier(s.order);
+    init_pipeline<STAGES>(s.full, s.empty, 1);
+    units = WorkUnits(blockIdx.x, gridDim.x, cdiv(p.M, BM), cdiv(p.N, BN), GROUP_M, cdiv(p.K, BK));
   }
   __syncthreads();
   grid_launch_dependents();
@@ -63,12 +77,12 @@ __global__ void __launch_bounds__(THREADS, 1)
     // The producer.
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
-    for (int i = 0; i < units->count(); ++i) {
-      const WorkUnit unit = (*units)[i];
-      const TileIndex at = units->place(unit);
+    for (int i = 0; i < units.count(); ++i) {
+      const WorkUnit unit = units[i];
+      const TileIndex at = units.place(unit);
       grid_dependency_wait(at.m, at.n);  // after the first tile's coordinates have been computed
-      produce<TileA, TileB>(sA, sB, full, empty, state, map_a, map_b, at.m * BM, at.n * BN,
-                            unit.begin, unit.end);
+      produce<TileA, TileB>(s.A[0], s.B[0], s.full, s.empty, state, map_a, map_b, at.m * BM,
+                            at.n * BN, unit.begin, unit.end);
     }
     return;
   }
@@ -76,43 +90,30 @@ __global__ void __launch_bounds__(THREADS, 1)
   // A consumer: every other work unit of the block.
   setmaxnreg_inc<CONSUMER_REGS>();
   grid_dependency_wait();
-  uint8_t* staging = sC + wg * (EPILOGUE_STAGES * 8192);
+  uint64_t* const other = order_of_other(s.order, wg);
   // [region idea]
-  for (int nth = 0; nth < units->count(); ++nth) {
-    const WorkUnit unit = (*units)[nth];
+  for (int nth = 0; nth < units.count(); ++nth) {
+    const WorkUnit unit = units[nth];
     const int k_tiles = unit.end - unit.begin;
     if (nth % 2 != wg) {  // the other consumer's
       state.skip(k_tiles);
       continue;
     }
-    if (const TileIndex at = units->place(unit); units->ends_tile(unit))
+    if (const TileIndex at = units.place(unit); units.ends_tile(unit))
       prefetch_c<BN>(p, aligned_c, at.m * BM, at.n * BN, BM);
     float acc[BM / MMA_M][BN / 2];
     clear_registers(acc);  // before the wait, while the other consumer computes
-    int last = 0;
-    if (k_tiles > 0) mbarrier_wait(&order[wg], (nth / 2 + wg + 1) % 2);  // consumer 0 begins
-    for (int k_tile = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
-      const int s = state.stage;
-      mbarrier_wait(&full[s], state.phase);
-      wgmma_fence();
-#pragma unroll
-      for (int k = 0; k < BK / MMA_K; ++k)
-#pragma unroll
-        for (int i = 0; i < BM / MMA_M; ++i)
-          wgmma<T, BN, A_MAJOR, B_MAJOR>(
-              acc[i], TileA::descriptor(sA + s * TileA::BYTES, i * MMA_M) + k * TileA::K_STEP,
-              TileB::descriptor(sB + s * TileB::BYTES) + k * TileB::K_STEP, true);
-      wgmma_commit();
-      if (k_tile == k_tiles - 1 && tid % 32 == 0) mbarrier_arrive(&order[wg ^ 1]);
-      wgmma_wait<1>();
-      if (tid % 128 == 0 && k_tile > 0) mbarrier_arrive(&empty[last]);
-    }
-    const TileIndex at = units->place(unit);  // while the last wgmma run
-    wgmma_wait<0>();
-    if (tid % 128 == 0 && k_tiles > 0) mbarrier_arrive(&empty[last]);
+    if (k_tiles > 0) mbarrier_wait(&s.order[wg], (nth / 2 + wg + 1) % 2);  // consumer 0 begins
+    const auto multiply = [&](int stage, int k_tile) {
+      multiply_k_tile<TileA, TileB>(acc, s.A[stage], s.B[stage]);
+      if (k_tile == k_tiles - 1 && tid % 32 == 0) mbarrier_arrive(other);
+    };
+    const int last = multiply_k_tiles<1>(s.full, s.empty, state, k_tiles, multiply);
+    const TileIndex at = units.place(unit);  // while the last wgmma run
+    finish_k_tiles<1>(s.empty, k_tiles, last);
     fence_operand(acc);
     // Epilogue.
-    if (!units->ends_tile(unit)) {
+    if (!units.ends_tile(unit)) {
       fixup.store_partials(acc);
       continue;
     }
@@ -121,11 +122,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     for (int i = 0; i < BM / MMA_M; ++i) {
       const int m = at.m * BM + i * MMA_M, n = at.n * BN;
       apply_epilogue<16>(p, aligned_c, m, n, acc[i]);  // 32 would spill
-#pragma unroll
-      for (int c = 0; c < BN / 64; ++c)
-        store_panel<EPILOGUE_STAGES - 1>(p, aligned_c, map_c, m, n + c * 64,
-                                         staging + (i * BN / 64 + c) % EPILOGUE_STAGES * 8192,
-                                         &acc[i][c * 32]);
+      store_panels(p, aligned_c, map_c, m, n, s.C[wg], i, acc[i]);
     }
   }
   // [/region idea]
@@ -136,15 +133,15 @@ template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
 void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
   const int64_t tiles = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
   const int64_t grid = std::min<int64_t>(tiles, plan.ctas);
-  constexpr size_t SMEM = STAGES * ((BM + BN) * BK * 2 + 2 * 8) + 2 * EPILOGUE_STAGES * 8192 +
-                          2 * 8 + sizeof(WorkUnits);
   const TmaOperands<T> in(p, stream);
   const FixupWorkspace fixup(tiles, grid, BM, BN, stream);
   with_majors(p, [&](auto a, auto b) {
+    using TileA = OperandTile<T, BM, a()>;
+    using TileB = OperandTile<T, BN, b()>;
     gemm::launch(gemm_v26<T, a(), b(), BM, BN, STAGES, EPILOGUE_STAGES>, grid, dim3(THREADS),
-                 {.smem = SMEM, .pdl = true}, stream, p, has_aligned_c(p), fixup.get(),
-                 OperandTile<T, BM, a()>::map(in.A.data, p.M, p.K, in.A.ld),
-                 OperandTile<T, BN, b()>::map(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
+                 {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>), .pdl = true},
+                 stream, p, has_aligned_c(p), fixup.get(), TileA::map(in.A.data, p.M, p.K, in.A.ld),
+                 TileB::map(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
   });
 }
 
@@ -157,11 +154,11 @@ Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
   const Costs& costs = *arch.costs;
   const TileChoice tile = choose_tile(p.M, p.N, p.K, costs.stream_k, std::size(costs.stream_k),
                                       arch.sms, costs.fixup_k, variant);
-  Plan plan{.variant = tile.index, .makespan = tile.makespan};
+  // Where rows straddle lines, its CTAs' requests for a row's two lines seldom meet in L2.
+  const double makespan = tile.makespan * (straddles_lines(p) ? costs.straddled_stream_k : 1);
   // Where K is short, the fixups weigh more than the wave that they save.
-  if (p.K < 1024) plan.makespan = NEVER;
-  // Its CTAs' requests for a row's two lines seldom meet in L2.
-  if (straddles_lines(p)) plan.makespan *= costs.straddled_stream_k;
+  Plan plan{.variant = tile.index,
+            .makespan = p.K < 1024 ? NEVER : persistent_us(p, arch, makespan)};
   plan.keep(tile.tiling);
   return plan;
 }

@@ -13,6 +13,14 @@
 //   producer    one       empty[stage]            loads a k-tile         full[stage], TMA's bytes
 //   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles   empty[stage], a k-tile on;
 //                                                                        order[other], near its end
+//
+//   barrier        completes after
+//   full[stage]    1 arrival, the producer's, and TMA's bytes
+//   empty[stage]   1 arrival, of the consumer whose tile it is
+//   order[wg]      4 arrivals, one of each warp of the other consumer
+//
+//   consumer 0  | tall tile 0 .... | store | wait | tall tile 2 .... | store | short ...
+//   consumer 1  | wait             | tall tile 1 .... | store | wait | short tile 3 ...
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
@@ -23,14 +31,24 @@
 #include "device/ptx/wgmma.cuh"
 #include "device/row_panels.cuh"
 #include "device/tma_epilogue.cuh"
+#include "device/wgmma_costs.h"
+#include "device/wgmma_main_loop.cuh"
 #include "rung.h"
 
 namespace {
 using namespace gemm;
 
 constexpr int BX = ROW_PANELS_128.width, BK = 64;  // a tile's columns; depth of a k-tile
-constexpr int MMA_X = 64, MMA_K = 16;              // one wgmma
+constexpr int MMA_X = 64;                          // rows of one wgmma
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
+
+template <class TileX, class TileY, int STAGES, int EPILOGUE_STAGES>
+struct Shared {                     // every panel starts at a multiple of 1024 bytes
+  uint8_t X[STAGES][TileX::BYTES];  // (STAGES, BX / 64, BK, 64) or, transposed, (STAGES, BX, BK)
+  uint8_t Y[STAGES][TileY::BYTES];  // (STAGES, BY, BK)
+  uint8_t C[2][EPILOGUE_STAGES][64 * 64 * 2];  // (consumer, EPILOGUE_STAGES, 64, 64), swizzled
+  uint64_t full[STAGES], empty[STAGES], order[2];
+};
 
 template <class T, Major X_MAJOR, int BY, int STAGES, int EPILOGUE_STAGES>
 __global__ void __launch_bounds__(THREADS, 1)
@@ -40,13 +58,10 @@ __global__ void __launch_bounds__(THREADS, 1)
   using TileX = OperandTile<T, BX, X_MAJOR>;
   using TileY = OperandTile<T, BY, Major::K>;
   const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK);
-  auto* sX = static_cast<uint8_t*>(dynamic_shared());
-  uint8_t *sY = sX + STAGES * TileX::BYTES, *sC = sY + STAGES * TileY::BYTES;
-  auto* full = reinterpret_cast<uint64_t*>(sC + 2 * EPILOGUE_STAGES * 8192);
-  uint64_t *empty = full + STAGES, *order = empty + STAGES;
+  auto& s = *static_cast<Shared<TileX, TileY, STAGES, EPILOGUE_STAGES>*>(dynamic_shared());
   if (tid == 0) {
-    init_ordered_barrier(order);
-    init_pipeline<STAGES>(full, empty, 1);
+    init_ordered_barrier(s.order);
+    init_pipeline<STAGES>(s.full, s.empty, 1);
   }
   __syncthreads();
   grid_launch_dependents();
@@ -60,8 +75,8 @@ __global__ void __launch_bounds__(THREADS, 1)
     row_panels.for_each(blockIdx.x, gridDim.x, [&](int x, int m, int rows, int64_t) {
       const TensorMap& map_y = rows > row_panels.short_box() ? map_tall : map_short;
       grid_dependency_wait(x, m);  // after the first tile's coordinates have been computed
-      produce<TileX, TileY>(sX, sY, full, empty, state, map_x, map_y, x * BX, m, 0, k_tiles,
-                            TileX::BYTES + row_panels.box(rows) * BK * 2, nth++ % 2 == 1);
+      produce<TileX, TileY>(s.X[0], s.Y[0], s.full, s.empty, state, map_x, map_y, x * BX, m, 0,
+                            k_tiles, TileX::BYTES + row_panels.box(rows) * BK * 2, nth++ % 2 == 1);
     });
     return;
   }
@@ -69,7 +84,8 @@ __global__ void __launch_bounds__(THREADS, 1)
   // A consumer: every other tile of the block.
   setmaxnreg_inc<CONSUMER_REGS>();
   grid_dependency_wait();
-  uint8_t* const staging = sC + wg * EPILOGUE_STAGES * 8192;
+  auto& staging = s.C[wg];
+  uint64_t* const other = order_of_other(s.order, wg);
   uint32_t order_phase = wg ^ 1;  // consumer 0 begins
   state.skip(wg * k_tiles);
   const int first = blockIdx.x + wg * gridDim.x;
@@ -80,31 +96,17 @@ __global__ void __launch_bounds__(THREADS, 1)
     float acc[BX / MMA_X][BY / 2];
     clear_registers(acc);  // before the wait, while the other consumer computes
     int last = 0;
-    if (k_tiles > 0) mbarrier_wait(&order[wg], order_phase++ & 1);
+    if (k_tiles > 0) mbarrier_wait(&s.order[wg], order_phase++ & 1);
     // [region idea]
     with_height<ROW_PANELS_128.shortest, BY>(rows, [&](auto height) {
-      constexpr int HEIGHT = decltype(height)::value;
-      for (int k_tile = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
-        const int s = state.stage;
-        mbarrier_wait(&full[s], state.phase);
-        wgmma_fence();
-#pragma unroll
-        for (int k = 0; k < BK / MMA_K; ++k)
-#pragma unroll
-          for (int i = 0; i < BX / MMA_X; ++i)
-            wgmma<T, HEIGHT, X_MAJOR, Major::K>(
-                reinterpret_cast<float(&)[HEIGHT / 2]>(acc[i]),
-                TileX::descriptor(sX + s * TileX::BYTES, i * MMA_X) + k * TileX::K_STEP,
-                TileY::descriptor(sY + s * TileY::BYTES) + k * TileY::K_STEP, true);
-        wgmma_commit();
-        if (k_tile == signal_k_tile && tid % 32 == 0) mbarrier_arrive(&order[wg ^ 1]);
-        wgmma_wait<1>();
-        if (tid % 128 == 0 && k_tile > 0) mbarrier_arrive(&empty[last]);
-      }
+      const auto multiply = [&](int stage, int k_tile) {
+        multiply_k_tile<TileX, TileY, decltype(height)::value>(acc, s.X[stage], s.Y[stage]);
+        if (k_tile == signal_k_tile && tid % 32 == 0) mbarrier_arrive(other);
+      };
+      last = multiply_k_tiles<1>(s.full, s.empty, state, k_tiles, multiply);
     });
     // [/region idea]
-    wgmma_wait<0>();
-    if (tid % 128 == 0 && k_tiles > 0) mbarrier_arrive(&empty[last]);
+    finish_k_tiles<1>(s.empty, k_tiles, last);
     state.skip(k_tiles);  // the other consumer's tile
 
     // Epilogue.
@@ -118,7 +120,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       if (left <= gridDim.x)
         store_transposed(row_panel, m, n, acc[i]);
       else
-        store_panels_transposed<EPILOGUE_STAGES>(row_panel, map_c, m, n, staging, i, acc[i]);
+        store_panels_transposed(row_panel, map_c, m, n, staging, i, acc[i]);
     }
   });
   if (tid % 32 == 0) tma_store_wait_read<0>();
@@ -128,16 +130,16 @@ template <class T, int BY, int STAGES, int EPILOGUE_STAGES>
 void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
   const RowPanelChoice cut = plan.kept<RowPanelChoice>();
   const int64_t grid = std::min<int64_t>(cut.cluster_tiles(), plan.ctas);
-  constexpr size_t SMEM =
-      STAGES * ((BX + BY) * BK * 2 + 2 * 8) + 2 * EPILOGUE_STAGES * 8192 + 2 * 8;
   const TmaOperands<T> in(p, stream);
+  using TileY = OperandTile<T, BY, Major::K>;
   const auto map_y = [&](int rows) {
-    return tensor_map(in.A.data, p.M, p.K, in.A.ld, rows, BK, OperandTile<T, BY, Major::K>::MODE);
+    return tensor_map(in.A.data, p.M, p.K, in.A.ld, rows, BK, TileY::MODE);
   };
   with_majors(p, [&](auto, auto b) {
+    using TileX = OperandTile<T, BX, b()>;
     gemm::launch(gemm_v27<T, b(), BY, STAGES, EPILOGUE_STAGES>, grid, dim3(THREADS),
-                 {.smem = SMEM, .pdl = true}, stream, p, cut.row_panels,
-                 OperandTile<T, BX, b()>::map(in.B.data, p.N, p.K, in.B.ld),
+                 {.smem = sizeof(Shared<TileX, TileY, STAGES, EPILOGUE_STAGES>), .pdl = true},
+                 stream, p, cut.row_panels, TileX::map(in.B.data, p.N, p.K, in.B.ld),
                  map_y(cut.row_panels.short_box() + 8), map_y(cut.row_panels.short_box()),
                  c_map(p, 8));
   });
@@ -153,8 +155,9 @@ Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
   constexpr int TALLEST[] = {128, 160, ROW_PANELS_128.tallest};  // rows of a variant's tiles
   RowPanelChoice cut = choose_row_panels(p.M, p.N, ROW_PANELS_128, arch.sms);
   const int shortest = cut.tallest() > 160 ? 2 : cut.tallest() > 128;
-  Plan plan{.variant = variant == ANY_VARIANT ? shortest : variant,
-            .makespan = cut.makespan(arch.sms) + arch.costs->transposed_epilogue};
+  Plan plan{
+      .variant = variant == ANY_VARIANT ? shortest : variant,
+      .makespan = persistent_us(p, arch, cut.makespan(arch.sms) + arch.costs->transposed_epilogue)};
   // A CTA's only tile is stored as it is. Later ones are transposed, which only a long K hides.
   if (straddles_lines(p) || (p.K < 1024 && cut.waves(arch.sms) > 1)) plan.makespan = NEVER;
   cut = choose_row_panels(

@@ -13,6 +13,14 @@
 //   role        threads   waits for     then                        and tells
 //   producer    one       empty[stage]  loads a k-tile              full[stage], TMA's bytes
 //   consumers   2 x 128   full[stage]   wgmma of 128 columns each   empty[stage], a k-tile later
+//
+//   barrier        completes after
+//   full[stage]    1 arrival, the producer's, and TMA's bytes
+//   empty[stage]   2 arrivals of each CTA, one of each consumer
+//
+//   producer     | tile 0: k-tiles 0 1 2 ... | tile 1: k-tiles 0 1 2 | ...
+//   consumer 0           | left 128 columns of tile 0 ...  | store | of tile 1 ...
+//   consumer 1           | right 128 columns of tile 0 ... | store | of tile 1 ...
 #include "device/dynamic_shared.cuh"
 #include "device/multicast.cuh"
 #include "device/operand_tile.cuh"
@@ -25,15 +33,25 @@
 #include "device/ptx/wgmma.cuh"
 #include "device/row_panels.cuh"
 #include "device/tma_epilogue.cuh"
+#include "device/wgmma_costs.h"
+#include "device/wgmma_main_loop.cuh"
 #include "rung.h"
 
 namespace {
 using namespace gemm;
 
 constexpr int BX = ROW_PANELS_256.width, BY = ROW_PANELS_256.tallest, BK = 64;  // a tile, a k-tile
-constexpr int WX = BX / 2, MMA_X = 64, MMA_K = 16;  // a consumer's part of a tile; a wgmma
-constexpr int STAGES = 3, PANELS = BY / 64;         // of the pipeline; of each consumer's epilogue
+constexpr int WX = BX / 2, MMA_X = 64;       // columns of a consumer, of a wgmma
+constexpr int STAGES = 3, PANELS = BY / 64;  // of the pipeline; of each consumer's epilogue
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
+
+template <class TileX, class TileY>
+struct Shared {                       // every panel starts at a multiple of 1024 bytes
+  uint8_t X[STAGES][TileX::BYTES];    // (STAGES, BX / 64, BK, 64) or, transposed, (STAGES, BX, BK)
+  uint8_t Y[STAGES][TileY::BYTES];    // (STAGES, BY, BK)
+  uint8_t C[2][PANELS][64 * 64 * 2];  // (consumer, PANELS, 64, 64), swizzled
+  uint64_t full[STAGES], empty[STAGES];
+};
 
 // The blocks of a cluster have the same columns, in row panels one above the other.
 template <class T, Major X_MAJOR, int CLUSTER>
@@ -45,10 +63,8 @@ __global__ void __launch_bounds__(THREADS, 1)
   using TileX = OperandTile<T, BX, X_MAJOR>;
   using TileY = OperandTile<T, BY, Major::K>;
   const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK);
-  auto* sX = static_cast<uint8_t*>(dynamic_shared());
-  uint8_t *sY = sX + STAGES * TileX::BYTES, *sC = sY + STAGES * TileY::BYTES;
-  auto *full = reinterpret_cast<uint64_t*>(sC + 2 * PANELS * 8192), *empty = full + STAGES;
-  if (tid == 0) init_pipeline<STAGES>(full, empty, 2 * CLUSTER);
+  auto& s = *static_cast<Shared<TileX, TileY>*>(dynamic_shared());
+  if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, 2 * CLUSTER);
   sync_cluster<CLUSTER>();
   grid_launch_dependents();
   const int first = blockIdx.x / CLUSTER, step = gridDim.x / CLUSTER, rank = blockIdx.x % CLUSTER;
@@ -63,7 +79,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       const TensorMap& map_y = rows > row_panels.short_box() ? map_tall : map_short;
       grid_dependency_wait(x, m);  // after the first tile's coordinates have been computed
       produce_shared<TileY, TileX, CLUSTER>(
-          sY, sX, full, empty, state, map_y, map_x, m, x * BX, k_tiles, rank,
+          s.Y[0], s.X[0], s.full, s.empty, state, map_y, map_x, m, x * BX, k_tiles, rank,
           TileX::BYTES + row_panels.box(rows) * BK * 2, nth++ % 2 == 1);
     });
     return;
@@ -72,7 +88,6 @@ __global__ void __launch_bounds__(THREADS, 1)
   // A consumer: its columns of every tile.
   setmaxnreg_inc<CONSUMER_REGS>();
   grid_dependency_wait();
-  uint8_t* const staging = sC + wg * PANELS * 8192;
   row_panels.for_each<CLUSTER>(first, step, rank, [&](int x, int m, int rows, int64_t left) {
     prefetch_c<WX>(p, true, m, x * BX + wg * WX, rows);
     float acc[WX / MMA_X][BY / 2];
@@ -80,27 +95,14 @@ __global__ void __launch_bounds__(THREADS, 1)
     int last = 0;
     // [region idea]
     with_height<ROW_PANELS_256.shortest, BY>(rows, [&](auto height) {
-      constexpr int HEIGHT = decltype(height)::value;
-      for (int k_tile = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
-        const int s = state.stage;
-        mbarrier_wait(&full[s], state.phase);
-        wgmma_fence();
-#pragma unroll
-        for (int k = 0; k < BK / MMA_K; ++k)
-#pragma unroll
-          for (int i = 0; i < WX / MMA_X; ++i)
-            wgmma<T, HEIGHT, X_MAJOR, Major::K>(
-                reinterpret_cast<float(&)[HEIGHT / 2]>(acc[i]),
-                TileX::descriptor(sX + s * TileX::BYTES, wg * WX + i * MMA_X) + k * TileX::K_STEP,
-                TileY::descriptor(sY + s * TileY::BYTES) + k * TileY::K_STEP, true);
-        wgmma_commit();
-        wgmma_wait<1>();
-        if (k_tile > 0) arrive_at_all<CLUSTER>(&empty[last]);
-      }
+      const auto multiply = [&](int stage, int) {
+        multiply_k_tile<TileX, TileY, decltype(height)::value>(acc, s.X[stage], s.Y[stage],
+                                                               wg * WX);
+      };
+      last = multiply_k_tiles<CLUSTER>(s.full, s.empty, state, k_tiles, multiply);
     });
     // [/region idea]
-    wgmma_wait<0>();
-    if (k_tiles > 0) arrive_at_all<CLUSTER>(&empty[last]);
+    finish_k_tiles<CLUSTER>(s.empty, k_tiles, last);
 
     // Epilogue.
     GemmArgs<T> row_panel = p;
@@ -113,7 +115,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       if (left <= step)
         store_transposed(row_panel, m, n, acc[i]);
       else
-        store_panels_transposed<PANELS, PANELS>(row_panel, map_c, m, n, staging, i, acc[i]);
+        store_panels_transposed<PANELS>(row_panel, map_c, m, n, s.C[wg], i, acc[i]);
     }
   });
   if (tid % 32 == 0) tma_store_wait_read<0>();
@@ -124,15 +126,16 @@ template <class T, int CLUSTER>
 void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
   const RowPanelChoice cut = plan.kept<RowPanelChoice>();
   const int64_t grid = std::min<int64_t>(cut.cluster_tiles(), plan.ctas / CLUSTER) * CLUSTER;
-  constexpr size_t SMEM = STAGES * ((BX + BY) * BK * 2 + 2 * 8) + 2 * PANELS * 8192;
   const TmaOperands<T> in(p, stream);
+  using TileY = OperandTile<T, BY, Major::K>;
   const auto map_y = [&](int rows) {
-    return tensor_map(in.A.data, p.M, p.K, in.A.ld, rows, BK, OperandTile<T, BY, Major::K>::MODE);
+    return tensor_map(in.A.data, p.M, p.K, in.A.ld, rows, BK, TileY::MODE);
   };
   with_majors(p, [&](auto, auto b) {
+    using TileX = OperandTile<T, BX, b()>;
     gemm::launch(gemm_v27w<T, b(), CLUSTER>, grid, dim3(THREADS),
-                 {.smem = SMEM, .cluster = CLUSTER, .pdl = true}, stream, p, cut.row_panels,
-                 OperandTile<T, BX, b()>::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld),
+                 {.smem = sizeof(Shared<TileX, TileY>), .cluster = CLUSTER, .pdl = true}, stream, p,
+                 cut.row_panels, TileX::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld),
                  map_y(cut.row_panels.short_box() + 8), map_y(cut.row_panels.short_box()),
                  c_map(p, 8));
   });
@@ -149,8 +152,9 @@ Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
   // Rows that straddle no cache lines v27 reads as fast. K and waves as there.
   Plan plan{.variant = cluster, .makespan = NEVER};
   if (straddled && cluster == 1 && (p.K >= 1024 || cut.waves(arch.sms) <= 1))
-    plan.makespan =
-        cut.makespan(arch.sms) * arch.costs->straddled_clusters + arch.costs->transposed_epilogue;
+    plan.makespan = persistent_us(
+        p, arch,
+        cut.makespan(arch.sms) * arch.costs->straddled_clusters + arch.costs->transposed_epilogue);
   plan.keep(cut);
   return plan;
 }

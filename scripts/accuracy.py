@@ -199,7 +199,7 @@ def draw(accuracy: Accuracy) -> Any:
             labels.append((tone, name))
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
-        ax.set_xticks(ks, [str(k) for k in ks], fontsize=8)
+        ax.set_xticks(ks, [str(k) if k < 1024 else f"{k // 1024}K" for k in ks], fontsize=8)
         ax.minorticks_off()
         low, high = (math.log10(y) for y in ax.get_ylim())
         for height, (tone, name) in zip(spread(ends, 0.062 * (high - low)), labels):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import matplotlib
 
@@ -21,13 +22,26 @@ STYLE = {
     "axes.axisbelow": True,
     "grid.color": "#dddddd",
     "grid.linewidth": 0.6,
-    "figure.facecolor": "white",  # a white card: legible on a dark page too
+    "figure.facecolor": "#ffffff",  # a card, see svg()
     "legend.frameon": False,
 }
 
 
+CARD = 10  # points: the margin around a figure, so that no letter begins at a dark page's edge
+OPENING = re.compile(rb'width="([\d.]+)pt" height="([\d.]+)pt" viewBox="0 0 [\d.]+ [\d.]+"([^>]*>)')
+
+
+def on_card(match: re.Match[bytes]) -> bytes:
+    wide, high = float(match[1]) + 2 * CARD, float(match[2]) + 2 * CARD
+    size = f'width="{wide:g}pt" height="{high:g}pt" viewBox="{-CARD} {-CARD} {wide:g} {high:g}"'
+    edge = f'x="{0.5 - CARD}" y="{0.5 - CARD}" width="{wide - 1:g}" height="{high - 1:g}" rx="8"'
+    card = f'\n <rect {edge} style="fill: #ffffff; stroke: #c9d1d9"/>'
+    return size.encode() + match[3] + card.encode()
+
+
 def svg(fig: Figure) -> bytes:
+    """The figure on a card with round corners: on a white page its frame, on a dark one its ground."""
     buffer = io.BytesIO()
     fig.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     plt.close(fig)
-    return buffer.getvalue()
+    return OPENING.sub(on_card, buffer.getvalue(), count=1)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Fits the constants by which v13s chooses its tile and its splits of K.
+"""Fits the constants by which planners choose among their variants, and v28 among rungs.
 
     scripts/fit_costs.py            fits; prints the constants and how well they choose
+    scripts/fit_costs.py wgmma      one group of constants: fp32 or wgmma
     scripts/fit_costs.py --write    also writes them to src/plan/costs_h200.h
     scripts/fit_costs.py --check    exit status 1 if those there are not what the fit gives
 
@@ -9,11 +10,13 @@ Measure first, on a GPU:
 
     ./gemm_bench --kernel v13s --dtype f32 --shapes bench/shapes/random.txt --sample 15 \\
         --tune --tune-cache plots/results/h200/tuning_v13s.json
+    ./gemm_bench --kernel v24,v24r,v25,v26,v27 --shapes bench/shapes/tuning.txt \\
+        --tune --tune-cache plots/results/h200/tuning_wgmma.json
 
-The estimate is the planner's own function (build/split_estimates asks it). The constants are those
+The estimate is the planner's own function (build/cost_estimates asks it). The constants are those
 with the least sum of squares of log(estimated / measured), where what is far from the best of its
 shape counts less. "left out" is a shape's choice by a fit to all other shapes: what the choice costs,
-1 is the best measured variant. Exit status: 0, 1 (--check), 2 bad input, 3 no build.
+1 is the best measured variant of all rungs. Exit status: 0, 1 (--check), 2 bad input, 3 no build.
 """
 
 from __future__ import annotations
@@ -33,23 +36,56 @@ from scipy.optimize import least_squares  # type: ignore[import-untyped]
 
 from ladder import ROOT, BadInput
 
-MEASURED = ROOT / "plots/results/h200/tuning_v13s.json"
 HEADER = ROOT / "src/plan/costs_h200.h"
-ESTIMATES = ROOT / "build/split_estimates"
-# The fields of FfmaCosts::Split in their order, and where the search begins.
-START = {
-    "multiply": 1.2,
-    "alone": 0.75,
-    "copy_4": 40.0,
-    "copy_16": 10.0,
-    "launch": 3.0,
-    "wave": 1.0,
-    "cluster": 0.5,
-    "second": 2.0,
-    "l2": 5.5,
-    "fetch": 0.06,
-    "store": 30.0,
-    "send": 10.0,
+ESTIMATES = ROOT / "build/cost_estimates"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Constants that are fitted together, in the order of their struct, and where the search begins."""
+
+    file: str
+    start: dict[str, float]
+    indent: int  # of their lines in the header
+
+
+GROUPS = {
+    "fp32": Group(
+        "tuning_v13s.json",
+        {
+            "multiply": 1.2,
+            "alone": 0.75,
+            "copy_4": 40.0,
+            "copy_16": 10.0,
+            "launch": 3.0,
+            "wave": 1.0,
+            "cluster": 0.5,
+            "second": 2.0,
+            "l2": 5.5,
+            "fetch": 0.06,
+            "store": 30.0,
+            "send": 10.0,
+        },
+        20,
+    ),
+    "wgmma": Group(
+        "tuning_wgmma.json",
+        {
+            "tensor": 6.0,
+            "narrow": 8.0,
+            "memory": 4.2,
+            "l2": 6.5,
+            "fetch": 0.06,
+            "launch": 2.5,
+            "wave": 1.0,
+            "cluster": 0.5,
+            "store": 100.0,
+            "send": 30.0,
+            "persistent_launch": 3.0,
+            "epilogue_k": 100.0,
+        },
+        12,
+    ),
 }
 PRIOR = 0.05  # how hard a constant is held to its start, where the measurements say nothing
 Array = Any  # numpy.ndarray of floats
@@ -57,7 +93,7 @@ Array = Any  # numpy.ndarray of floats
 
 @dataclass
 class Measured:
-    cases: list[str]  # MxNxK:ops:variant
+    cases: list[str]  # rung/type/ops/MxNxK/variant
     shape: Array  # which shape a case belongs to
     us: Array
 
@@ -67,39 +103,30 @@ def read(file: Path) -> Measured:
         entries = json.loads(file.read_text())["measured"]
     except (OSError, ValueError, KeyError) as error:
         raise BadInput(f"{file}: not what --tune writes: {error}") from None
-    source = (ROOT / "src/device/ffma_costs.h").read_text()
-    tiles = re.findall(
-        r"\{(\d+), (\d+), \d+, (\d+)\}", source.split("SPLIT_TILES[] = {")[1].split("};")[0]
-    )
-    names: dict[str, int] = {}
-    for bm, bn, most in tiles:
-        splits = 1
-        while splits <= int(most):
-            names[f"{bm}x{bn}" + (f" split {splits}" if splits > 1 else "")] = len(names)
-            splits *= 2
     cases, shapes, us = [], [], []
-    for number, entry in enumerate(e for e in entries if e["rung"] == "v13s_split_k"):
+    numbers: dict[str, int] = {}
+    for entry in entries:
         m, n, k = entry["shape"]
+        problem = f"{entry['dtype']}/{entry['ops']}/{m}x{n}x{k}"
         for variant in entry["variants"]:
-            if variant["name"] not in names:
-                raise BadInput(f"{file}: v13s has no variant '{variant['name']}'")
-            cases.append(f"{m}x{n}x{k}:{entry['ops']}:{names[variant['name']]}")
-            shapes.append(number)
+            cases.append(f"{entry['rung']}/{problem}/{variant['name']}")
+            shapes.append(numbers.setdefault(problem, len(numbers)))
             us.append(2e-6 * m * n * k / variant["tflops"])
     if not cases:
-        raise BadInput(f"{file}: no measurement of v13s")
+        raise BadInput(f"{file}: nothing was measured")
     return Measured(cases, np.array(shapes), np.array(us))
 
 
 class Planner:
-    """The planner's estimates of some cases, for any constants."""
+    """The planner's estimates of some cases, for any constants of a group."""
 
-    def __init__(self, cases: list[str]) -> None:
+    def __init__(self, group: str, cases: list[str]) -> None:
         if not ESTIMATES.exists():
             print("fit_costs.py: build first: scripts/test.sh or cmake", file=sys.stderr)
             sys.exit(3)
+        names = ",".join(f"{group}.{name}" for name in GROUPS[group].start)
         self.process = subprocess.Popen(
-            [ESTIMATES, *cases], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [ESTIMATES, names, *cases], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def __enter__(self) -> Planner:
@@ -120,13 +147,15 @@ class Planner:
         return np.array([float(x) for x in self.process.stdout.readline().split()])
 
 
-def fit(planner: Planner, data: Measured, left_out: int | None = None) -> Array:
-    start = np.log(np.array(list(START.values())))
+def fit(planner: Planner, group: Group, data: Measured, left_out: int | None = None) -> Array:
+    start = np.log(np.array(list(group.start.values())))
     best = np.array([data.us[data.shape == s].min() for s in data.shape])
     weight = (best / data.us) ** 1.5 * (data.shape != left_out)
 
     def residuals(x: Array) -> Array:
-        off = np.log(planner.us(np.exp(x)) / data.us) * weight
+        estimated = planner.us(np.exp(x))
+        known = np.isfinite(estimated)  # else its rung is never chosen there
+        off = np.log(np.where(known, estimated, 1) / data.us) * weight * known
         return np.concatenate([off, PRIOR * (x - start)])
 
     return np.exp(least_squares(residuals, start, loss="soft_l1", f_scale=0.1).x)
@@ -142,50 +171,76 @@ def mean(ratios: list[float]) -> float:
     return float(np.exp(np.mean(np.log(ratios))))
 
 
-def initialiser(constants: Array) -> str:
-    return "".join(f"{' ' * 20}.{name} = {c:.4g},\n" for name, c in zip(START, constants))
+def initialiser(group: Group, constants: Array) -> str:
+    lines = (f".{name} = {c:.4g},\n" for name, c in zip(group.start, constants))
+    return "".join(" " * group.indent + line for line in lines)
 
 
-def fitted(text: str) -> str:
-    """The header with other constants."""
-    old = HEADER.read_text()
-    begin, end = (f"{' ' * 20}// [{slash}fitted]\n" for slash in ("", "/"))
-    return old[: old.index(begin) + len(begin)] + text + old[old.index(end) :]
+def region(name: str, text: str) -> tuple[int, int]:
+    """Where the group's constants stand in the header."""
+    indent = " " * GROUPS[name].indent
+    begin = text.index(f".{name} =")
+    begin = text.index(f"{indent}// [fitted]\n", begin) + len(f"{indent}// [fitted]\n")
+    return begin, text.index(f"{indent}// [/fitted]\n", begin)
+
+
+def process(name: str, options: argparse.Namespace) -> int:
+    group = GROUPS[name]
+    data = read(ROOT / "plots/results/h200" / group.file)
+    shapes = range(data.shape.max() + 1)
+    text = HEADER.read_text()
+    begin, end = region(name, text)
+    with Planner(name, data.cases) as planner:
+        constants = fit(planner, group, data)
+        if options.check:
+            now = dict(re.findall(r"\.(\w+) = ([\d.e-]+),", text[begin:end]))
+            for constant, value in zip(group.start, constants):
+                if abs(float(now[constant]) / value - 1) > 0.01:
+                    have = f"{HEADER.name} has {name}.{constant} = {now[constant]}"
+                    print(f"fit_costs.py: {have}, the fit {value:.4g}")
+                    return 1
+            return 0
+        estimated = planner.us(constants)
+        known = np.isfinite(estimated)
+        off = np.log(estimated[known] / data.us[known])
+        choices = [cost_of_choice(estimated, data, s) for s in shapes]
+        left_out = [
+            cost_of_choice(planner.us(fit(planner, group, data, s)), data, s) for s in shapes
+        ]
+    print(initialiser(group, constants), end="")
+    print(
+        f"{len(data.us)} measurements, {len(choices)} shapes: estimates {np.std(off):.1%} off (rms)"
+    )
+    print(f"choice: {mean(choices):.3f} of the best variant's time, at worst {max(choices):.3f}")
+    print(f"left out: {mean(left_out):.3f}, at worst {max(left_out):.3f}")
+    if options.worst:
+        for s in np.argsort(choices)[::-1][: options.worst]:
+            mine = np.flatnonzero(data.shape == s)
+            chosen = mine[estimated[mine].argmin()]
+            best = mine[data.us[mine].argmin()]
+            print(f"  {choices[s]:.3f}")
+            for label, i in (("chosen", chosen), ("best", best)):
+                print(
+                    f"    {label:6} {data.cases[i]}: {data.us[i]:.2f} us, est. {estimated[i]:.2f}"
+                )
+    if options.write:
+        HEADER.write_text(text[:begin] + initialiser(group, constants) + text[end:])
+    return 0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("group", nargs="*", help="fp32, wgmma; none: all of them")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--worst", type=int, default=0, metavar="N", help="show N bad choices")
     options = parser.parse_args()
-    data = read(MEASURED)
-    shapes = range(data.shape.max() + 1)
-    with Planner(data.cases) as planner:
-        constants = fit(planner, data)
-        if options.check:
-            now = dict(re.findall(r"\.(\w+) = ([\d.e-]+),", HEADER.read_text()))
-            for name, value in zip(START, constants):
-                if abs(float(now[name]) / value - 1) > 0.01:
-                    print(
-                        f"fit_costs.py: {HEADER.name} has {name} = {now[name]}, the fit {value:.4g}"
-                    )
-                    return 1
-            return 0
-        estimated = planner.us(constants)
-        off = np.log(estimated / data.us)
-        choices = [cost_of_choice(estimated, data, s) for s in shapes]
-        left_out = [cost_of_choice(planner.us(fit(planner, data, s)), data, s) for s in shapes]
-    print(initialiser(constants), end="")
-    print(
-        f"{len(data.us)} measurements, {len(choices)} shapes: estimates {np.std(off):.1%} off (rms)"
-    )
-    print(f"choice: {mean(choices):.3f} of the best variant's time, at worst {max(choices):.3f}")
-    print(f"left out: {mean(left_out):.3f}, at worst {max(left_out):.3f}")
-    if options.write:
-        HEADER.write_text(fitted(initialiser(constants)))
-    return 0
+    for name in options.group:
+        if name not in GROUPS:
+            raise BadInput(f"unknown group '{name}': allowed are {', '.join(GROUPS)}")
+    return max(process(name, options) for name in options.group or GROUPS)
 
 
 if __name__ == "__main__":

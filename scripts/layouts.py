@@ -93,14 +93,14 @@ def paint(ax: Axes, areas: Rectangles, color: Any, edge: Any = "white") -> None:
 
 
 def size_of(areas: Rectangles, what: str) -> str:
-    """A warp 64 x 32; a thread 64 elements, as 4 patches of 4 x 4."""
+    """A warp 64 x 32; a thread 64 elements, as 4 rectangles of 4 x 4."""
     elements = sum(rows * cols for _, _, rows, cols in areas)
     _, _, rows, cols = bounds(areas)
     if len(areas) == 1:
         return f"a {what} {rows} x {cols}"
     pieces = {(r, c) for _, _, r, c in areas}
     shape = "{} x {}".format(*next(iter(pieces))) if len(pieces) == 1 else "unequal size"
-    return f"a {what} {elements} elements, as {len(areas)} patches of {shape}"
+    return f"a {what} {elements} elements, as {len(areas)} rectangles of {shape}"
 
 
 def draw_tiles(tile: dict[str, Any], rung: Rung) -> Figure:
@@ -144,7 +144,7 @@ def draw_tiles(tile: dict[str, Any], rung: Rung) -> Figure:
             else TINTS[number % 2]
         )
         paint(ax, areas, BLUE if number == 0 else tint)
-        if len(areas) == 1 and min(high, wide) >= (unit + margin) / 45:
+        if len(areas) == 1 and min(high, wide) >= (unit + margin) / 28:
             ax.text(
                 col + wide / 2,
                 row + high / 2,
@@ -233,9 +233,9 @@ def draw_fragments(maps: dict[str, Any]) -> Figure:
         "loading and multiplying numbered matrices with load_a, load_b and mma.",
     )
     for left, wide, key, name, letter in (
-        (0.03, 0.45, "A", "A: 16 rows (m) x 16 columns (k)", "a"),
-        (0.5, 0.23, "B", "B: 16 rows (k) x 8 columns (n)", "b"),
-        (0.75, 0.23, "D", "D: 16 rows (m) x 8 columns (n)", "d"),
+        (0.03, 0.44, "A", "A: 16 rows (m) x 16 columns (k)", "a"),
+        (0.495, 0.225, "B", "B: 16 rows (k) x 8 columns (n)", "b"),
+        (0.735, 0.225, "D", "D: 16 rows (m) x 8 columns (n)", "d"),
     ):
         draw_fragment(fig.add_axes((left, 0.06, wide, 0.72)), name, letter, maps[key])
     return fig

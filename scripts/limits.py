@@ -62,11 +62,12 @@ class Mark:
     bound: bool = False
 
 
-def name_marks(fig: Figure, ax: Axes, marks: list[Mark]) -> None:
-    """Ids beside the points, in a column for those that stand close."""
+def name_marks(fig: Figure, ax: Axes, marks: list[Mark], top: float) -> None:
+    """Ids beside the points, in a column for those that stand close, below the highest roof."""
     to_axes = ax.transData + ax.transAxes.inverted()
     at = sorted((*to_axes.transform((m.intensity, m.tflops)), m.rung.id) for m in marks)
     gap = 0.15 / (ax.get_position().height * fig.get_figheight())
+    highest = to_axes.transform((marks[0].intensity, top))[1] - 0.75 * gap
     columns: list[list[tuple[float, float, str]]] = []
     for one in at:
         if columns and one[0] - columns[-1][-1][0] < 0.14:
@@ -76,7 +77,7 @@ def name_marks(fig: Figure, ax: Axes, marks: list[Mark]) -> None:
     for column in columns:
         right = column[-1][0] < 0.8
         edge = max(x for x, *_ in column) + 0.06 if right else min(x for x, *_ in column) - 0.06
-        heights = spread_apart([y for _, y, _ in column], gap, 0.0, 0.97)
+        heights = spread_apart([y for _, y, _ in column], gap, 0.0, highest)
         for (x, y, name), high in zip(column, heights):
             line = {"arrowstyle": "-", "color": GREY, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}
             ax.annotate(
@@ -149,20 +150,22 @@ def draw_roof(
     if log:
         ax.set_xscale("log")
         ax.set_yscale("log")
-    left, right, bottom = (min(xs) / 2, max(xs) * 3, min(ys) / 2) if log else (0, max(xs) * 1.5, 0)
+    left, right, bottom = (min(xs) / 2, max(xs) * 3, min(ys) / 2) if log else (0, max(xs) * 2.1, 0)
     ax.set_xlim(left, right)
     ax.set_ylim(bottom, top * (1.6 if log else 1.12))
     text = {"textcoords": "offset points", "fontsize": 8}
     for name, limit in flat:
         ax.axhline(limit, color="black", linewidth=1.2)
-        ax.annotate(f"{name} {limit:.0f}", (left, limit), xytext=(4, 3), **text)
+        # Where no slanted line ends: these start at the left of linear axes.
+        x, away, side = (left, 4, "left") if log else (right, -2, "right")
+        ax.annotate(f"{name} {limit:.0f}", (x, limit), xytext=(away, 3), ha=side, **text)
     for roof, dash in zip(roofs, ("-", "--", ":")):
         end = min(right, top / roof.tbs)
         ax.plot([left, end], [left * roof.tbs, end * roof.tbs], dash, color=BLUE, linewidth=1.3)
     for mark in marks:
         ax.plot([mark.intensity], [mark.tflops], "o", color=ORANGE, markersize=5,
                 markerfacecolor="white" if mark.bound else ORANGE)  # fmt: skip
-    name_marks(fig, ax, marks)
+    name_marks(fig, ax, marks, top)
     name_roofs(ax, marks, roofs, [min(right, top / roof.tbs) for roof in roofs], log)
     ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))

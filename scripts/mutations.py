@@ -558,8 +558,9 @@ HOPPER = (
     of_rung(
         "v20_two_consumers",
         "one consumer frees the stage for both",
-        "if (tid % 128 == 0 && k_tile > 0) mbarrier_arrive(&empty[last]);",
-        "if (tid == 0 && k_tile > 0) mbarrier_arrive(&empty[last]), mbarrier_arrive(&empty[last]);",
+        "if (tid % 128 == 0 && k_tile > 0) mbarrier_arrive(&s.empty[last]);",
+        "if (tid == 0 && k_tile > 0)\n"
+        "      mbarrier_arrive(&s.empty[last]), mbarrier_arrive(&s.empty[last]);",
     ),
     of_rung(
         "v20_two_consumers",
@@ -570,8 +571,8 @@ HOPPER = (
     of_rung(
         "v20_two_consumers",
         "both consumers compute the same rows",
-        "BYTES, wg * MMA_M)",
-        "BYTES, 0 * MMA_M)",
+        "s.A[stage], wg * MMA_M)",
+        "s.A[stage], 0 * MMA_M)",
     ),
     of_rung(
         "v20_two_consumers",
@@ -583,7 +584,7 @@ HOPPER = (
     of_rung(
         "v21_persistent",
         "the last stage of a tile is never freed",
-        "    if (tid % 128 == 0 && k_tiles > 0) mbarrier_arrive(&empty[last]);  // the next tile wants it\n",
+        "    if (tid % 128 == 0 && k_tiles > 0) mbarrier_arrive(&s.empty[last]);  // the next tile wants it\n",
         "",
     ),
     of_rung(
@@ -653,7 +654,7 @@ HOPPER = (
     of_rung(
         "v24_pingpong",
         "does not wait for the ordered barrier",
-        "if (k_tiles > 0) mbarrier_wait(&order[wg], parity);",
+        "if (k_tiles > 0) mbarrier_wait(&s.order[wg], parity);",
         "",
     ),
     of_rung(
@@ -670,9 +671,9 @@ HOPPER = (
     ),
     of_rung(
         "v24_pingpong",
-        "frees the stage that is read",
-        "if (k_tile > 0) arrive_at_all<CLUSTER>(&empty[last]);",
-        "if (k_tile > 0) arrive_at_all<CLUSTER>(&empty[s]);",
+        "never tells the other consumer",
+        "      if (k_tile == k_tiles - 1 && tid % 32 == 0) mbarrier_arrive(other);\n",
+        "",
     ),
     of_rung(
         "v24_pingpong",
@@ -697,6 +698,30 @@ HOPPER = (
         "a part of the sums is left out",
         "from < PARTS; ++from",
         "from < PARTS - 1; ++from",
+    ),
+    of_rung(
+        "v24_pingpong",
+        "a batch has the first product's B for all",
+        "one_b ? 0 : product",
+        "0",
+    ),
+    of_rung(
+        "v24_pingpong",
+        "a batch's shared A is looked for at each product",
+        "one_a ? 0 : product",
+        "product",
+    ),
+    of_rung(
+        "v24_pingpong",
+        "a batch's last product is left out",
+        "        p.batch.count, begin, step",
+        "        p.batch.count - 1, begin, step",
+    ),
+    of_rung(
+        "v24_pingpong",
+        "a batch's panels are stored to the first product",
+        "matrix_of_batch<BATCHED>(map_c, product)",
+        "matrix_of_batch<BATCHED>(map_c, 0)",
     ),
     of_rung(
         "v25_split_k",
@@ -729,12 +754,6 @@ HOPPER = (
         "(nth / 2 + wg + 1) % 2",
         "(nth / 2 + 1) % 2",
     ),
-    of_rung(
-        "v26_stream_k",
-        "frees the stage that is read",
-        "k_tile > 0) mbarrier_arrive(&empty[last]);",
-        "k_tile > 0) mbarrier_arrive(&empty[s]);",
-    ),
     # v27, v27w
     of_rung(
         "v27_uneven",
@@ -756,9 +775,7 @@ HOPPER = (
         "p.M < m + rows ? p.M : m + rows;",
         "p.M;",
     ),
-    of_rung(
-        "v27w_wide", "both consumers compute the same columns", "BYTES, wg * WX + i", "BYTES, i"
-    ),
+    of_rung("v27w_wide", "both consumers compute the same columns", " wg * WX);", " 0 * WX);"),
     of_rung("v27w_wide", "counts one block's consumers", "empty, 2 * CLUSTER)", "empty, 2)"),
     of_rung(
         "v27w_wide",
@@ -770,8 +787,8 @@ HOPPER = (
     of_rung(
         "v28_dispatch",
         "of equal estimates the last one counts",
-        "plan->makespan >= best.makespan",
-        "plan->makespan > best.makespan",
+        "order(*plan, *rung, call) >= order(",
+        "order(*plan, *rung, call) > order(",
         EQUIVALENT,
         "which kernel runs is a matter of speed",
     ),
@@ -804,12 +821,6 @@ HEADERS = (
         "consumer 1 begins with consumer 0's k-tiles",
         "      if (wg == 1) state.skip(k_tiles);  // the other consumer's tile\n",
         "",
-    ),
-    of_tiles(
-        "wgmma_loop.cuh",
-        "frees the stage that is read",
-        "mbarrier_arrive(&shared.empty[last]);\n      }",
-        "mbarrier_arrive(&shared.empty[state.stage]);\n      }",
     ),
     of_tiles(
         "mma_loop.cuh",
@@ -1173,6 +1184,34 @@ HEADERS = (
         "both load the same part",
         "Tile::ALONG_K ? mn + row : k + row",
         "Tile::ALONG_K ? mn : k",
+    ),
+    of_header(
+        "wgmma_main_loop.cuh",
+        "v24 v27w v29",
+        "frees the stage that is read",
+        "if (k_tile > 0) arrive_at_all<CLUSTER>(&empty[last]",
+        "if (k_tile > 0) arrive_at_all<CLUSTER>(&empty[state.stage]",
+    ),
+    of_header(
+        "wgmma_main_loop.cuh",
+        "v26",
+        "the last stage of a tile is never freed",
+        "  if (k_tiles > 0) arrive_at_all<CLUSTER>(&empty[last] GEMM_CALLER_PASS);\n",
+        "",
+    ),
+    of_header(
+        "operand_tile.cuh",
+        "v21",
+        "multiplies before the accumulators are written",
+        "  wgmma_fence();\n",
+        "",
+    ),
+    of_header(
+        "tma_epilogue.cuh",
+        "v24",
+        "all panels go through the first epilogue stage",
+        "stages[(nth * PANELS + c) % EPILOGUE_STAGES]",
+        "stages[0]",
     ),
     of_header(
         "operand_tile.cuh",

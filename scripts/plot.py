@@ -161,7 +161,7 @@ def draw_beside(
     fig: Figure, lines: list[Line], groups: list[list[float]], bottom: float, axis: str
 ) -> None:
     """Bars of the sizes that no line goes through: an axis for each, or for those of one height."""
-    left, right, height, several = 0.7, 0.99, fig.get_figheight(), len(lines) > 1
+    left, right, height, several = 0.71, 0.99, fig.get_figheight(), len(lines) > 1
     bars = [[(size, line) for size in group for line in lines] for group in groups]
     unit = min(0.05, (right - left - 0.05 * (len(bars) - 1)) / max(1, sum(map(len, bars))))
     for group, sizes in zip(bars, groups):
@@ -314,7 +314,7 @@ def draw_ladder(results: Results, rungs: list[Rung], figure: str) -> Optional[Fi
         return None
     fig = plt.figure(figsize=(10, 1.75 + 0.27 * len(series)))
     height = fig.get_figheight()
-    ax = fig.add_axes((0.215, 0.5 / height, 0.5, (height - 1.5) / height))
+    ax = fig.add_axes((0.24, 0.5 / height, 0.475, (height - 1.5) / height))
     own = [(p.ratio, r.id) for r, d in series if not ladder.label(r, d) and not r.is_baseline and (p := results.at(r, d))]  # fmt: skip
     best = f": {max(own)[1]} has {max(own)[0]:.2f} of cuBLAS's speed" if own else ""
     titles(fig, results, f"{TITLES[figure]} at {' x '.join(map(str, REFERENCE_SHAPE))}{best}")

@@ -39,7 +39,10 @@ ONE = (0.015, 0.006)  # where one of them, or the time, is all that can be compa
 P10_TO_P90 = 2 * NormalDist().inv_cdf(0.9)  # of a normal distribution, in standard deviations
 FITS = 0.05  # ratio against TFLOPS / baseline_TFLOPS: at most 2.6 % apart in all committed runs
 UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
-NAME = re.compile(r"(\w+)/(f32|f16|tf32|bf16)/([nt]{2})/(\d+)x(\d+)x(\d+)(?:/variant:(.*))?$")
+NAME = re.compile(
+    r"(\w+)/(f32|f16|tf32|bf16)/([nt]{2})/(\d+)x(\d+)x(\d+)"
+    r"((?:/batch:\d+)?(?:/shared:\w+)?)(?:/variant:(.*))?$"
+)
 MEASURES = ("ratio", "TFLOPS", "time")
 
 Key = tuple[str, str, str]  # rung, dtype, op; of other programs: the benchmark's name, "", ""
@@ -68,7 +71,8 @@ class Entry:
         found = NAME.match(self.name)
         if not found:
             return re.sub(r"(/\d+)+$", "", self.name), "", ""
-        return found[1] + (f" {found[7]}" if found[7] else ""), found[2], found[3]
+        batch = found[7].replace("/", " ")  # of one product: empty
+        return found[1] + batch + (f" {found[8]}" if found[8] else ""), found[2], found[3]
 
     @property
     def shape(self) -> tuple[int, ...]:

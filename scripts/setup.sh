@@ -2,7 +2,8 @@
 # Installs what the build, the tests and the plots need: Debian/Ubuntu packages, and a Python
 # environment in .venv with the exact versions of scripts/requirements.txt. Does nothing, quickly,
 # when all is there. CUDA is never installed: the toolkit is used when it is found, else the
-# simulator alone is built. With --site, also what the site and its tests need, in .venv-site.
+# simulator alone is built. With --site, also what the site, the slides and their tests
+# need, in .venv-site.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 packages=(
@@ -13,7 +14,7 @@ packages=(
 case ${1-} in
   '') ;;
   --site)
-    packages+=(libjs-chart.js)
+    packages+=(libjs-chart.js pandoc)
     # Ubuntu's chromium is a snap, which containers and CI lack; its runners have Chrome.
     command -v chromium chromium-browser google-chrome >/dev/null || packages+=(chromium)
     ;;

@@ -16,7 +16,9 @@ import matplotlib
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.transforms import Bbox
 
 import ladder
 import runs
@@ -31,6 +33,7 @@ SETS = ("random", "grid1000", "layers")
 LIMITS = (0.80, 0.90, 0.97, 1.03, 1.10, 1.25)
 COLORS = ("#8c0d25", "#d6604d", "#f4a582", "#d9d9d9", "#92c5de", "#4393c3", "#0b3d73")
 WIDTH = 10  # inches
+TURNS = (35, -35, 0, 145, 215, 180, 70, -70)  # degrees: where a number may stand, the best first
 MOST_COLUMNS = 20  # M, in the picture with a column for each
 
 
@@ -117,19 +120,42 @@ def list_worst(fig: Figure, entries: list[Entry], left: float, top: float) -> No
 
 
 def mark_worst(ax: Axes, places: dict[str, tuple[float, float]], numbered: list[Entry]) -> None:
-    """Their numbers beside their marks; those in one place together."""
+    """Their numbers beside their marks, each in the nearest free place; those in one place together.
+
+    After the limits of the axes are set: places are free on the page, not in the data."""
     here: dict[tuple[float, float], list[int]] = {}
     for i, entry in enumerate(numbered):
         if entry.name in places:
             here.setdefault(places[entry.name], []).append(i + 1)
-    for place, numbers in here.items():
+    taken: list[Bbox] = []
+    for place in here:
+        x, y = ax.transData.transform(place)
+        taken.append(Bbox.from_bounds(x - 6, y - 6, 12, 12))
         ax.plot(*place, "o", markersize=8, markerfacecolor="none", markeredgecolor="black",
                 markeredgewidth=0.9)  # fmt: skip
-        ax.annotate(
-            ",".join(map(str, numbers)), place, xytext=(5, 4), textcoords="offset points",
-            fontsize=8, fontweight="bold", zorder=6,
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4, "alpha": 0.8},
-        )  # fmt: skip
+    line = {"arrowstyle": "-", "color": "black", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 4}
+    for place, numbers in here.items():
+        for away, turn in ((away, turn) for away in range(13, 80, 6) for turn in TURNS):
+            beside = away * math.cos(math.radians(turn)), away * math.sin(math.radians(turn))
+            name = ax.annotate(
+                ",".join(map(str, numbers)), place, xytext=beside, textcoords="offset points",
+                fontsize=8, fontweight="bold", ha="center", va="center", zorder=6,
+                arrowprops=line if away > 13 else None,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4, "alpha": 0.8},
+            )  # fmt: skip
+            at, size = ax.transData.transform(place), Text.get_window_extent(name)
+            scale = ax.get_figure().dpi / 72
+            box = Bbox.from_bounds(
+                at[0] + beside[0] * scale - size.width / 2 - 1.5,
+                at[1] + beside[1] * scale - size.height / 2 - 1.5,
+                size.width + 3, size.height + 3,
+            )  # fmt: skip
+            inside = ax.bbox.containsx(box.x0) and ax.bbox.containsx(box.x1)
+            inside = inside and ax.bbox.containsy(box.y0) and ax.bbox.containsy(box.y1)
+            if inside and not any(box.overlaps(other) for other in taken):
+                taken.append(box)
+                break
+            name.remove()
 
 
 # The map
@@ -184,9 +210,9 @@ def draw_map(run: Run, entries: list[Entry], named: str) -> Figure:
                 color=COLORS[band(summary.ratio(entry))], markeredgecolor="white",
                 markeredgewidth=0.3,
             )  # fmt: skip
-        mark_worst(ax, places, numbered)
         ax.set_xlim(min(xs) - 0.7, max(xs) + 0.9)
         ax.set_ylim(min(ys) - 0.6, max(ys) + 0.6)
+        mark_worst(ax, places, numbered)
         ax.xaxis.set_major_locator(FixedLocator(powers(xs, 2)))
         ax.yaxis.set_major_locator(FixedLocator(powers(ys, 1)))
         for axis in (ax.xaxis, ax.yaxis):
@@ -232,7 +258,6 @@ def draw_columns(run: Run, entries: list[Entry], named: str) -> Figure:
                 va="bottom", fontsize=8.5, fontweight="bold")  # fmt: skip
     ax.text(-0.75, 1.005, "mean", transform=ax.get_xaxis_transform(), ha="right", va="bottom",
             fontsize=8.5, color=GREY)  # fmt: skip
-    mark_worst(ax, places, summary.worst(entries))
     ax.axhline(0, color="black", linewidth=1.2)
     values = [y for _, y in places.values()]
     ticks = [t for t in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 5, 10)
@@ -240,6 +265,8 @@ def draw_columns(run: Run, entries: list[Entry], named: str) -> Figure:
     ax.set_yticks([math.log2(t) for t in ticks], [f"{t:g}" for t in ticks], fontsize=8)
     ax.set_xticks(range(len(by_m)), [str(m) for m in by_m], fontsize=8)
     ax.set_xlim(-0.7, len(by_m) - 0.3)
+    ax.set_ylim(*ax.get_ylim())
+    mark_worst(ax, places, summary.worst(entries))
     ax.grid(axis="x", visible=False)
     ax.set_ylabel("speed, the better of cuBLAS and cuBLASLt = 1", fontsize=9)
     ax.set_xlabel("M, tokens; in each column small layers stand left, large ones right; "

@@ -137,7 +137,7 @@ def main() -> None:
             raise BadInput(f"no track '{given.track}'; there are: {'; '.join(wanted)}")
         wanted = {given.track: wanted[given.track]}
     if not shutil.which("pandoc"):
-        raise BadInput("pandoc is missing: apt-get install pandoc")
+        raise BadInput("pandoc is missing: scripts/setup.sh --site")
     for track, pages in wanted.items():
         print(make(track, pages).relative_to(ROOT))
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "batch.h"
 #include "device/current_device.h"
 #include "device/gemm_args.h"
 #include "device/platform.h"
@@ -165,6 +166,42 @@ Entry entry(DType dtype, const Variant<T> (&variants)[N], Planner<T> planner) {
   return e;
 }
 
+// Calls launch(product) for each product of a batch that a rung's own launch cannot take at once.
+template <class... T, class Launch>
+void for_each_product(const GemmArgs<T...>& p, Launch&& launch) {
+  for (int i = 0; i < products_to_launch(p.batch); ++i) launch(product_of(p, i));
+}
+
+// Of a rung whose kernels compute one product: a batch by a launch each, planned once.
+inline Entry product_by_product(Entry e) {
+  const DType dtype = e.dtype;
+  if (e.dispatches) return e;  // it only plans: its candidates' entries do this
+  if (e.launch)
+    e.launch = [dtype, one = std::move(e.launch)](const GemmCall& c) {
+      for_each_product(c, dtype, one);
+    };
+  if (e.plan)
+    e.plan = [dtype, one = std::move(e.plan)](const Rung& self, const GemmCall& c, const Arch& arch,
+                                              int variant) {
+      std::optional<Plan> plan = one(self, least_aligned_product(c, dtype), arch, variant);
+      if (plan) plan->makespan *= c.batch.count;
+      return plan;
+    };
+  if (e.explain)
+    e.explain = [dtype, one = std::move(e.explain)](const GemmCall& c, const Plan& plan) {
+      return one(least_aligned_product(c, dtype), plan) + launches_of(c);
+    };
+  if (e.run)
+    e.run = [dtype, one = std::move(e.run)](const GemmCall& c, const Plan& plan) {
+      for_each_product(c, dtype, [&](const GemmCall& product) { one(product, plan); });
+    };
+  for (RungVariant& v : e.variants)
+    v.fits = [dtype, one = std::move(v.fits)](const GemmCall& c) {
+      return one(least_aligned_product(c, dtype));
+    };
+  return e;
+}
+
 // Entries: f32(launch<float>), or of a rung with variants f32(VARIANTS, {plan, explain}), with
 //   const Variant<float> VARIANTS[] = {{"128x128 s4", launch<128, 128, 4>}, ...};
 //   void launch<...>(const GemmArgs<float>& p, const Plan& plan, Stream stream);
@@ -212,6 +249,7 @@ struct Registration {
   Registration(About about, std::vector<Entry> entries,
                std::source_location where = std::source_location::current()) {
     for (Entry& e : entries) {
+      if (!about.needs.batches) e = product_by_product(std::move(e));
       Rung& rung = gemm::detail::add({.id = {},
                                       .name = {},
                                       .file = where.file_name(),

@@ -202,6 +202,40 @@ class Accepted(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("9x10x11 residual,bias,relu  alpha 1 beta 1", run.stdout)
         self.assertIn("2 verified, 0 wrong, 1 skipped", run.stdout)
+        vectors = "bias,row_bias,scale_rows,scale_columns,gelu_erf"
+        run = bench(*small, "--kernel", "v1", "--batch", "3", "--epilogue", vectors)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn(f"9x10x11 batch:3 {vectors}  alpha 1", run.stdout)
+
+    def test_batch(self) -> None:
+        for entry in self.entries("--batch", "3", "--kernel", "v1,v24", "--dtype", "f16"):
+            self.assertRegex(entry["name"], r"/f16/nn/33x17x5/batch:3$")
+            self.assertEqual((entry["batch"], entry["verified"]), (3, 1))
+        for entry in self.entries("--kernel", "v1"):  # as it ever was
+            self.assertRegex(entry["name"], r"/nn/33x17x5$")
+            self.assertNotIn("batch", entry)
+        small = ("--shape", "33x24x16", "--batch", "3")
+        sim = ("--backend", "sim", "--verify-only", "--kernel", "v24", "--dtype", "f16")
+        run = bench(*sim, *small, "--batch-pad", "1", "--batch-shared", "B", "--beta", "0.5")
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        self.assertIn("f16 nn 33x24x16 batch:3/shared:B", run.stdout)
+        explain = ("--backend", "sim", "--explain", "--dtype", "f16", "--batch", "32")
+        run = bench(*explain, "--kernel", "v28", "--size", "512")
+        self.assertIn("512 tiles of 128 x 128 in 4 waves, of 32 products", run.stdout)
+        run = bench(*explain, "--kernel", "v28", "--size", "512", "--batch-pad", "1")
+        self.assertIn("in each of 32 launches", run.stdout)
+        with tempfile.TemporaryDirectory() as folder:
+            shapes = Path(folder) / "shapes.txt"
+            shapes.write_text("9x8x7 batch:2 f32\n9x8x7 v1\n")
+            run = bench(
+                "--backend", "sim", "--verify-only", "--kernel", "v1", "--shapes", str(shapes)
+            )
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertIn("f32 nn 9x8x7 batch:2 ", run.stdout)
+            shapes.write_text("9x8x7 batch:0\n")
+            self.assertRegex(
+                bench("--backend", "sim", "--shapes", str(shapes)).stderr, "txt:1: bad batch: '0'"
+            )
 
     def test_types_of_the_result_apart(self) -> None:
         for dtype in ("f16_f32", "bf16_f32"):
@@ -292,6 +326,20 @@ class Refused(unittest.TestCase):
         empty = ("--json", "--tune-cache", "--variant", "--backend", "--dtype", "--shapes")
         for option in empty:
             self.soon_refused(option, "", names=f"{option} has an empty value")
+        for batch in ("0", "-1", "two", "", "65537"):
+            self.soon_refused("--batch", batch, names="--batch .*1 .. 65536")
+        self.soon_refused("--batch", "2", "--batch-pad", "-1", names="--batch-pad .*0 .. 1048576")
+        self.soon_refused("--batch", "2", "--batch-shared", "C", names="choose from A, B, AB")
+        self.refused(
+            *SMALL,
+            "--batch",
+            "2",
+            "--epilogue",
+            "residual",
+            names="residual, which is of one product",
+        )
+        self.soon_refused("--batch-pad", "8", names="belong to --batch of 2 or more")
+        self.refused(*SMALL, "--batch", "2", "--inspect", "--html", "x", names="of one product")
         for ops in ("nx", "nnn", "", "nn,"):
             self.refused(*SMALL, "--op", ops, names="nn, nt, tn, tt")
 

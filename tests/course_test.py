@@ -218,6 +218,17 @@ class Roofline(unittest.TestCase):
                     if "TB/s" in name or "TB/s" in other:
                         over = any(a.overlaps(b) for a in boxes for b in theirs)
                         self.assertFalse(over, f"{name} lies on {other}")
+            # Slanted roofs first, then the limits of arithmetic, as draw_roof draws them.
+            slanted = [line for line in ax.lines if line.get_color() == limits.BLUE]
+            level = [line for line in ax.lines if line.get_color() == "black"]
+            self.assertTrue(slanted and level)
+            highest = max(level, key=lambda line: line.get_ydata()[0])
+            for name, boxes in names:
+                is_limit = name.startswith(("FFMA ", "mma.sync ", "wgmma "))
+                for line in slanted if is_limit else [highest]:
+                    path = line.get_transform().transform_path(line.get_path())
+                    crossed = any(path.intersects_bbox(box, filled=False) for box in boxes)
+                    self.assertFalse(crossed, f"{name} meets a line in '{ax.get_title('left')}'")
 
 
 class Slides(unittest.TestCase):
@@ -233,7 +244,7 @@ class Slides(unittest.TestCase):
                 self.assertTrue(not chapter.figure or (ROOT / chapter.figure).exists())
                 self.assertNotIn("](", slides.markdown(chapter))
 
-    @unittest.skipUnless(shutil.which("pandoc"), "no pandoc: apt-get install pandoc")
+    @unittest.skipUnless(shutil.which("pandoc"), "no pandoc: scripts/setup.sh --site")
     def test_pandoc_makes_a_deck_that_needs_no_network(self) -> None:
         track, pages = next((t, p) for t, p in self.DECKS.items() if t.startswith("Hopper"))
         text = slides.make(track, pages).read_text(encoding="utf-8")

@@ -129,6 +129,71 @@ TEST(Types, OfTheResultApart) {
   EXPECT_LT(allowed_error(p, Inputs::uniform, 1), 1.0 / (1 << 12));
 }
 
+// A batch is one matrix after the other, with a gap between them; what all share lies there once.
+TEST(Batch, Layout) {
+  Problem p = small();
+  p.batch = 3, p.batch_pad = 5, p.ld_pad = 2, p.shared_a = true;
+  const MatrixLayout a = layout(p, Operand::A), b = layout(p, Operand::B);
+  EXPECT_EQ(a.products, 1);
+  EXPECT_EQ(b.products, 3);
+  EXPECT_EQ(b.stride, b.rows * b.ld + 5);
+  int64_t elements = 0;
+  for (int64_t i = 0; i < b.elements; ++i)
+    if (const int64_t element = b.element(i); element >= 0) {
+      EXPECT_EQ(element, elements++);
+      EXPECT_EQ(b.index(element / b.cols, element % b.cols), i);
+    }
+  EXPECT_EQ(elements, 3 * b.rows * b.cols);
+  const GemmCall call = make_call(p, nullptr, nullptr, nullptr);
+  EXPECT_EQ(call.batch.count, 3);
+  EXPECT_EQ(call.batch.stride_a, 0);
+  EXPECT_EQ(call.batch.stride_b, b.stride);
+}
+
+// Vectors of the epilogue are one for all products.
+TEST(Batch, SharesVectors) {
+  Problem p = small();
+  p.batch = 3, p.operands = {false, true, true, true, true};
+  Problem plain = p;
+  plain.operands = {};
+  const HostReference r = cpu_reference(p, Inputs::uniform, 9),
+                      products = cpu_reference(plain, Inputs::uniform, 9);
+  const Generator g(p, Inputs::uniform, 9);
+  EXPECT_EQ(layout(p, Operand::bias).products, 1);
+  for (int64_t row = 0; row < int64_t{3} * p.M; ++row)
+    for (int64_t n = 0; n < p.N; ++n) {
+      const int64_t m = row % p.M;
+      EXPECT_NEAR(r.want[row * p.N + n],
+                  g.stored(Operand::scale_rows, 0, m) * g.stored(Operand::scale_columns, 0, n) *
+                          products.want[row * p.N + n] +
+                      g.stored(Operand::bias, 0, n) + g.stored(Operand::row_bias, 0, m),
+                  1e-6);
+      EXPECT_EQ(r.scale(row, n), r.scale(m, n));
+      EXPECT_EQ(g.scale(row, n), g.scale(m, n));
+    }
+}
+
+// Products differ, but for what they share; the first is that of a call without a batch.
+TEST(Batch, ProductsDiffer) {
+  Problem p = small();
+  p.batch = 3;
+  Problem one = p, shared = p;
+  one.batch = 1;
+  shared.shared_b = true;
+  for (const Inputs kind : {Inputs::sums, Inputs::products, Inputs::uniform}) {
+    const Generator all(p, kind, 1), first(one, kind, 1), b_shared(shared, kind, 1);
+    int same = 0;  // of A in products 0 and 1
+    for (int64_t m = 0; m < p.M; ++m)
+      for (int64_t n = 0; n < p.N; ++n) {
+        EXPECT_EQ(all.stored(Operand::C, m, n), first.stored(Operand::C, m, n));
+        same += all.stored(Operand::A, m, n % p.K) == all.stored(Operand::A, p.M + m, n % p.K);
+      }
+    EXPECT_LT(same, p.M * p.N / 2);
+    EXPECT_EQ(known_result(one, Inputs::sums, 1).want[0], known_result(p, Inputs::sums, 1).want[0]);
+    EXPECT_EQ(b_shared.stored(Operand::B, 1, 2), first.stored(Operand::B, 1, 2));
+  }
+}
+
 // What `sums` and `products` must give, without a multiplication, is what double precision gives.
 TEST(Reference, KnownResultsAreThoseOfBlas) {
   for (const DType dtype : ALL_DTYPES)
@@ -140,6 +205,13 @@ TEST(Reference, KnownResultsAreThoseOfBlas) {
             p.K = k, p.alpha = alpha, p.beta = beta, p.op_a = p.op_b = op;
             EXPECT_EQ(known_result(p, kind, 3).want, cpu_reference(p, kind, 3).want)
                 << to_string(dtype) << " K " << k << " alpha " << alpha;
+            if (k > 64) continue;
+            p.batch = 3, p.shared_a = k % 2 == 0, p.shared_b = k == 7;
+            EXPECT_EQ(known_result(p, kind, 3).want, cpu_reference(p, kind, 3).want)
+                << to_string(dtype) << " K " << k << " alpha " << alpha << " in a batch";
+            p.operands = {false, true, true, true, true};
+            EXPECT_EQ(known_result(p, kind, 3).want, cpu_reference(p, kind, 3).want)
+                << to_string(dtype) << " K " << k << " alpha " << alpha << " with vectors";
           }
 }
 

@@ -39,6 +39,7 @@ enum Bug {
   NAMED_BARRIER_COUNT,
   COLUMN_WITHIN_16_BYTES,
   NEGATIVE_ROW,
+  MAP_OF_A_BATCH,
   MISSING_CLUSTER_BARRIER,
   SHARED_VARIABLE_IN_CLUSTER,
   LOAD_BEFORE_GRID_WAIT,
@@ -154,7 +155,8 @@ Planted store_with(const char* name, std::vector<std::string> message) {
           bytes,
           [](const void* from, void* out) {
             const TensorMap map =
-                tensor_map(static_cast<const half*>(out), 16, 64, 64, 8, 64, Swizzle::none);
+                tensor_map(static_cast<const half*>(out), 16, 64, 64, 8, 64, Swizzle::none, 256,
+                           MatrixBatch{BUG == MAP_OF_A_BATCH ? 1 : 0, 0});
             gemm::launch(store<BUG>, 1, dim3(64), {.smem = 1024, .pdl = true}, nullptr, map,
                          static_cast<const uint32_t*>(from));
           },
@@ -241,6 +243,7 @@ std::vector<gemm::hopper::Planted> gemm::hopper::planted() {
       store_with<MISSING_STORE_WAIT>("missing_store_wait",
                                      {stored, "the thread ends before a wait"}),
       store_with<NEGATIVE_ROW>("negative_row", {stored, "to row -1, column 0; allowed: from 0 on"}),
+      store_with<MAP_OF_A_BATCH>("map_of_a_batch", {stored, "the tensor map has rank 3"}),
       store_with<COLUMN_WITHIN_16_BYTES>("column_within_16_bytes",
                                          {stored, "column 4 is 8 bytes into a row"}),
       store_with<NAMED_BARRIER_COUNT>("named_barrier_count",

@@ -154,6 +154,53 @@ Case tma_store_case(Swizzle s, int row, int col) {
           bytes_of(tile), expected, run};
 }
 
+// One matrix of a batch, through a map of rank 3: loads a box of it, and stores the box to the same
+// place of a batch that lies like the first.
+__global__ void tma_batch_kernel(const __grid_constant__ TensorMap from,
+                                 const __grid_constant__ TensorMap to, int index, int row, int col,
+                                 int bytes) {
+  auto* tile = static_cast<uint8_t*>(dynamic_shared());
+  auto* full = reinterpret_cast<uint64_t*>(tile + bytes);
+  if (threadIdx.x == 0) {
+    mbarrier_init(full, 1);
+    fence_mbarrier_init();
+    mbarrier_arrive_expect_tx(full, bytes);
+    tma_load(tile, MatrixOfBatch{from, index}, row, col, full);
+  }
+  __syncthreads();
+  mbarrier_wait(full, 0);
+  if (threadIdx.x == 0) {
+    fence_proxy_async();
+    tma_store(MatrixOfBatch{to, index}, row, col, tile);
+    tma_store_commit();
+    tma_store_wait<0>();
+  }
+}
+
+// Matrices after each other with a gap, in each other's rows, and one for all. What a box has beyond
+// its matrix is another matrix's, and is not written.
+Case tma_batch_case(const char* name, int64_t ld, int64_t stride, int index, int row, int col) {
+  constexpr int MATRICES = 3, BATCH_COLS = 96;  // whole chunks of 16 bytes
+  const int elements = int(2 * std::max<int64_t>(stride, 0) + ROWS * ld);
+  const std::vector<half> all = numbers<half>(elements);
+  Bytes expected(elements * 2, hopper::UNWRITTEN);
+  for (int y = std::max(row, 0); y < std::min(row + BOX_ROWS, ROWS); ++y)
+    for (int x = col; x < std::min(col + 64, BATCH_COLS); ++x)
+      memcpy(&expected[(index * stride + y * ld + x) * 2], &all[index * stride + y * ld + x], 2);
+  const auto run = [=](const void* in, void* out) {
+    const auto map = [&](const void* base) {
+      return tensor_map(static_cast<const half*>(base), ROWS, BATCH_COLS, ld, BOX_ROWS, 64,
+                        Swizzle::b128, 256, MatrixBatch{MATRICES, stride});
+    };
+    constexpr int BYTES = BOX_ROWS * 128;
+    gemm::launch(tma_batch_kernel, 1, dim3(64), {.smem = BYTES + 8}, nullptr, map(in), map(out),
+                 index, row, col, BYTES);
+  };
+  return {std::string("tma_batch_") + name + "_" + std::to_string(index) + "_at_" +
+              std::to_string(row) + "_" + std::to_string(col),
+          bytes_of(all), expected, run};
+}
+
 __global__ void bulk_load_kernel(const uint8_t* in, int bytes, uint8_t* out) {
   auto* s = static_cast<uint8_t*>(dynamic_shared());
   auto* full = reinterpret_cast<uint64_t*>(s + bytes);
@@ -591,6 +638,13 @@ std::vector<Case> all() {
     cases.push_back(tma_load_case<half>("f16", s, 20, 200));
     cases.push_back(tma_load_case<bf16>("bf16", s, 7, 80));
     cases.push_back(tma_load_case<float>("f32", s, 9, 92));
+    if (s == Swizzle::b128)
+      for (const int index : {0, 1, 2})
+        for (const auto& [row, col] : {std::pair{0, 0}, {10, 64}, {4, 0}}) {
+          cases.push_back(tma_batch_case("with_gaps", LD, ROWS * LD + 24, index, row, col));
+          cases.push_back(tma_batch_case("in_rows", 3 * LD, LD, index, row, col));
+          if (index == 0) cases.push_back(tma_batch_case("shared", LD, 0, index, row, col));
+        }
     for (const int col : {0, 8, 88}) cases.push_back(tma_store_case(s, col / 10, col));
   }
   cases.push_back(stored_tiles_case<IN_ORDER>("stored_tiles"));

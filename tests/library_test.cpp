@@ -470,6 +470,174 @@ TEST_F(Library, TheCppFace) {
   }
 }
 
+// Batches
+// -------------------------------------------------------------------------------------------------
+
+// A batch as one product of its own size would be called, again and again.
+struct Strides {
+  int64_t a, b, c, ldc;
+};
+void expect_batch(Types types, int64_t m, int64_t n, int64_t k, int64_t count, Strides s,
+                  float beta = 0, const char* rung = nullptr) {
+  SCOPED_TRACE(testing::Message() << types.name << " " << m << "x" << n << "x" << k << " strides "
+                                  << s.a << " " << s.b << " " << s.c);
+  gemm_problem problem = GEMM_PROBLEM_DEFAULT;
+  problem.m = m, problem.n = n, problem.k = k, problem.ldc = s.ldc;
+  problem.type_a = problem.type_b = types.in, problem.type_c = types.out;
+  problem.compute = types.compute;
+  problem.batch = count;
+  problem.stride_a = s.a, problem.stride_b = s.b, problem.stride_c = s.c;
+  const int64_t ldc = s.ldc == 0 ? n : s.ldc;
+  // Of all products, as one row each; C also with what follows it.
+  Matrix a(types.in, 1, (count - 1) * s.a + m * k, 0, 0);
+  Matrix b(types.in, 1, (count - 1) * s.b + k * n, 0, 0);
+  Matrix c(types.out, 1, (count - 1) * s.c + m * ldc + 9, 0, 0);
+  a.fill([](int64_t, int64_t i) { return float(i * 7 % 13 % 3 - 1); });
+  b.fill([](int64_t, int64_t i) { return float(i * 3 % 11 % 3 - 1); });
+  const auto was = [](int64_t i) { return float(i % 7 - 3); };
+  c.fill([&](int64_t, int64_t i) { return was(i); });
+  gemm_epilogue epilogue = GEMM_EPILOGUE_DEFAULT;
+  epilogue.beta = beta;
+  if (rung != nullptr) {
+    gemm_plan plan;
+    ASSERT_EQ(gemm_plan_create_with(&problem, GEMM_CURRENT_DEVICE, rung, &plan), GEMM_OK)
+        << gemm_last_error();
+    ASSERT_EQ(gemm_run(&plan, &epilogue, a.data(), b.data(), c.data(), nullptr), GEMM_OK)
+        << gemm_last_error();
+  } else {
+    ASSERT_EQ(gemm_matmul(&problem, &epilogue, a.data(), b.data(), c.data(), nullptr,
+                          GEMM_CURRENT_DEVICE),
+              GEMM_OK)
+        << gemm_last_error();
+  }
+  wait();
+  c.read();
+  std::vector<float> want((count - 1) * s.c + m * ldc + 9);
+  for (size_t i = 0; i < want.size(); ++i) want[i] = was(int64_t(i));
+  for (int64_t p = 0; p < count; ++p)
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        float sum = 0;
+        for (int64_t l = 0; l < k; ++l)
+          sum += a.at(0, p * s.a + i * k + l) * b.at(0, p * s.b + l * n + j);
+        float& to = want[p * s.c + i * ldc + j];
+        to = sum + (beta == 0 ? 0 : beta * to);
+      }
+  for (size_t i = 0; i < want.size(); ++i)
+    ASSERT_EQ(c.at(0, int64_t(i)), want[i]) << "element " << i << " of C's memory";
+}
+
+TEST_F(Library, Batches) {
+  for (const Types types : TYPES) {
+    const int64_t m = 70, n = 40, k = 24;
+    expect_batch(types, m, n, k, 3, {m * k, k * n, m * n, 0});
+    expect_batch(types, m, n, k, 3, {m * k + 8, k * n + 16, m * n + 24, 0}, 2);
+    expect_batch(types, m, n, k, 5, {0, k * n, m * n, 0});              // one A
+    expect_batch(types, m, n, k, 5, {m * k, 0, m * n, 0}, -1);          // one B
+    expect_batch(types, m, n, k, 3, {m * k + 1, k * n, m * n + 3, 0});  // no whole 16 bytes
+    expect_batch(types, m, n, k, 4, {m * k, k * n, n, 4 * n});          // beside each other in C
+    expect_batch(types, m, 33, k, 2, {m * k, k * 33, m * 33 + 2, 0}, 1);
+    expect_batch(types, m, n, 0, 2, {0, 0, m * n, 0}, 2);
+    expect_batch(types, 17, 9, 5, 70, {17 * 5 + 1, 5 * 9 + 3, 17 * 9, 0});
+    expect_batch(types, m, n, k, 1, {0, 0, 0, 0});
+  }
+  for (const char* rung : {"v6", "v13"})
+    expect_batch(TYPES[0], 70, 40, 24, 3, {70 * 24 + 1, 24 * 40, 70 * 40, 0}, 1, rung);
+}
+
+TEST_F(Library, ABatchIsPlannedAsAWhole) {
+  gemm_problem p = Product(TYPES[2], 256, 256, 256).problem;
+  p.batch = 128;
+  p.stride_a = p.stride_b = p.stride_c = 256 * 256;
+#ifndef LIBRARY_ON_GPU
+  EXPECT_THAT(explained(planned(p)), HasSubstr(", of 128 products"));
+#endif
+  EXPECT_EQ(workspace_of(planned(p)), 0u);
+  EXPECT_THAT(explained(planned(Product(TYPES[2], 256, 256, 256).problem)),
+              testing::Not(HasSubstr("products")));
+  // Rows that TMA cannot address are copied, one product after the other in the same memory.
+  p.stride_a += 1;
+  const size_t one = workspace_of(planned(p));
+  p.batch = 2;
+  EXPECT_EQ(workspace_of(planned(p)), one);
+}
+
+// The products of a batch share the epilogue's vectors; a residual is of one product.
+TEST_F(Library, BatchesWithOperands) {
+  for (const Types types : TYPES)
+    for (const int64_t n : {40, 33}) {
+      const int64_t m = 70, k = 24, count = 3, gap = n == 40 ? 8 : 1;
+      SCOPED_TRACE(testing::Message() << types.name << " n " << n);
+      Product vectors(types, int(m), int(n), int(k));
+      vectors.with_operands(15, 1);
+      gemm_problem problem = vectors.problem;
+      problem.ldc = 0;
+      problem.batch = count;
+      problem.stride_a = m * k, problem.stride_b = k * n, problem.stride_c = m * n + gap;
+      Matrix a(types.in, 1, count * m * k, 0, 0), b(types.in, 1, count * k * n, 0, 0);
+      Matrix c(types.out, 1, count * problem.stride_c, 0, 0);
+      a.fill([](int64_t, int64_t i) { return float(i * 7 % 13 % 3 - 1); });
+      b.fill([](int64_t, int64_t i) { return float(i * 3 % 11 % 3 - 1); });
+      c.fill([](int64_t, int64_t) { return 77.0f; });
+      gemm_epilogue& e = vectors.epilogue;
+      const auto multiply = [&] {
+        return gemm_matmul(&problem, &e, a.data(), b.data(), c.data(), nullptr,
+                           GEMM_CURRENT_DEVICE);
+      };
+      ASSERT_EQ(multiply(), GEMM_OK) << gemm_last_error();
+      wait();
+      c.read();
+      for (int64_t p = 0; p < count; ++p)
+        for (int64_t i = 0; i < m; ++i)
+          for (int64_t j = 0; j < n; ++j) {
+            float sum = 0;
+            for (int64_t l = 0; l < k; ++l)
+              sum += a.at(0, p * m * k + i * k + l) * b.at(0, p * k * n + l * n + j);
+            const float want =
+                vectors.scale_rows->at(0, i) * vectors.scale_columns->at(0, j) * sum +
+                vectors.bias->at(0, j) + vectors.row_bias->at(0, i);
+            ASSERT_EQ(c.at(0, p * problem.stride_c + i * n + j), want)
+                << "product " << p << " C[" << i << "][" << j << "]";
+          }
+      EXPECT_EQ(c.at(0, m * n), 77.0f) << "between products";
+      e.residual = c.data();
+      EXPECT_EQ(multiply(), GEMM_UNSUPPORTED);
+      EXPECT_THAT(gemm_last_error(), HasSubstr("a batch takes no residual"));
+    }
+}
+
+TEST_F(Library, BadBatches) {
+  Product good(TYPES[2], 16, 24, 8);
+  const auto expect = [&](auto spoil, const char* text) {
+    gemm_problem p = good.problem;
+    p.batch = 3, p.stride_a = 128, p.stride_b = 192, p.stride_c = 384;
+    spoil(p);
+    gemm_plan plan;
+    EXPECT_EQ(gemm_plan_create(&p, GEMM_CURRENT_DEVICE, &plan), GEMM_BAD_ARGUMENT) << text;
+    EXPECT_THAT(gemm_last_error(), HasSubstr(text));
+  };
+  expect([](auto& p) { p.batch = -1; }, "batch is -1: allowed are 0 to 2147483647");
+  expect([](auto& p) { p.batch = int64_t{1} << 31; }, "batch is 2147483648");
+  expect([](auto& p) { p.stride_a = -1; }, "the products' A lie -1 elements apart");
+  expect([](auto& p) { p.stride_b = INT64_MAX / 8; }, "the products' B lie ");
+  expect([](auto& p) { p.stride_c = 383; }, "stride_c is 383: the products of C overlap");
+  expect([](auto& p) { p.stride_c = 0; }, "stride_c is 0: ");
+  expect([](auto& p) { p.stride_c = 24, p.ldc = 71; }, "stride_c is 24: ");
+  good.problem.batch = 1;
+  good.problem.stride_c = -1;  // of one product no stride counts
+  EXPECT_EQ(good.matmul(), GEMM_OK) << gemm_last_error();
+  EXPECT_EQ(good.wrong(), "");
+}
+
+// A program that was compiled before there were batches.
+TEST_F(Library, AProblemWithoutABatch) {
+  Product p(TYPES[2], 16, 24, 8);
+  p.problem.batch = 1000000;  // what follows the structure that the program knows
+  p.problem.size = 88;
+  EXPECT_EQ(p.matmul(), GEMM_OK) << gemm_last_error();
+  EXPECT_EQ(p.wrong(), "");
+}
+
 // Plans
 // -------------------------------------------------------------------------------------------------
 

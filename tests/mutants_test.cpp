@@ -61,6 +61,25 @@ TEST(EpilogueTwin, Passes) {
   EXPECT_EQ(Verifier(*device, with_operands()).verify(correct_twins().front()), "");
 }
 
+std::string failure_in_a_batch(const Rung& rung, Layouts layouts = Layouts::also_padded) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  Problem p;
+  p.M = 37, p.N = 41, p.K = 29, p.batch = 3;
+  return Verifier(*device, p, layouts).verify(rung);
+}
+
+class BatchMutant : public testing::TestWithParam<Rung> {};
+TEST_P(BatchMutant, IsCaught) {
+  const std::string why = failure_in_a_batch(GetParam());
+  EXPECT_NE(why, "") << GetParam().name << " passed verification";
+  std::cout << "caught " << GetParam().name << ": " << why << "\n";
+}
+TEST(BatchTwin, Passes) {
+  EXPECT_EQ(failure_in_a_batch(correct_batch()), "");
+  // Without gaps there is nothing to ignore: the padded layout is what catches that.
+  EXPECT_EQ(failure_in_a_batch(batch_mutants().back(), Layouts::as_asked), "");
+}
+
 // Kernels of the wrong precision are refused at every K that is timed, in the timed layout and in a
 // padded one. mutants/verification_study.cpp tells which pass refuses which.
 class Precision : public testing::TestWithParam<PrecisionMutant> {};
@@ -89,6 +108,7 @@ TEST_P(PrecisionTwin, Passes) {
 const auto named = [](const auto& info) { return info.param.name; };
 INSTANTIATE_TEST_SUITE_P(Planted, Mutant, testing::ValuesIn(mutants()), named);
 INSTANTIATE_TEST_SUITE_P(Planted, EpilogueMutant, testing::ValuesIn(epilogue_mutants()), named);
+INSTANTIATE_TEST_SUITE_P(Planted, BatchMutant, testing::ValuesIn(batch_mutants()), named);
 INSTANTIATE_TEST_SUITE_P(Correct, Twin, testing::ValuesIn(correct_twins()), named);
 INSTANTIATE_TEST_SUITE_P(Wrong, Precision, testing::ValuesIn(sim_precision_mutants()),
                          [](const auto& info) { return info.param.rung.name; });

@@ -29,13 +29,15 @@ TEST(PlanCache, EveryPartOfTheKeyCounts) {
   cache->insert({.key = {}, .plan = {}});
   const auto differs = [&](auto PlanKey::*part) {
     PlanKey key;
-    key.*part = 1;
+    key.*part = 2;
     return cache->find(key) == nullptr;
   };
   EXPECT_NE(cache->find({}), nullptr);
   EXPECT_TRUE(differs(&PlanKey::lda) && differs(&PlanKey::ldb) && differs(&PlanKey::ldc));
   EXPECT_TRUE(differs(&PlanKey::M) && differs(&PlanKey::N) && differs(&PlanKey::K));
   EXPECT_TRUE(differs(&PlanKey::device) && differs(&PlanKey::dtype));
+  EXPECT_TRUE(differs(&PlanKey::batch) && differs(&PlanKey::stride_a));
+  EXPECT_TRUE(differs(&PlanKey::stride_b) && differs(&PlanKey::stride_c));
   EXPECT_TRUE(differs(&PlanKey::op_a) && differs(&PlanKey::op_b));
   EXPECT_TRUE(differs(&PlanKey::align_a) && differs(&PlanKey::align_b) &&
               differs(&PlanKey::align_c));

@@ -92,6 +92,52 @@ class Matmul(Base):
                         b = matrix(n, k, dtype).T if layout[1] == "t" else matrix(k, n, dtype)
                         self.close(gemm.matmul(a, b), product(a, b), 2e-3)
 
+    def test_batches(self) -> None:
+        def batch(count: int, rows: int, cols: int, dtype: Any, seed: int = 1) -> np.ndarray:
+            return np.stack([matrix(rows, cols, dtype, seed + i) for i in range(count)])
+
+        for dtype in (np.float32, np.float16, ml_dtypes.bfloat16):
+            # Rows and matrices in whole 16 bytes, one launch for halves; and not, a launch each.
+            for m, n, k in ((65, 72, 40), (33, 17, 5)):
+                a, b = batch(3, m, k, dtype), batch(3, k, n, dtype, 9)
+                bound = 2.0**-7 if dtype == ml_dtypes.bfloat16 else 2e-3
+                for x, y in (
+                    (a, b),
+                    (a, b[1]),
+                    (a[0], b),
+                    (a[:1], b),
+                    (a, b[2:]),
+                    (a[:1], b[:1]),
+                    (batch(3, k, m, dtype).transpose(0, 2, 1), b),
+                    (np.broadcast_to(a[0], (3, m, k)), b),
+                ):
+                    with self.subTest(dtype=dtype, a=x.strides, b=y.strides):
+                        self.close(gemm.matmul(x, y), product(x, y), bound)
+        # Heads of attention: (position, head, feature), a batch along the middle.
+        q, k = matrix(48, 4 * 32, np.float16), matrix(48, 4 * 32, np.float16, 2)
+        heads_q, heads_k = (x.reshape(48, 4, 32).transpose(1, 0, 2) for x in (q, k))
+        scores = gemm.matmul(heads_q, heads_k.transpose(0, 2, 1))
+        self.close(scores, product(heads_q, heads_k.transpose(0, 2, 1)), 2e-3)
+        out = np.zeros((48, 4, 32), np.float16)
+        gemm.matmul(scores, heads_k, out=out.transpose(1, 0, 2))
+        self.close(out.transpose(1, 0, 2), product(scores, heads_k), 2e-3)
+        # c, out, a rung, and batches of nothing.
+        a, b, c = batch(2, 20, 12, np.float32), matrix(12, 9), batch(2, 20, 9, np.float32, 5)
+        self.close(gemm.matmul(a, b, beta=2, c=c), product(a, b) + 2.0 * c, 1e-5)
+        out = c.copy()
+        self.assertIs(gemm.matmul(a, b, beta=2, out=out, rung="v6"), out)
+        self.close(out, product(a, b) + 2.0 * c, 1e-5)
+        self.assertEqual(gemm.matmul(a[:0], b).shape, (0, 20, 9))
+        # Vectors of the epilogue are the same for all products.
+        bias, rows = matrix(1, 9, seed=3)[0], matrix(1, 20, seed=4)[0]
+        got = gemm.matmul(a, b, bias=bias, scale_rows=rows)
+        self.close(got, rows[:, None] * product(a, b) + bias, 1e-5)
+        self.refuses(ValueError, "a batch takes no residual", gemm.matmul, a, b, residual=c)
+        self.refuses(ValueError, "out overlaps bias", gemm.matmul, a, b, bias=out[1, 3], out=out)
+        self.assertIn("of 32 products", str(gemm.plan(512, 512, 512, "float16", batch=32)))
+        self.refuses(ValueError, "batch is 0", gemm.plan, 1, 1, 1, batch=0)
+        self.refuses(ValueError, "out lies in the memory of a", gemm.matmul, c, b[:9], out=c)
+
     def test_parts_of_matrices(self) -> None:
         a, b, c = matrix(50, 60), matrix(60, 50), np.full((40, 70), 7, np.float32)
         part = c[3:23, 10:40]
@@ -234,7 +280,12 @@ class Matmul(Base):
             (TypeError, "other byte order", a.astype(">f4"), b, {}),
             (TypeError, "a is float16 and b float32", half, b, {}),
             (ValueError, "a is 6 x 4 and b 6 x 4", a, a, {}),
-            (ValueError, "a has 3 dimensions", a[None], b, {}),
+            (ValueError, "a has 4 dimensions", a[None, None], b, {}),
+            (ValueError, "a has 1 dimensions", a[0], b, {}),
+            (ValueError, "a has 2 matrices and b 3", np.stack([a] * 2), np.stack([b] * 3), {}),
+            (ValueError, "strides", np.stack([a] * 2)[::-1], b, {}),
+            (ValueError, "out has 2 dimensions", a[None], b, {"out": matrix(6, 5)}),
+            (ValueError, "out has 2 matrices", a[None], b, {"out": np.stack([matrix(6, 5)] * 2)}),
             (ValueError, "strides .* contiguous", matrix(12, 8)[::2, ::2], b, {}),
             (ValueError, "strides", a[:, ::-1], b, {}),
             (ValueError, "strides", np.broadcast_to(a[0], (6, 4)), b, {}),

@@ -141,6 +141,29 @@ TEST_P(RungTest, LongRows) {
   expect_right(shape(2, 2085, 9));
 }
 
+// A launch each, or one for all: M, N and K end within tiles, so that what a tile has too much lies in
+// the next product. pad 1: rows, pad and products that are not in whole 16 bytes.
+TEST_P(RungTest, Batches) {
+  Problem p = shape(65, 33, 47);
+  p.batch = 3, p.beta = 0.5f;
+  expect_right(p, {1});
+  p.batch_pad = 8;  // rows of 48 and 40 elements, products in whole 16 bytes
+  p.M = 70, p.N = 40, p.K = 48, p.beta = 0;
+  expect_right(p, {0});
+  p.shared_a = true;
+  if (!related()) expect_right(p, {0});
+  p.shared_a = false, p.shared_b = true, p.batch = 7;
+  expect_right(p, {0, 8});
+  Problem q = p;  // the epilogue's vectors are the same for all products
+  q.operands = {false, true, true, true, true};
+  q.activation = Activation::relu;
+  if (unmet_need(GetParam(), q, *device_).empty()) expect_right(q, {0, 1});
+  p.M = 0;
+  expect_right(p, {0});
+  p.M = 70, p.K = 0;
+  expect_right(p, {0});
+}
+
 class TransposedTest : public RungTest {};  // of the rungs that take transposed operands
 TEST_P(TransposedTest, AllFour) {
   for (const Op a : {Op::N, Op::T})
@@ -149,6 +172,8 @@ TEST_P(TransposedTest, AllFour) {
       p.op_a = a, p.op_b = b, p.beta = 0.5f;
       expect_right(p);
       p.M = p.N = 264, p.K = 72;  // all parts of a tile that the blocks of a cluster load
+      expect_right(p, {0});
+      p.M = 136, p.N = 72, p.batch = 3, p.batch_pad = 24;
       expect_right(p, {0});
     }
 }

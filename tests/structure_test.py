@@ -192,7 +192,7 @@ class EveryExercise(unittest.TestCase):
                 for line in start + solution:
                     self.assertLessEqual(len(line), MAX_COLUMNS, line)
                 self.assertLessEqual(max(len(start), len(solution)), EXERCISE_LINES)
-                self.assertIn("const Exercise exercise(", "\n".join(start))
+                self.assertRegex("\n".join(start), r"const (Exercise|Benchmark) exercise\(")
                 changed = [l for l in difflib.ndiff(start, solution) if l[0] in "+-"]
                 self.assertTrue(0 < len(changed) <= 30, f"{len(changed)} lines differ")
 

@@ -85,6 +85,12 @@ typedef struct gemm_problem {
   /* For gemm_plan_create, which sees no pointers: A, B and C lie at multiples of so many bytes, a
    * power of two up to 128. 0: 128, what cudaMalloc gives. gemm_matmul looks at the pointers. */
   int32_t align_a, align_b, align_c;
+  /* A batch: so many products of this shape in one call, of matrices that lie so many elements apart.
+   * 0 and 1: one product, and no stride counts. stride_a = 0 or stride_b = 0: all products share the
+   * operand. Products of C must not overlap: stride_c is at least what one spans, (m - 1) * ldc + n,
+   * or the products lie beside each other in C's rows. Products up to 2^31 - 1. */
+  int64_t batch;
+  int64_t stride_a, stride_b, stride_c;
 } gemm_problem;
 
 /* What becomes of a product: act(scale * alpha * AB + beta * C + bias). A null pointer to an epilogue
@@ -103,14 +109,15 @@ typedef struct gemm_epilogue {
   const float* scale_columns; /* n factors, one for each column of the product */
   const float* scale_rows;    /* m factors, one for each row */
   /* C where it is not the matrix that the result goes to: m x n elements of type_c, which beta
-   * multiplies. The call's C is then only written. ld_residual 0: rows without gaps. */
+   * multiplies. The call's C is then only written. ld_residual 0: rows without gaps. Not of a batch,
+   * whose products share the vectors above: GEMM_UNSUPPORTED. */
   const void* residual;
   int64_t ld_residual;
 } gemm_epilogue;
 
 /* Initialisers. float; A B, neither transposed. */
 #define GEMM_PROBLEM_DEFAULT \
-  { (uint32_t)sizeof(gemm_problem), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { (uint32_t)sizeof(gemm_problem), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 #define GEMM_EPILOGUE_DEFAULT \
   { (uint32_t)sizeof(gemm_epilogue), 1.0f, 0.0f, GEMM_ACTIVATION_NONE, 0.01f, 0, 0, 0, 0, 0, 0, 0 }
 

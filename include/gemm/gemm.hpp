@@ -41,7 +41,9 @@ struct Problem {
   int64_t lda = 0, ldb = 0, ldc = 0;  // 0: rows without gaps
   gemm_op op_a = GEMM_N, op_b = GEMM_N;
   gemm_compute compute = GEMM_COMPUTE_EXACT;
-  int32_t align_a = 0, align_b = 0, align_c = 0;  // of a Plan; 0: 128 bytes
+  int32_t align_a = 0, align_b = 0, align_c = 0;     // of a Plan; 0: 128 bytes
+  int64_t batch = 1;                                 // products
+  int64_t stride_a = 0, stride_b = 0, stride_c = 0;  // elements between them; A and B: 0 is shared
 };
 
 struct Epilogue {
@@ -78,6 +80,10 @@ gemm_problem to_c(const Problem& p) {
   problem.align_a = p.align_a;
   problem.align_b = p.align_b;
   problem.align_c = p.align_c;
+  problem.batch = p.batch;
+  problem.stride_a = p.stride_a;
+  problem.stride_b = p.stride_b;
+  problem.stride_c = p.stride_c;
   return problem;
 }
 

@@ -13,8 +13,8 @@ GEMM_BUILD_NAMESPACE_BEGIN
 // An operand's copies of k-tiles to shared memory, (BK, SX): BX rows of op(A) or columns of op(B),
 // by groups of 16 bytes. A thread copies within one row of the matrix, so that its addresses differ by
 // constants. Rows are whole aligned groups; what lies outside becomes zero.
-//   K_MAJOR (A as stored, B transposed): the rows run along k. Through registers, transposed.
-//   Else (A transposed, B as stored): they run along m or n, as in shared memory. By cp.async.
+//   K_MAJOR (A as stored): the rows run along k. Through registers, transposed.
+//   Else (A transposed, B): they run along m or n, as in shared memory. By cp.async.
 template <class Tile, int BX, int SX_, bool K_MAJOR_>
 struct OperandCopy {
   static constexpr bool K_MAJOR = K_MAJOR_;
@@ -52,41 +52,39 @@ struct OperandCopy {
 // warps, as sums at `to`, in shared memory or in global: see put_sums. Threads t, t + K_GROUP, ...
 // have parts of the same elements. k_begin is a multiple of BK. Rows of A and B are whole aligned
 // 16-byte groups.
-template <class Tile, bool A_K_MAJOR, bool B_K_MAJOR, int COPY, int COMMIT>
+template <class Tile, bool A_K_MAJOR, int COPY, int COMMIT>
 GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin, int k_end,
                           Vec<float>* to) {
-  constexpr int SA = Tile::SA, SB = B_K_MAJOR || !A_K_MAJOR ? Tile::SB : Tile::BN, KS = Tile::KS;
+  constexpr int SA = Tile::SA, SB = A_K_MAJOR ? Tile::BN : Tile::SB, KS = Tile::KS;
   constexpr int A_STAGE = Tile::BK * SA, STAGE = A_STAGE + Tile::BK * SB;
   constexpr int LAST = (Tile::STAGES - 1) * STAGE;
   const int tid = threadIdx.x;
   float* const s = static_cast<float*>(dynamic_shared());
 
   using CopyA = OperandCopy<Tile, Tile::BM, SA, A_K_MAJOR>;
-  using CopyB = OperandCopy<Tile, Tile::BN, SB, B_K_MAJOR>;
+  using CopyB = OperandCopy<Tile, Tile::BN, SB, false>;
   const int rowA = tid / (CopyA::COLS / 4), colA = tid % (CopyA::COLS / 4) * 4;
   const int rowB = tid / (CopyB::COLS / 4), colB = tid % (CopyB::COLS / 4) * 4;
   const int m = bm * Tile::BM + (A_K_MAJOR ? rowA : colA), kA = A_K_MAJOR ? colA : rowA;
-  const int n = bn * Tile::BN + (B_K_MAJOR ? rowB : colB), kB = B_K_MAJOR ? colB : rowB;
+  const int n = bn * Tile::BN + colB;
   const float* gA = A_K_MAJOR ? p.A + m * p.lda + k_begin + kA : p.A + (k_begin + kA) * p.lda + m;
-  const float* gB = B_K_MAJOR ? p.B + n * p.ldb + k_begin + kB : p.B + (k_begin + kB) * p.ldb + n;
-  const bool inside_m = m < p.M, inside_n = n < p.N;
+  const float* gB = p.B + (k_begin + rowB) * p.ldb + n;
+  const bool inside_m = m < p.M;
   const int left_m = p.M - m, left_n = p.N - n;
   int left = k_end - k_begin;
   CopyA copy_a;
   CopyB copy_b;
   const auto copy = [&](float* to) {  // by cp.async all the way, the others as far as registers
     if constexpr (!A_K_MAJOR) copy_a.fetch(to, gA, rowA, colA, left, left_m);
-    if constexpr (!B_K_MAJOR) copy_b.fetch(to + A_STAGE, gB, rowB, colB, left, left_n);
+    copy_b.fetch(to + A_STAGE, gB, rowB, colB, left, left_n);
     cp_async_commit();
     if constexpr (A_K_MAJOR) copy_a.load(gA, colA, left, inside_m);
-    if constexpr (B_K_MAJOR) copy_b.load(gB, colB, left, inside_n);
     gA += A_K_MAJOR ? Tile::BK : Tile::BK * p.lda;
-    gB += B_K_MAJOR ? Tile::BK : Tile::BK * p.ldb;
+    gB += Tile::BK * p.ldb;
     left -= Tile::BK;
   };
   const auto commit = [&](float* to) {
     if constexpr (A_K_MAJOR) copy_a.commit(to, rowA, colA);
-    if constexpr (B_K_MAJOR) copy_b.commit(to + A_STAGE, rowB, colB);
   };
 
   for (int i = 0; i < Tile::STAGES - 1; ++i) {
@@ -135,7 +133,7 @@ GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin,
 }
 
 // What stream_k.cuh wants of a rung.
-template <class Tile_, bool A_K_MAJOR, bool B_K_MAJOR, bool ALIGNED, int COPY, int COMMIT>
+template <class Tile_, bool A_K_MAJOR, bool ALIGNED, int COPY, int COMMIT>
 struct FfmaLoop {
   using Tile = Tile_;
   // Eight rows of tiles share what they read through L2.
@@ -144,7 +142,7 @@ struct FfmaLoop {
   }
   static GEMM_DEVICE void sum(const GemmArgs<float>& p, int bm, int bn, int k_begin, int k_end,
                               Vec<float>* to) {
-    multiply<Tile, A_K_MAJOR, B_K_MAJOR, COPY, COMMIT>(p, bm, bn, k_begin, k_end, to);
+    multiply<Tile, A_K_MAJOR, COPY, COMMIT>(p, bm, bn, k_begin, k_end, to);
   }
   // The sums of this block, the rank-th of CLUSTER, to C: those of all groups and blocks, added up
   // in order of K. Each block stores its share of the tile.

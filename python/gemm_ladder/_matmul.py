@@ -66,10 +66,93 @@ class Prepared:
         self.new_type = None if self.type_c == left.type else self.type_c
         self.bytes = [Extent(x, 0).bytes for x in (left, right, self.stored_c())]
 
+    count = 1  # products
+
+    def empty(self, kind: Any, like: Any) -> Any:
+        return kind.empty(self.m, self.n, like, self.new_type)
+
+    def extents(self, *pointers: int) -> list[Extent]:
+        stored = (self.a, self.b, self.stored_c())
+        return [Extent(x, p) for x, p in zip(stored, pointers)]
+
+    def check_overlap(self, a: int, b: int, c: int) -> None:
+        _check_overlap(self, a, b, c)
+
     def stored_c(self) -> Stored:
         c = Stored.__new__(Stored)
         c.rows, c.cols, c.type, c.op, c.ld = self.m, self.n, self.type_c, 0, self.problem.ldc
         return c
+
+
+class PreparedBatch(Prepared):
+    """The same where a or b has three dimensions: a product for each index of the first.
+
+    An operand of two dimensions, or whose first one is 1, is shared by all products.
+    """
+
+    __slots__ = ("count", "strides")
+
+    def __init__(self, kind: Any, a: Any, b: Any, out: Any, out_dtype: Any, compute: str) -> None:
+        first_a, count_a, stride_a = first_matrix(kind, a, "a")
+        first_b, count_b, stride_b = first_matrix(kind, b, "b")
+        if count_a != count_b and 1 not in (count_a, count_b):
+            raise ValueError(
+                f"a has {count_a} matrices and b {count_b}: as many as the other, or 1 for all"
+            )
+        self.count = count_b if count_a == 1 else count_a
+        first_out = None
+        if out is not None:
+            if len(out.shape) != 3:
+                raise ValueError(f"out has {len(out.shape)} dimensions: of a batch it has 3")
+            first_out, count_out, stride_c = first_matrix(kind, out, "out")
+            if count_out != self.count:
+                raise ValueError(f"out has {count_out} matrices, and the product {self.count}")
+        super().__init__(kind, first_a, first_b, first_out, out_dtype, compute)
+        if out is None:
+            stride_c = self.m * self.n
+        self.strides = stride_a, stride_b, stride_c if self.count > 1 else 0
+        self.problem.batch = self.count
+        self.problem.stride_a, self.problem.stride_b, self.problem.stride_c = self.strides
+        self.bytes = [x.bytes for x in self.extents(0, 0, 0)]
+
+    def empty(self, kind: Any, like: Any) -> Any:
+        rows = kind.empty(self.count * self.m, self.n, like, self.new_type)
+        return rows.reshape((self.count, self.m, self.n))
+
+    def extents(self, *pointers: int) -> list[Extent]:
+        found = super().extents(*pointers)
+        counts = (self.count if stride else 1 for stride in self.strides)
+        codes = self.a.type, self.b.type, self.type_c
+        for x, stride, count, code in zip(found, self.strides, counts, codes):
+            if count > 1 and x.bytes:
+                x.bytes += (count - 1) * stride * BYTES[code]
+                x.pitch = 0  # there may be gaps between the matrices
+        return found
+
+    def check_overlap(self, a: int, b: int, c: int) -> None:
+        of_a, of_b, of_c = self.bytes
+        for name, x, of_x in (("a", a, of_a), ("b", b, of_b)):
+            if c < x + of_x and x < c + of_c:
+                raise ValueError(f"out lies in the memory of {name}, which is read meanwhile")
+
+
+def first_matrix(kind: Any, x: Any, name: str) -> tuple[Any, int, int]:
+    """A batch's first matrix, how many there are, and the elements from one to the next."""
+    dimensions = len(x.shape)
+    if dimensions == 2:
+        return x, 1, 0
+    if dimensions != 3:
+        raise ValueError(f"{name} has {dimensions} dimensions: allowed are 2, and 3 of a batch")
+    count = x.shape[0]
+    if count == 0:
+        return kind.empty(x.shape[1], x.shape[2], x, None), 0, 0
+    stride = kind.strides(x)[0] if count > 1 else 0
+    if not isinstance(stride, int) or stride < 0:
+        raise ValueError(
+            f"{name} has the strides {kind.strides(x)} in elements: matrices must follow each "
+            "other; a contiguous copy will do"
+        )
+    return x[0], count, stride
 
 
 def type_code(dtype: Any, otherwise: int) -> int:
@@ -160,7 +243,7 @@ class Operands:
         return stored
 
     def check_overlap(self, prepared: Prepared, result: int) -> None:
-        out = Extent(prepared.stored_c(), result)
+        out = prepared.extents(0, 0, result)[2]
         for name, extent in self.extents.items():
             in_place = name == "residual" and (extent.first, extent.pitch) == (result, out.pitch)
             if not in_place and out.overlaps(extent):
@@ -198,7 +281,9 @@ def matmul(
     """activation(alpha * a @ b + beta * c + bias), by the kernels of the ladder, in one of them.
 
     a and b are two-dimensional NumPy arrays, torch tensors or CuPy arrays, of float32, float16 or
-    bfloat16; transposed views are taken as they are. Arrays in host memory are computed in the
+    bfloat16; transposed views are taken as they are. Of three dimensions, they are batches of as many
+    matrices each: all products are computed in one call. A batch of 1, or a single matrix, goes with
+    every matrix of the other. Arrays in host memory are computed in the
     simulator, those of a GPU there, on the current stream of torch or CuPy. backend="gpu" copies
     NumPy arrays to the GPU and back.
 
@@ -225,9 +310,13 @@ def matmul(
     if residual is not None:
         if c is not None:
             raise ValueError("c and residual are the same addend: give one")
+        if len(a.shape) > 2 or len(b.shape) > 2:
+            raise ValueError("a batch takes no residual: give c, which is added to each product")
         beta = beta or 1.0
     others = (row_bias, scale_rows, scale_columns)
     if kind.needs_gradient(a, b, c, out, bias, residual, *others):
+        if len(a.shape) > 2 or len(b.shape) > 2:
+            raise ValueError("batches keep no gradient: call under torch.no_grad()")
         if any(x is not None for x in others):
             raise ValueError(
                 "row_bias, scale_rows and scale_columns keep no gradient: "
@@ -240,16 +329,17 @@ def matmul(
     key = (kind.key(a), kind.key(b), out_dtype if out is None else (kind.key(out),), compute)
     prepared = _prepared.get(key)
     if prepared is None:
-        prepared = _keep(_prepared, key, Prepared(kind, a, b, out, out_dtype, compute))
+        make = PreparedBatch if len(a.shape) > 2 or len(b.shape) > 2 else Prepared
+        prepared = _keep(_prepared, key, make(kind, a, b, out, out_dtype, compute))
     pa, pb = kind.pointer(a), kind.pointer(b)
     if out is None:
-        result = kind.empty(prepared.m, prepared.n, a, prepared.new_type)
+        result = prepared.empty(kind, a)
         pc = kind.pointer(result)
     else:
         if not kind.writable(out):
             raise ValueError("out cannot be written to")
         result, pc = out, kind.pointer(out)
-        _check_overlap(prepared, pa, pb, pc)
+        prepared.check_overlap(pa, pb, pc)
     place = kind.place(a, b, result, backend)
     operands = None
     if bias is not None or residual is not None or any(x is not None for x in others):
@@ -262,14 +352,15 @@ def matmul(
             kind.assign(result, c)
         elif out is None:
             raise ValueError(f"beta is {beta:g}, and there is neither c nor out to add")
+    if prepared.count == 0:
+        return result
 
     parameters = (alpha, beta, activation, slope)
     epilogue = _epilogues.get(parameters)
     if epilogue is None:
         epilogue = _keep(_epilogues, parameters, _epilogue(alpha, beta, activation, slope))
     if place is None:
-        stored = (prepared.a, prepared.b, prepared.stored_c())
-        extents = [Extent(x, p) for x, p in zip(stored, (pa, pb, pc))]
+        extents = prepared.extents(pa, pb, pc)
         if operands is not None:
             extents += operands.extents.values()
 
@@ -394,15 +485,19 @@ def plan(
     layout: str = "nn",
     out_dtype: Any = None,
     compute: str = "exact",
+    batch: int = 1,
     rung: Optional[str] = None,
     backend: Optional[str] = None,
 ) -> Plan:
     """Plans an m x k by k x n product for the current GPU, or without one for the simulated H200.
 
-    layout "nt" means that b is stored transposed, n x k.
+    layout "nt" means that b is stored transposed, n x k. batch: so many products, of matrices that
+    follow each other.
     """
     if layout not in ("nn", "nt", "tn", "tt"):
         raise ValueError(f"layout is {layout!r}: allowed are nn, nt, tn and tt")
+    if batch < 1:
+        raise ValueError(f"batch is {batch}: allowed are 1 and more")
     library, device = library_and_device(backend)
     code = type_code(dtype, 0)
     problem = Problem(
@@ -411,6 +506,7 @@ def plan(
         **{"m": m, "n": n, "k": k, "type_a": code, "type_b": code},
         **{"type_c": type_code(out_dtype, code)},
         **{"op_a": int(layout[0] == "t"), "op_b": int(layout[1] == "t")},
+        **{"batch": batch, "stride_a": m * k, "stride_b": k * n, "stride_c": m * n},
     )
     made = _create_plan(library, device, problem, rung)
     text = ctypes.create_string_buffer(1000)

@@ -177,6 +177,9 @@ def of_layouts(r: random.Random, program: Program) -> Case:
     ids, runs = rungs_of(r, program, 3)
     words = ["--backend", "sim", "--kernel", ",".join(ids)]
     words += ["--shape", named(shape(r, LARGEST_WORK / runs / 2)), *layout(r), *maybe_json(r)]
+    if r.random() < 0.3:
+        words += ["--batch", str(r.randint(2, 4)), "--batch-pad", str(r.choice(PADS))]
+        words += r.choice(([], ["--batch-shared", r.choice(("A", "B", "AB"))]))
     return Case("layouts", encoded(words), "run")
 
 

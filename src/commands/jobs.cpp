@@ -108,8 +108,9 @@ std::string Job::name() const {
   const std::string asked = variant < 0 ? "" : "/variant:" + rung->variants[variant].name;
   const std::string asked_for = epilogue_name(problem);
   const std::string epilogue = asked_for.empty() ? "" : "/epilogue:" + asked_for;
-  return fmt::format("{}/{}/{}/{}{}{}", rung->name, to_string(problem.dtype), ops_name(problem),
-                     shape_name(problem), epilogue, asked);
+  const std::string batch = problem.batch == 1 ? "" : "/" + batch_name(problem);
+  return fmt::format("{}/{}/{}/{}{}{}{}", rung->name, to_string(problem.dtype), ops_name(problem),
+                     shape_name(problem), batch, epilogue, asked);
 }
 
 std::vector<Job> plan(const Options& o, Backend backend) {
@@ -140,7 +141,17 @@ std::vector<Job> plan(const Options& o, Backend backend) {
                         .beta = o.beta,
                         .ld_pad = o.ld_pad,
                         .activation = o.activation,
-                        .operands = o.operands};
+                        .operands = o.operands,
+                        .batch = s.batch > 0 ? s.batch : o.batch,
+                        .batch_pad = o.batch_pad,
+                        .shared_a = o.shared_a,
+                        .shared_b = o.shared_b};
+        if (p.batch > 1 && (o.tune || o.tune_first || !o.html.empty()))
+          throw UsageError("a batch does not go with --tune or --html, which are of one product");
+        if (p.batch > 1 && p.operands.residual)
+          throw UsageError(
+              "a batch does not go with --epilogue residual, which is of one product: --beta adds "
+              "each product's own C");
         for (const Rung* r : chosen)
           if (r->dtype == dtype && contains(here, r))
             for (const Job& job : jobs_of(r, p, o.variant)) jobs.push_back(job);

@@ -100,14 +100,15 @@ inline FfmaEstimate best_split_tile(const GemmArgs<float>& p, int sms, const Ffm
 // -------------------------------------------------------------------------------------------------
 
 struct WholeTile {
-  int bm, bn;
-  double tflops;  // of a full card
-  int cluster = 1;
+  int bm, bn, bk;
+  double tflops;    // of a full card
+  int per_sm = 1;   // CTAs that share an SM
+  int cluster = 1;  // CTAs that share a tile
   bool stream_k = false;
 };
 inline constexpr WholeTile WHOLE_TILES[] = {
-    {128, 256, 54.5}, {128, 256, 53.8, 1, true}, {64, 64, 48.5},
-    {64, 128, 50},    {64, 64, 41, 2},           {96, 96, 43.5, 2},
+    {128, 256, 16, 54.5}, {128, 256, 16, 53.8, 1, 1, true}, {64, 64, 32, 48.5, 2},
+    {64, 128, 32, 50},    {64, 64, 32, 41, 1, 2},           {96, 96, 32, 43.5, 1, 2},
 };
 
 // Rows or columns too few for another row or column of large tiles: they get thin ones.
@@ -120,23 +121,28 @@ inline double whole_tile_us(const GemmArgs<float>& p, int sms, const FfmaCosts& 
   const int m = thin_edge(p.M, tile.bm), n = thin_edge(p.N, tile.bn);
   const double tiles = double(cdiv(p.M - m, tile.bm)) * cdiv(p.N - n, tile.bn);
   const double edges = (m > 0 || n > 0) * (5 + 0.011 * p.K);
-  const double us = 2e-6 * tile.bm * tile.bn * p.K / (tile.tflops / sms);  // a tile, on an SM
-  // Rows of whole 16-byte groups, or the operand is repacked.
-  const int cols_a = p.op_a == Op::N ? p.K : p.M, cols_b = p.op_b == Op::N ? p.N : p.K;
+  const double results = double(tile.bm) * tile.bn, k = cdiv(p.K, tile.bk) * tile.bk;
+  // A tile, on an SM; and what a wave begins and ends with, while the cores wait.
+  const double us = 2e-6 * results * k / (tile.tflops / sms);
+  const double begin_end = c.begin + 1e-6 * results * c.split.store;
+  // Rows of whole 16-byte groups, or the operand is repacked; a transposed B always is.
+  const int cols_a = p.op_a == Op::N ? p.K : p.M;
   const bool fit_a = aligned_rows(p.A, p.lda) && cols_a % 4 == 0;
-  const bool fit_b = aligned_rows(p.B, p.ldb) && cols_b % 4 == 0;
+  const bool fit_b = p.op_b == Op::N && aligned_rows(p.B, p.ldb) && p.N % 4 == 0;
   const double copied = fit_a && fit_b ? 0
                                        : c.repack + 8e-6 * p.K / c.memory *
                                                         ((fit_a ? 0.0 : p.M) + (fit_b ? 0.0 : p.N));
   if (tile.stream_k) {
     // 26 us hold for tiles of which each has about 4 parts; one SM adds up all parts of a tile.
     const double rest = std::max(std::fmod(tiles, sms), 1.0), parts = sms / rest;
-    const double sums = std::max(parts - 4, 0.0) * 4e-6 * tile.bm * tile.bn / c.sm_fetch;
+    const double sums = std::max(parts - 4, 0.0) * 4e-6 * results / c.sm_fetch;
     return copied + std::max(tiles / sms * us, memory_us(p, c)) + 26 + sums + edges;
   }
+  // A CTA alone on an SM that two could share is slower than half of them.
   const double waves = std::ceil(tiles * tile.cluster / sms);
-  return copied + std::max(waves * us / tile.cluster, memory_us(p, c)) + edges +
-         (tile.cluster > 1 ? 7 * waves : 5);
+  const double alone = tile.per_sm == 2 && std::fmod(waves, 2) == 1 ? 1 / c.split.alone - 1 : 0;
+  return copied + std::max((waves + alone) * us / tile.cluster, memory_us(p, c)) + edges +
+         waves * begin_end + (tile.cluster > 1 ? 7 * waves : 5);
 }
 
 // Whether a tile can be used is asked of `fits(i)`; one always can.

@@ -22,7 +22,18 @@ struct GemmArgs {
   int64_t ldc;
   Epilogue epilogue;
   Op op_a, op_b;
+  Batch batch = {};  // of one product, unless the rung's Needs say that its kernel takes batches
 };
+
+// One product of a batch.
+template <class TA, class TB, class TC>
+GEMM_INLINE_ANYWHERE GemmArgs<TA, TB, TC> product_of(GemmArgs<TA, TB, TC> p, int64_t index) {
+  p.A += index * p.batch.stride_a;
+  p.B += index * p.batch.stride_b;
+  p.C += index * p.batch.stride_c;
+  p.batch = {};
+  return p;
+}
 
 // The call with its types, and the call of a GEMM without.
 template <class TA, class TB = TA, class TC = TA>
@@ -38,11 +49,13 @@ GemmArgs<TA, TB, TC> typed(const GemmCall& c) {
           c.ldc,
           c.epilogue,
           c.op_a,
-          c.op_b};
+          c.op_b,
+          c.batch};
 }
 template <class TA, class TB, class TC>
 GemmCall untyped(const GemmArgs<TA, TB, TC>& p, Stream stream) {
-  return {p.M, p.N, p.K, p.A, p.lda, p.B, p.ldb, p.C, p.ldc, p.epilogue, p.op_a, p.op_b, stream};
+  return {p.M, p.N,   p.K,        p.A,    p.lda,  p.B,    p.ldb,
+          p.C, p.ldc, p.epilogue, p.op_a, p.op_b, stream, p.batch};
 }
 
 GEMM_BUILD_NAMESPACE_END

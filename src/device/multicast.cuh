@@ -12,8 +12,8 @@ GEMM_BUILD_NAMESPACE_BEGIN
 
 // Loads part `part` of PARTS of the tile at (mn, k) into all CTAs of the cluster, by one thread.
 // The other CTAs load the other parts. The bytes arrive at each CTA's own `full`.
-template <class Tile, int PARTS>
-GEMM_DEVICE void load_part(uint8_t* tile, const TensorMap& map, int mn, int k, uint64_t* full,
+template <class Tile, int PARTS, class Map>
+GEMM_DEVICE void load_part(uint8_t* tile, const Map& map, int mn, int k, uint64_t* full,
                            int part GEMM_CALLER_ARG) {
   constexpr uint16_t ALL = (1 << PARTS) - 1;
   if constexpr (PARTS == 1) {
@@ -36,10 +36,10 @@ GEMM_DEVICE void load_part(uint8_t* tile, const TensorMap& map, int mn, int k, u
 // `produce` for a cluster whose CTAs have the same columns: each loads part `rank` of B's k-tiles
 // for all, and its own rows of A. `back`: last k-tile first. B comes first in the code because a
 // kernel of 256 columns spills registers in the other order.
-template <class TileA, class TileB, int CLUSTER, int STAGES>
+template <class TileA, class TileB, int CLUSTER, int STAGES, class Map>
 GEMM_DEVICE void produce_shared(uint8_t* sA, uint8_t* sB, uint64_t* full, uint64_t* empty,
-                                PipelineState<STAGES>& state, const TensorMap& map_a,
-                                const TensorMap& map_b, int m, int n, int k_tiles, int rank,
+                                PipelineState<STAGES>& state, const Map& map_a, const Map& map_b,
+                                int m, int n, int k_tiles, int rank,
                                 int bytes = TileA::BYTES + TileB::BYTES,
                                 bool back = false GEMM_CALLER_ARG) {
   const auto load = [&](int s, int k_tile) {

@@ -30,6 +30,34 @@ GEMM_DEVICE void for_each_tile(int first, int step, int rank, int tiles_m, int t
       work(row * CLUSTER + rank, n, cluster_tiles - cluster_tile);
   }
 }
+// The arguments of one product of a batch. Not BATCHED: those given, without a copy.
+template <bool BATCHED, class Args>
+GEMM_DEVICE decltype(auto) args_of(const Args& p, int product) {
+  if constexpr (BATCHED)
+    return product_of(p, product);
+  else
+    return (p);
+}
+
+// The same of a batch, one product after the other: work(m, n, left, product), `left` being the
+// cluster tiles from this one to the batch's last. All of them fit in an int. Not BATCHED: product 0
+// alone. Taught in v24.
+template <bool BATCHED, int GROUP_M, int CLUSTER, class Work>
+GEMM_DEVICE void for_each_tile_of_batch(int products, int first, int step, int rank, int tiles_m,
+                                        int tiles_n, Work&& work) {
+  if constexpr (BATCHED) {
+    const int rows = cdiv(tiles_m, CLUSTER), group = raster_group_size(rows, GROUP_M / CLUSTER);
+    const unsigned each = rows * tiles_n, all = each * products;
+    for (unsigned tile = first; tile < all; tile += step) {
+      const unsigned product = tile / each;
+      const auto [row, n] = grouped_tile(tile - product * each, rows, tiles_n, group);
+      work(row * CLUSTER + rank, n, int64_t{all - tile}, product);
+    }
+  } else {
+    for_each_tile<GROUP_M, CLUSTER>(first, step, rank, tiles_m, tiles_n,
+                                    [&](int m, int n, int64_t left) { work(m, n, left, 0); });
+  }
+}
 template <int GROUP_M, class Work>
 GEMM_DEVICE void for_each_tile(int first, int step, int tiles_m, int tiles_n, Work&& work) {
   for_each_tile<GROUP_M, 1>(first, step, 0, tiles_m, tiles_n, work);

@@ -50,6 +50,16 @@ GEMM_DEVICE void init_ordered_barrier(uint64_t* order GEMM_CALLER_ARG) {
     mbarrier_init(&order[consumer], 4 GEMM_CALLER_PASS);
 }
 
+// The other consumer's ordered barrier, which consumer `wg` arrives at. The address is computed here:
+// ptxas would compute it, and where shared memory begins, for every k-tile.
+GEMM_DEVICE uint64_t* order_of_other(uint64_t* order, int wg) {
+  uint64_t* other = &order[wg ^ 1];
+#if GEMM_ON_GPU
+  asm volatile("" : "+l"(other));
+#endif
+  return other;
+}
+
 // The producer's loop over k-tiles `begin` to `end` of one tile, by one thread. load(stage, k_tile)
 // issues the loads, of `bytes` bytes in all, that arrive at full[stage].
 template <int STAGES, class Load>

@@ -13,7 +13,7 @@
 GEMM_BUILD_NAMESPACE_BEGIN
 
 // The fields of a matrix's tensor map; T is half, bf16 or float. Each names the argument of
-// cuTensorMapEncodeTiled that it becomes. What no rung changes is not here: rank 2, every element
+// cuTensorMapEncodeTiled that it becomes. What no rung changes is not here: every element
 // (elementStrides 1), no interleave, and zeros for what lies outside of the matrix (oobFill).
 template <class T>
 struct TensorMapFields {
@@ -23,6 +23,9 @@ struct TensorMapFields {
   int box[2];              // boxDim: columns, rows that one instruction moves; at most 256 each
   Swizzle swizzle;         // swizzle: of the box in shared memory, its span being a box's row
   int l2_promotion = 256;  // l2Promotion: bytes that L2 fetches from memory together, 128 or 256
+  // The third dimension, of a batch: globalDim and globalStrides, with a box of one matrix. 0: the
+  // map has rank 2, and is of one matrix.
+  int64_t matrices = 0, matrix_bytes = 0;
 };
 
 #if GEMM_ON_GPU
@@ -55,28 +58,41 @@ TensorMap encode_tensor_map(const TensorMapFields<T>& f) {
                    static_cast<int>(f.swizzle));
   TensorMap map{};
   if (rows == 0 || cols == 0) return map;
+  // A batch, seen from afar, is a matrix with a row for each of its matrices, of 16 bytes or more.
+  if (f.matrices > 0)
+    check_tensor_map(f.base, f.matrices, 16 / sizeof(T), f.matrix_bytes, sizeof(T), 1, box_cols,
+                     static_cast<int>(f.swizzle));
 #if GEMM_ON_GPU
   static_assert(sizeof map == sizeof(CUtensorMap) && alignof(TensorMap) >= alignof(CUtensorMap));
-  const cuuint64_t sizes[2] = {cuuint64_t(cols), cuuint64_t(rows)};
-  const cuuint64_t strides[1] = {cuuint64_t(f.row_bytes)};
-  const cuuint32_t box[2] = {cuuint32_t(box_cols), cuuint32_t(box_rows)}, steps[2] = {1, 1};
-  const CUresult result = tensor_map_encoder()(
-      reinterpret_cast<CUtensorMap*>(&map),
-      std::is_same_v<T, half>   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-      : std::is_same_v<T, bf16> ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-                                : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
-      2, const_cast<T*>(f.base), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-      f.swizzle == Swizzle::none  ? CU_TENSOR_MAP_SWIZZLE_NONE
-      : f.swizzle == Swizzle::b32 ? CU_TENSOR_MAP_SWIZZLE_32B
-      : f.swizzle == Swizzle::b64 ? CU_TENSOR_MAP_SWIZZLE_64B
-                                  : CU_TENSOR_MAP_SWIZZLE_128B,
-      f.l2_promotion == 128 ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B
-                            : CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const cuuint64_t sizes[3] = {cuuint64_t(cols), cuuint64_t(rows), cuuint64_t(f.matrices)};
+  const cuuint64_t strides[2] = {cuuint64_t(f.row_bytes), cuuint64_t(f.matrix_bytes)};
+  const cuuint32_t box[3] = {cuuint32_t(box_cols), cuuint32_t(box_rows), 1}, steps[3] = {1, 1, 1};
+  const CUresult result =
+      tensor_map_encoder()(reinterpret_cast<CUtensorMap*>(&map),
+                           std::is_same_v<T, half>   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                           : std::is_same_v<T, bf16> ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                                     : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+                           f.matrices > 0 ? 3 : 2, const_cast<T*>(f.base), sizes, strides, box,
+                           steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                           f.swizzle == Swizzle::none  ? CU_TENSOR_MAP_SWIZZLE_NONE
+                           : f.swizzle == Swizzle::b32 ? CU_TENSOR_MAP_SWIZZLE_32B
+                           : f.swizzle == Swizzle::b64 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                                       : CU_TENSOR_MAP_SWIZZLE_128B,
+                           f.l2_promotion == 128 ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B
+                                                 : CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                           CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) fail_tensor_map(result);
 #else
-  map = {const_cast<T*>(f.base),     rows, cols, f.row_bytes, sizeof(T), box_rows, box_cols,
-         static_cast<int>(f.swizzle)};
+  map = {const_cast<T*>(f.base),
+         rows,
+         cols,
+         f.row_bytes,
+         sizeof(T),
+         box_rows,
+         box_cols,
+         static_cast<int>(f.swizzle),
+         f.matrices,
+         f.matrix_bytes};
 #endif
   return map;
 }

@@ -15,6 +15,13 @@ bool tma_can_address(const T* base, int64_t ld) {
   return reinterpret_cast<uintptr_t>(base) % 16 == 0 && ld * sizeof(T) % 16 == 0;
 }
 
+// How many matrices lie `stride` elements apart, for a tensor map of rank 3. None: rank 2. Where all
+// are the same one, `stride` is 0, and the map has one.
+struct MatrixBatch {
+  int count = 0;
+  int64_t stride = 0;
+};
+
 // The rows x cols matrix at `base`, row-major, `ld` elements from row to row, in boxes of box_rows
 // x box_cols elements; T is half, bf16 or float. A box lies in shared memory row after row,
 // swizzled by `swizzle`, and is then exactly one span wide. Loads fill with zeros what lies
@@ -24,13 +31,18 @@ bool tma_can_address(const T* base, int64_t ld) {
 // soon. Throws as encode_tensor_map. Taught in v17t.
 template <class T>
 TensorMap tensor_map(const T* base, int64_t rows, int64_t cols, int64_t ld, int box_rows,
-                     int box_cols, Swizzle swizzle, int fetch = 256) {
-  return encode_tensor_map<T>({.base = base,
-                               .sizes = {cols, rows},
-                               .row_bytes = ld * int64_t{sizeof(T)},
-                               .box = {box_cols, box_rows},
-                               .swizzle = swizzle,
-                               .l2_promotion = fetch});
+                     int box_cols, Swizzle swizzle, int fetch = 256, MatrixBatch batch = {}) {
+  const int64_t row_bytes = ld * int64_t{sizeof(T)};
+  const bool same = batch.stride == 0;  // one matrix, at a stride that nobody uses
+  return encode_tensor_map<T>(
+      {.base = base,
+       .sizes = {cols, rows},
+       .row_bytes = row_bytes,
+       .box = {box_cols, box_rows},
+       .swizzle = swizzle,
+       .l2_promotion = fetch,
+       .matrices = batch.count > 0 && same ? 1 : batch.count,
+       .matrix_bytes = same ? row_bytes : batch.stride * int64_t{sizeof(T)}});
 }
 
 GEMM_BUILD_NAMESPACE_END

@@ -54,8 +54,8 @@ GEMM_DEVICE void store_panel_rows(const GemmArgs<Types...>& p, int m, int n, con
 // Stores a 64 x 64 panel to C at (m, n) through the epilogue stage `sC`, by a warpgroup. Each warp
 // stores its own 16 rows, and so waits for no other warp. PENDING earlier stores of the warp may
 // still read their own stages. Boxes of map_c are 16 x 64. Taught in v24.
-template <int PENDING, class... T>
-GEMM_DEVICE void store_panel(const GemmArgs<T...>& p, bool aligned_c, const TensorMap& map_c, int m,
+template <int PENDING, class Map, class... T>
+GEMM_DEVICE void store_panel(const GemmArgs<T...>& p, bool aligned_c, const Map& map_c, int m,
                              int n, uint8_t* sC, const float* acc) {
   const int row = threadIdx.x % 128 / 32 * 16;
   const bool leader = threadIdx.x % 32 == 0;
@@ -71,14 +71,28 @@ GEMM_DEVICE void store_panel(const GemmArgs<T...>& p, bool aligned_c, const Tens
   }
 }
 
+// Stores 64 rows of accumulators to C at (m, n), by a warpgroup: panel after panel, in the epilogue
+// stages by turns. It is the `nth` call for this tile. Taught in v24.
+template <int EPILOGUE_STAGES, int COUNT, class Map, class... T>
+GEMM_DEVICE void store_panels(const GemmArgs<T...>& p, bool aligned_c, const Map& map_c, int m,
+                              int n, uint8_t (&stages)[EPILOGUE_STAGES][8192], int nth,
+                              const float (&acc)[COUNT]) {
+  constexpr int PANELS = COUNT / 32;
+#pragma unroll
+  for (int c = 0; c < PANELS; ++c)
+    store_panel<EPILOGUE_STAGES - 1>(p, aligned_c, map_c, m, n + c * 64,
+                                     stages[(nth * PANELS + c) % EPILOGUE_STAGES], &acc[c * 32]);
+}
+
 // Transposes accumulators of C^T and stores them to C at (m, n), through epilogue stages. By a
 // warpgroup: 64 columns of C, rows m to before p.M, in panels of 64 rows. AT_ONCE panels are stored
-// behind one fence, in the EPILOGUE_STAGES at `sC` by turns; it is the `nth` call for these rows. A
+// behind one fence, in the epilogue stages by turns; it is the `nth` call for these rows. A
 // warp has 16 of the columns, so all four wait for each other before they store. C's rows are
 // 16-byte aligned; boxes of map_c are 8 x 64. Taught in v27.
-template <int EPILOGUE_STAGES, int AT_ONCE = 1, int COUNT, class... T>
+template <int AT_ONCE = 1, int EPILOGUE_STAGES, int COUNT, class... T>
 GEMM_DEVICE void store_panels_transposed(const GemmArgs<T...>& p, const TensorMap& map_c, int m,
-                                         int n, uint8_t* sC, int nth, const float (&acc)[COUNT]) {
+                                         int n, uint8_t (&stages)[EPILOGUE_STAGES][8192], int nth,
+                                         const float (&acc)[COUNT]) {
   static_assert(EPILOGUE_STAGES % AT_ONCE == 0, "no panel is in two turns");
   constexpr int ROWS = AT_ONCE * 64;
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
@@ -87,7 +101,7 @@ GEMM_DEVICE void store_panels_transposed(const GemmArgs<T...>& p, const TensorMa
 #pragma unroll
   for (int r = 0; r < COUNT * 2; r += ROWS, ++nth_store) {
     if (r > 0 && m + r >= p.M) break;
-    uint8_t* const panels = sC + nth_store % (EPILOGUE_STAGES / AT_ONCE) * (AT_ONCE * 8192);
+    uint8_t* const panels = stages[nth_store % (EPILOGUE_STAGES / AT_ONCE) * AT_ONCE];
     if (lane == 0) tma_store_wait_read<EPILOGUE_STAGES / AT_ONCE - 1>();
     sync();  // TMA has read what the warpgroup wrote there before
 #pragma unroll

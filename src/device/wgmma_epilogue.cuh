@@ -13,7 +13,8 @@ GEMM_BUILD_NAMESPACE_BEGIN
 template <class... T>
 bool has_aligned_c(const GemmArgs<T...>& p) {
   constexpr int VEC = Vec<typename GemmArgs<T...>::TypeC>::SIZE;
-  return reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % VEC == 0 && p.N % VEC == 0;
+  return reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % VEC == 0 && p.N % VEC == 0 &&
+         p.batch.stride_c % VEC == 0;
 }
 
 // A word of two T, `lower` in its lower half.
@@ -338,9 +339,10 @@ GEMM_DEVICE void store_transposed(const GemmArgs<T...>& p, int m, int n,
 // C's tensor map for tma_store, in boxes of `rows` x 64. Empty where C's rows are not 16-byte
 // aligned.
 template <class... T>
-TensorMap c_map(const GemmArgs<T...>& p, int rows = 64) {
+TensorMap c_map(const GemmArgs<T...>& p, int rows = 64, MatrixBatch batch = {}) {
   if constexpr (sizeof(*p.C) == 2)
-    if (has_aligned_c(p)) return tensor_map(p.C, p.M, p.N, p.ldc, rows, 64, Swizzle::b128);
+    if (has_aligned_c(p))
+      return tensor_map(p.C, p.M, p.N, p.ldc, rows, 64, Swizzle::b128, 256, batch);
   return {};
 }
 

@@ -103,6 +103,7 @@ struct CheckResult {
   uint64_t wrong = 0;        // of those, outside the bound (or not bit-equal); NaN is always wrong
   uint64_t overwritten = 0;  // elements of guards and row gaps that changed
   int64_t row = -1, col = -1;  // the worst element (largest error over bound), when wrong > 0
+  int64_t product = -1;        // of a batch, which product's element that is
   double got = 0, want = 0, bound = 0;
   // The largest |got - want|, and that in roundings of single precision: over 2^-24 times the
   // typical magnitude. Infinite when an element is NaN.
@@ -111,6 +112,13 @@ struct CheckResult {
   int64_t overwritten_at = -1;  // index in the allocation of the first changed guard element
   bool ok() const { return wrong == 0 && overwritten == 0; }
 };
+
+// Sets the worst element's place by its row of all.
+inline void set_place(CheckResult& r, const Problem& p, int64_t row, int64_t col) {
+  r.row = p.M > 0 ? row % p.M : row;
+  r.col = col;
+  if (p.batch > 1) r.product = row / p.M;
+}
 
 // "3 of 16384 elements wrong, worst C[5][7] = 1.5, should be 2 (allowed error 0)"; "ok" when ok.
 std::string describe(const CheckResult& r);

@@ -22,6 +22,7 @@ namespace {
 
 constexpr int LARGEST = LARGEST_EXTENT;
 constexpr size_t MOST_SHAPES = 10'000;
+constexpr int MOST_PRODUCTS = 65536;
 constexpr size_t LARGEST_SHAPES_FILE = 1 << 20;
 
 std::vector<std::string> split(const std::string& text, char separator) {
@@ -128,10 +129,23 @@ auto parse_list(const std::string& text, Parse parse) {
   return all;
 }
 
-// What stands after the shape in a line: op, dtype and rungs, each at most once, in any order.
+int parse_batch(const char* option, const std::string& text) {
+  const int batch = parse_extent(text).value_or(0);
+  if (batch < 1 || batch > MOST_PRODUCTS)
+    throw UsageError(
+        fmt::format("bad {} '{}': want 1 .. {}", option, printable(text), MOST_PRODUCTS));
+  return batch;
+}
+
+// What stands after the shape in a line: op, dtype, batch:N and rungs, each at most once, in any
+// order.
 // False: the word is one too many.
 bool take_word(Shape& s, const std::string& word) {
-  if (const std::vector<Ops> ops = parse_list(word, parse_op); !ops.empty()) {
+  constexpr char BATCH[] = "batch:";
+  if (word.starts_with(BATCH)) {
+    if (s.batch != 0) return false;
+    s.batch = parse_batch(BATCH, word.substr(std::size(BATCH) - 1));
+  } else if (const std::vector<Ops> ops = parse_list(word, parse_op); !ops.empty()) {
     if (!s.ops.empty()) return false;
     s.ops = ops;
   } else if (const std::vector<DType> dtypes = parse_list(word, parse_dtype); !dtypes.empty()) {
@@ -180,7 +194,7 @@ void parse_epilogue(const std::string& text, Options& o) {
                       printable(text), operand_names(), activation_names()));
 }
 
-// A line: "MxNxK [op] [dtype] [rungs]", lists allowed for M, N and K, or sizes as after --size in place of the shape; # starts a
+// A line: "MxNxK [op] [dtype] [batch:N] [rungs]", lists allowed for M, N and K, or sizes as after --size in place of the shape; # starts a
 // comment.
 std::vector<Shape> read_shapes(const std::string& file) {
   std::istringstream in(read_file("shapes file", file, LARGEST_SHAPES_FILE));
@@ -199,14 +213,22 @@ std::vector<Shape> read_shapes(const std::string& file) {
       throw UsageError(fmt::format("{}: {}", place, e.what()));
     }
     Shape narrowed;
-    for (std::string word; words >> word;)
-      if (!take_word(narrowed, word))
+    for (std::string word; words >> word;) {
+      bool taken = false;
+      try {
+        taken = take_word(narrowed, word);
+      } catch (const UsageError& e) {
+        throw UsageError(fmt::format("{}: {}", place, e.what()));
+      }
+      if (!taken)
         throw UsageError(
             fmt::format("{}: '{}' is too much: want MxNxK, or sizes, then at most one word each as "
-                        "after --op, --dtype and --kernel",
+                        "after --op, --dtype and --kernel, and batch:N",
                         place, printable(word)));
+    }
     for (Shape& s : more) {
       s.rungs = narrowed.rungs, s.ops = narrowed.ops, s.dtypes = narrowed.dtypes;
+      s.batch = narrowed.batch;
       s.place = place;
       shapes.push_back(s);
     }
@@ -334,7 +356,7 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.set_version_flag("--version", "gemm_bench " GEMM_VERSION);
   std::string dtypes, ops = "nn", backend, l2 = "cold", blocks, warp, tune;
   std::string alpha = "1", beta = "0", ld_pad = "0", sample, seed = "1", time_limit;
-  std::string epilogue = "none";
+  std::string epilogue = "none", batch = "1", batch_pad = "0", shared;
   std::vector<std::string> sizes, shapes, files;
   app.add_option("--kernel", o.kernels,
                  "Rungs: v8 | v8,v10 | v1-v8 | v4- | a name | sgemm | hgemm | all")
@@ -347,8 +369,8 @@ Options parse_command_line(int argc, const char* const* argv) {
       ->allow_extra_args(false);
   app.add_option(
          "--shapes", files,
-         "File with one MxNxK or FIRST:LAST:STEP a line, optionally followed by op, dtype and the "
-         "rungs to run; --op, --dtype and --kernel then choose among the lines")
+         "File with one MxNxK or FIRST:LAST:STEP a line, optionally followed by op, dtype, "
+         "batch:N and the rungs to run; --op, --dtype and --kernel then choose among the lines")
       ->allow_extra_args(false);
   app.add_option("--sample", sample, "Run only N of these problems, drawn at random");
   app.add_option("--seed", seed, "With --sample: the draw's number; the same one draws the same")
@@ -362,6 +384,14 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.add_option("--ld-pad", ld_pad, "Elements between the rows of every matrix")
       ->capture_default_str()
       ->type_name("NUMBER");
+  app.add_option("--batch", batch,
+                 "Products of each shape, in one call; their matrices follow each other")
+      ->capture_default_str()
+      ->type_name("NUMBER");
+  app.add_option("--batch-pad", batch_pad, "With --batch: elements between the products' matrices")
+      ->capture_default_str()
+      ->type_name("NUMBER");
+  app.add_option("--batch-shared", shared, "With --batch: what all products share: A | B | AB");
   app.add_option("--op", ops, "nn | nt | tn | tt or a list: which of A, B is stored transposed")
       ->capture_default_str();
   app.add_option("--backend", backend, "gpu | sim; default: the GPU if there is one");
@@ -471,6 +501,19 @@ Options parse_command_line(int argc, const char* const* argv) {
   o.ld_pad = parse_extent(ld_pad).value_or(-1);
   if (o.ld_pad < 0 || o.ld_pad > (1 << 20))
     throw UsageError(fmt::format("bad --ld-pad '{}': want 0 .. {}", printable(ld_pad), 1 << 20));
+  o.batch = parse_batch("--batch", batch);
+  o.batch_pad = parse_extent(batch_pad).value_or(-1);
+  if (o.batch_pad < 0 || o.batch_pad > (1 << 20))
+    throw UsageError(
+        fmt::format("bad --batch-pad '{}': want 0 .. {}", printable(batch_pad), 1 << 20));
+  if (!shared.empty() && shared != "A" && shared != "B" && shared != "AB")
+    throw UsageError(
+        fmt::format("bad --batch-shared '{}': choose from A, B, AB", printable(shared)));
+  o.shared_a = shared.find('A') != std::string::npos;
+  o.shared_b = shared.find('B') != std::string::npos;
+  if (o.inspect && o.batch_pad > 0) throw UsageError("--batch-pad does not go with --inspect");
+  if (o.batch == 1 && (o.batch_pad > 0 || !shared.empty()))
+    throw UsageError("--batch-pad and --batch-shared belong to --batch of 2 or more");
   o.ops.clear();
   for (const std::string& op : split(ops, ',')) o.ops.push_back(parse_op(op));
   o.ops_given = app.count("--op") > 0;

@@ -21,6 +21,7 @@ struct Shape {
   std::string place = {};          // "list.txt:3" of one from a file, for messages
   std::vector<Ops> ops = {};       // empty: those of --op
   std::vector<DType> dtypes = {};  // empty: those of --dtype
+  int batch = 0;                   // 0: that of --batch
 };
 
 struct Options {
@@ -31,6 +32,8 @@ struct Options {
   Activation activation = Activation::none;
   EpilogueOperands operands = {};
   int ld_pad = 0;
+  int batch = 1, batch_pad = 0;
+  bool shared_a = false, shared_b = false;
   std::vector<Ops> ops = {{Op::N, Op::N}};
   bool ops_given = false;  // by --op, which then chooses among the lines of a shapes file, too
   int64_t sample = 0;      // problems to run, drawn at random; 0: all

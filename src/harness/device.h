@@ -2,6 +2,7 @@
 // the simulator.
 #pragma once
 
+#include <iterator>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -40,8 +41,9 @@ struct HostReference : Reference {
   std::vector<double> want;
   std::vector<double> scale_rows, scale_columns;  // of the epilogue; empty: 1
 
+  // Of a batch, m is a row of all.
   double scale(int64_t m, int64_t n) const {
-    return (scale_rows.empty() ? 1 : scale_rows[m]) *
+    return (scale_rows.empty() ? 1 : scale_rows[m % std::ssize(scale_rows)]) *
            (scale_columns.empty() ? 1 : scale_columns[n]);
   }
 };

@@ -18,14 +18,13 @@ T from_bits(uint32_t bits) {
   return x;
 }
 
-// Calls visit(index in the allocation, row, col) for every element; row = -1 in guards and row
+// Calls visit(index in the allocation, row of all, col) for every element; row = -1 in guards and
 // gaps.
 template <class Visit>
 void for_each_element(const MatrixLayout& l, Visit visit) {
   for (int64_t i = 0; i < l.elements; ++i) {
-    const int64_t at = i - l.first;
-    const bool inside = at >= 0 && l.ld > 0 && at / l.ld < l.rows && at % l.ld < l.cols;
-    visit(i, inside ? at / l.ld : -1, inside ? at % l.ld : -1);
+    const int64_t element = l.element(i);
+    visit(i, element < 0 ? -1 : element / l.cols, element < 0 ? -1 : element % l.cols);
   }
 }
 
@@ -68,7 +67,8 @@ CheckResult check(const T* c, const Problem& p, Inputs kind, const HostReference
     ++r.wrong;
     if (known - bound > worst) {
       worst = known - bound;
-      r.row = row, r.col = col, r.got = got, r.want = bound == 0 ? rounded : want, r.bound = bound;
+      set_place(r, p, row, col);
+      r.got = got, r.want = bound == 0 ? rounded : want, r.bound = bound;
     }
   });
   r.max_error_roundings = roundings(p, r.max_error);

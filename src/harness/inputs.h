@@ -50,6 +50,9 @@ class Generator {
         M_(p.M),
         N_(p.N),
         K_(p.K),
+        batch_(p.batch),
+        a_shared_(p.shared_a),
+        b_shared_(p.shared_b),
         a_transposed_(p.op_a == Op::T),
         b_transposed_(p.op_b == Op::T),
         operands_(p.operands),
@@ -74,12 +77,17 @@ class Generator {
     every_ = each >= 1 ? 1 : static_cast<int64_t>(1 / each) + 1;
   }
 
-  // The element of a stored matrix, or of a vector: row 0. A residual is what C would be.
+  // The element of a stored matrix, or of a vector: row 0. A residual is what C would be. Of a batch,
+  // matrices by their row of all (MatrixLayout).
   GEMM_HOST_DEVICE float stored(Operand operand, int64_t row, int64_t col) const {
     if (operand == Operand::residual) operand = Operand::C;
     if (operand == Operand::bias || operand == Operand::row_bias) return bias_element(operand, col);
     if (operand == Operand::scale_rows || operand == Operand::scale_columns)
       return scale_element(operand, col);
+    if (batch_ > 1) {
+      const int64_t rows = stored_rows(operand), product = row / rows;
+      return of_product(product).stored(operand, row - product * rows, col);
+    }
     const bool is_a = operand == Operand::A, is_b = operand == Operand::B;
     const bool swapped = (is_a && a_transposed_) || (is_b && b_transposed_);
     if (kind_ == Inputs::uniform) {
@@ -91,19 +99,22 @@ class Generator {
   }
 
   // What the epilogue's scales make of a product at (m, n), and, but for rounding to C's type, what
-  // its biases add.
+  // its biases add. Of a batch, m is a row of all: vectors are the same for all products.
   GEMM_HOST_DEVICE double scale(int64_t m, int64_t n) const {
+    if (batch_ > 1) m %= M_;
     return (operands_.scale_rows ? double{scale_element(Operand::scale_rows, m)} : 1) *
            (operands_.scale_columns ? double{scale_element(Operand::scale_columns, n)} : 1);
   }
   GEMM_HOST_DEVICE double bias(int64_t m, int64_t n) const {
+    if (batch_ > 1) m %= M_;
     return (operands_.bias ? double{bias_element(Operand::bias, n)} : 0) +
            (operands_.row_bias ? double{bias_element(Operand::row_bias, m)} : 0);
   }
 
-  // C[m][n] after the call and before the activation, of `sums` and `products`: only one product is
-  // left. Exact as a double.
+  // C[m][n] after the call and before the activation, of `sums` and `products`: only one product of
+  // two elements is left. Exact as a double. Of a batch, m is a row of all.
   GEMM_HOST_DEVICE double result(const Problem& p, int64_t m, int64_t n) const {
+    if (batch_ > 1) return of_product(m / M_).result(p, m % M_, n);
     double product = 0;
     if (K_ > 0) {
       const int64_t k = single_k(n);
@@ -127,6 +138,24 @@ class Generator {
     if (kind_ == Inputs::uniform) return 1 + random_value(seeds_[at], i) / 2;
     return static_cast<float>(1 + mix(seeds_[at], i) % 2);
   }
+
+  // Of one product of a batch: no two hold the same, but for operands that they share.
+  GEMM_HOST_DEVICE Generator of_product(int64_t product) const {
+    Generator one = *this;
+    one.batch_ = 1;
+    const uint64_t step =
+        static_cast<uint64_t>(product) * 3000009;  // a multiple of 3, as in seeds_
+    if (!a_shared_) one.seeds_[0] += step;
+    if (!b_shared_) one.seeds_[1] += step;
+    one.seeds_[2] += step;
+    return one;
+  }
+  GEMM_HOST_DEVICE int64_t stored_rows(Operand operand) const {
+    if (operand == Operand::A) return a_transposed_ ? K_ : M_;
+    if (operand == Operand::B) return b_transposed_ ? N_ : K_;
+    return M_;
+  }
+
   // Elements of matrices, not of `uniform`.
   GEMM_HOST_DEVICE float c(int64_t m, int64_t n) const {
     return kind_ == Inputs::products ? 0 : small_integer(2, m * N_ + n);
@@ -180,6 +209,8 @@ class Generator {
 
   Inputs kind_;
   int64_t M_, N_, K_;
+  int batch_;
+  bool a_shared_, b_shared_;
   bool a_transposed_, b_transposed_;
   EpilogueOperands operands_;
   int bits_;

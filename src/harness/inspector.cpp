@@ -123,7 +123,7 @@ sim::Traffic Inspection::total(bool global, sim::AccessKind kind) const {
 }
 
 int64_t default_traced_blocks(const Problem& p) {
-  return int64_t{p.M} * p.N * p.K <= int64_t{320} * 320 * 320 ? 0 : 5;
+  return int64_t{p.M} * p.N * p.K * p.batch <= int64_t{320} * 320 * 320 ? 0 : 5;
 }
 
 Inspector::Inspector(const Problem& problem, int pad)
@@ -165,7 +165,7 @@ std::vector<sim::Matrix> Inspector::matrices() const {
                    .allocation = allocation,
                    .allocation_bytes = l.bytes,
                    .first = at,
-                   .rows = l.rows,
+                   .rows = l.all_rows(),
                    .cols = l.cols,
                    .ld = l.ld,
                    .element = static_cast<int>(element_size(padded_, operand)),

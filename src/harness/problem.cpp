@@ -22,6 +22,13 @@ std::string shape_name(const Problem& p) {
   return std::to_string(p.M) + "x" + std::to_string(p.N) + "x" + std::to_string(p.K);
 }
 
+std::string batch_name(const Problem& p) {
+  if (p.batch == 1) return "";
+  const char* const shared = p.shared_a && p.shared_b ? "AB" : p.shared_a ? "A" : "B";
+  return "batch:" + std::to_string(p.batch) +
+         (p.shared_a || p.shared_b ? "/shared:" + std::string(shared) : "");
+}
+
 std::string ops_name(const Problem& p) {
   return std::string(p.op_a == Op::N ? "n" : "t") + (p.op_b == Op::N ? "n" : "t");
 }
@@ -47,15 +54,23 @@ MatrixLayout layout(const Problem& p, Operand operand) {
   if (operand == Operand::bias || operand == Operand::scale_columns) l.rows = 1;
   if (operand == Operand::row_bias || operand == Operand::scale_rows) l.rows = 1, l.cols = p.M;
   l.ld = l.cols + p.ld_pad + (operand == Operand::residual ? RESIDUAL_PAD : 0);
+  const bool each = operand == Operand::C || (operand == Operand::A && !p.shared_a) ||
+                    (operand == Operand::B && !p.shared_b);
+  l.products = each ? p.batch : 1;
+  l.stride = l.rows * l.ld + p.batch_pad;
   const int64_t guard = GUARD_BYTES / element_size(p, operand);
   l.first = guard + p.misalign;
-  l.elements = l.first + l.rows * l.ld + guard;
+  l.elements = l.first + (l.products - 1) * l.stride + l.rows * l.ld + guard;
   l.bytes = l.elements * element_size(p, operand);
   return l;
 }
 
 GemmCall make_call(const Problem& p, const void* a, const void* b, void* c, void* stream) {
   const auto first = [&](Operand o) { return layout(p, o).first * element_size(p, o); };
+  const auto stride = [&](Operand o) {
+    const MatrixLayout l = layout(p, o);
+    return l.products > 1 ? l.stride : 0;
+  };
   return {p.M,
           p.N,
           p.K,
@@ -68,7 +83,8 @@ GemmCall make_call(const Problem& p, const void* a, const void* b, void* c, void
           p.epilogue(),
           p.op_a,
           p.op_b,
-          stream};
+          stream,
+          {p.batch, stride(Operand::A), stride(Operand::B), stride(Operand::C)}};
 }
 
 }  // namespace gemm

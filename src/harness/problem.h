@@ -37,17 +37,21 @@ struct Problem {
   int misalign =
       0;  // elements by which every matrix's first element is moved past a 256-byte boundary
   Activation activation = Activation::none;
-  EpilogueOperands operands = {};
-  double product_error = 0;  // what the check allows a product (Rung::product_error)
+  EpilogueOperands operands = {};           // vectors are one for all products
+  int batch = 1;                            // products; their matrices follow each other
+  int batch_pad = 0;                        // elements between them
+  bool shared_a = false, shared_b = false;  // one A, one B for all products
+  double product_error = 0;                 // what the check allows a product (Rung::product_error)
   GEMM_INLINE_ANYWHERE Epilogue epilogue() const { return {alpha, beta, activation}; }
   bool operator==(const Problem&) const = default;
 };
 
-std::string to_string(DType dtype);           // "f32", "f16", "tf32", "bf16", ...
-DType dtype_of(const std::string& name);      // the inverse; throws std::invalid_argument
-std::string dtype_names();                    // "f32, f16, ...": all
-std::string shape_name(const Problem& p);     // "4096x4096x128" (M x N x K)
-std::string ops_name(const Problem& p);       // "nn", "tn", ...
+std::string to_string(DType dtype);        // "f32", "f16", "tf32", "bf16", ...
+DType dtype_of(const std::string& name);   // the inverse; throws std::invalid_argument
+std::string dtype_names();                 // "f32, f16, ...": all
+std::string shape_name(const Problem& p);  // "4096x4096x128" (M x N x K)
+std::string batch_name(const Problem& p);  // "batch:64", "batch:64/shared:B"; empty of one product
+std::string ops_name(const Problem& p);    // "nn", "tn", ...
 std::string epilogue_name(const Problem& p);  // "bias,gelu"; empty: alpha and beta alone
 inline size_t element_size(const Problem& p, Operand operand) {  // bytes
   return info(info(p.dtype).element(operand)).bytes;
@@ -56,15 +60,35 @@ inline size_t element_size(const Problem& p, Operand operand) {  // bytes
 GEMM_HOST_DEVICE inline bool reads_d(const Problem& p) {
   return p.beta != 0 && !p.operands.residual;
 }
-inline double flops(const Problem& p) { return 2.0 * p.M * p.N * p.K; }
+inline double flops(const Problem& p) { return 2.0 * p.M * p.N * p.K * p.batch; }
 
 // A guarded matrix: GUARD_BYTES, misalign elements, rows x ld elements, GUARD_BYTES; the allocation
-// is 256-byte aligned.
+// is 256-byte aligned. Of a batch the products' matrices, batch_pad elements apart, in place of one.
+// Whoever fills or checks sees them as one matrix of products x rows rows, the "rows of all".
 struct MatrixLayout {
   int64_t rows = 0, cols = 0, ld = 0;
+  int64_t products = 1;  // matrices: 1 of an operand that all products share
+  int64_t stride = 0;    // elements from one to the next
   int64_t first = 0;     // element (0, 0)'s index from the start of the allocation
   int64_t elements = 0;  // the whole allocation, guards included
   size_t bytes = 0;      // the same in bytes
+
+  GEMM_HOST_DEVICE int64_t all_rows() const { return products * rows; }
+  // The index of an element in the allocation, by its row of all.
+  GEMM_HOST_DEVICE int64_t index(int64_t row, int64_t col) const {
+    return first + row / rows * stride + row % rows * ld + col;
+  }
+  // The reverse: row * cols + col of what lies at an index, or -1 in guards and gaps.
+  GEMM_HOST_DEVICE int64_t element(int64_t index) const {
+    int64_t offset = index - first, product = 0;
+    if (products > 1 && offset >= 0) {
+      product = offset / stride;
+      offset -= product * stride;
+    }
+    if (offset < 0 || offset >= rows * ld || product >= products) return -1;
+    const int64_t row = offset / ld, col = offset - row * ld;
+    return col < cols ? (product * rows + row) * cols + col : -1;
+  }
 };
 constexpr size_t GUARD_BYTES = 4096;
 

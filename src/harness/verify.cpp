@@ -13,6 +13,7 @@ namespace {
 constexpr int PAD = 64;  // elements; see Layouts
 
 Problem with_pad(Problem p, int ld_pad) {
+  if (p.batch > 1) p.batch_pad += ld_pad - p.ld_pad;  // a gap between products, too
   p.ld_pad = ld_pad;
   return p;
 }

@@ -126,6 +126,33 @@ struct Checked {
   Matrix matrices[3];
 };
 
+// Checks the batch, and writes it to the key.
+void check_batch(const gemm_problem& p, Checked& c) {
+  if (p.batch < 0 || p.batch > INT32_MAX)
+    fail(GEMM_BAD_ARGUMENT, "batch is ", p.batch, ": allowed are 0 to ", INT32_MAX);
+  if (p.batch <= 1) return;
+  const int64_t strides[] = {p.stride_a, p.stride_b, p.stride_c};
+  for (int i = 0; i < 3; ++i) {
+    const Matrix& x = c.matrices[i];
+    const int64_t most = (INT64_MAX / 8 - x.rows * x.ld) / p.batch;
+    if (strides[i] < 0 || strides[i] > most)
+      fail(GEMM_BAD_ARGUMENT, "the products' ", x.name, " lie ", strides[i],
+           " elements apart: allowed are 0 to ", most, ", within 2^63 bytes in all");
+  }
+  const Matrix& C = c.matrices[2];
+  const int64_t span = C.rows == 0 || C.cols == 0 ? 0 : (C.rows - 1) * C.ld + C.cols;
+  // Beside each other in the rows, or one after the other.
+  const bool beside = p.stride_c >= C.cols && (p.batch - 1) * p.stride_c + C.cols <= C.ld;
+  if (p.stride_c < span && !beside)
+    fail(GEMM_BAD_ARGUMENT, "stride_c is ", p.stride_c, ": the products of C overlap, allowed are ",
+         span, " or more, or from ", C.cols, " on with all ", p.batch,
+         " products within ldc = ", C.ld);
+  c.key.batch = static_cast<int32_t>(p.batch);
+  c.key.stride_a = p.stride_a;
+  c.key.stride_b = p.stride_b;
+  c.key.stride_c = p.stride_c;
+}
+
 Checked checked(const gemm_problem* problem) {
   if (problem == nullptr) fail(GEMM_BAD_ARGUMENT, "problem is a null pointer");
   const gemm_problem p = sized(*problem, 88, "gemm_problem", "GEMM_PROBLEM_DEFAULT");
@@ -157,6 +184,7 @@ Checked checked(const gemm_problem* problem) {
            " elements apart: allowed are ", x.cols,
            ", a stored row's length, or more, within 2^63 bytes in all");
   }
+  check_batch(p, c);
   c.key.lda = c.matrices[0].ld;
   c.key.ldb = c.matrices[1].ld;
   c.key.ldc = c.matrices[2].ld;
@@ -258,7 +286,8 @@ GemmCall make_call(const PlanKey& key, const Epilogue& e, const void* a, const v
           .epilogue = e,
           .op_a = static_cast<Op>(key.op_a),
           .op_b = static_cast<Op>(key.op_b),
-          .stream = stream};
+          .stream = stream,
+          .batch = {key.batch, key.stride_a, key.stride_b, key.stride_c}};
 }
 
 // One of each kind that a launch may have a kernel for: plain, with C, and with an activation.
@@ -352,8 +381,10 @@ const PreparedPlan& find_or_prepare(const PlanKey& key) {
   return cache->insert(prepare(key));
 }
 
-// What a rung's needs leave out of the epilogue is refused.
-void check_needs(const Rung& rung, const Epilogue& e) {
+// What a rung's needs leave out of the epilogue is refused, and what a batch does.
+void check_needs(const Rung& rung, const PlanKey& key, const Epilogue& e) {
+  if (key.batch > 1 && e.c != nullptr)
+    fail(GEMM_UNSUPPORTED, "a batch takes no residual: beta adds each product's own C");
   const bool operands = e.has_vectors() || e.c != nullptr;
   if (rung.needs.no_activation && (operands || e.activation != Activation::none))
     fail(GEMM_UNSUPPORTED, rung.name, " takes alpha and beta only");
@@ -370,7 +401,7 @@ bool has_unaligned_c(const PlanKey& key, const Epilogue& e) {
 // `prepared`: its kernels have been loaded for pointers aligned like these.
 void run(const Plan& plan, const PlanKey& key, const Epilogue& e, const void* a, const void* b,
          void* c, void* stream, bool prepared) {
-  check_needs(*plan.rung, e);
+  check_needs(*plan.rung, key, e);
   if (has_unaligned_c(key, e)) prepared = false;
   LaunchMode mode = launch_mode();
   mode.device = place_of(key.device).device;

@@ -11,18 +11,20 @@ namespace gemm::library {
 
 // All that a plan depends on. Compared byte by byte: no gaps.
 struct PlanKey {
-  int64_t lda = 0, ldb = 0, ldc = 0;  // elements
-  int32_t M = 0, N = 0, K = 0;        // K = 0 also where alpha is 0
+  int64_t lda = 0, ldb = 0, ldc = 0;                 // elements
+  int64_t stride_a = 0, stride_b = 0, stride_c = 0;  // likewise; 0 of a single product
+  int32_t M = 0, N = 0, K = 0;                       // K = 0 also where alpha is 0
   int32_t device = 0;
+  int32_t batch = 1;
   uint8_t dtype = 0, op_a = 0, op_b = 0;
   uint8_t align_a = 0, align_b = 0, align_c = 0;  // 0 to 7: a multiple of 2^this bytes
-  uint8_t unused[2] = {};
+  uint8_t unused[6] = {};
 
   bool operator==(const PlanKey& other) const {
     return std::memcmp(this, &other, sizeof other) == 0;
   }
 };
-static_assert(sizeof(PlanKey) == 48, "no gaps");
+static_assert(sizeof(PlanKey) == 80, "no gaps");
 
 // A plan made, and its kernels loaded on its device.
 struct PreparedPlan {

@@ -12,6 +12,7 @@ struct FfmaCosts {
   double memory;    // TB/s from memory
   double sm_fetch;  // TB/s into one SM, of stream-K parts
   double repack;    // us to repack operands, beside their bytes
+  double begin;     // us of a whole tile before its first and after its last multiply-add
 
   // Of split-K tiles, fitted to what --tune measured: scripts/fit_costs.py.
   struct Split {
@@ -26,6 +27,22 @@ struct FfmaCosts {
     double store, send;       // ps a result stored, a sum sent to another CTA
     double clusters_of_four;  // part of the SMs that clusters of 4 or 8 CTAs fill; not fitted
   } split;
+};
+
+// What takes time in kernels of 16-bit wgmma, in microseconds.
+struct WgmmaCosts {
+  double tensor;       // TFLOPS of an SM's tensor cores in a tile
+  double narrow;       // columns that a narrow wgmma takes beside its own
+  double memory, l2;   // TB/s from memory, from L2 into all SMs
+  double fetch;        // TB/s into one SM
+  double launch;       // us of a kernel with one k-tile
+  double wave;         // us to begin and end another wave of CTAs
+  double cluster;      // us in which the CTAs of a cluster wait for each other
+  double store, send;  // ps a result stored, a sum sent to another CTA
+  // Of persistent kernels, whose makespan counts results: us beside the main loop; a tile's begin
+  // and end take as long as so much of K.
+  double persistent_launch, epilogue_k;
+  double clusters_of_four;  // part of the SMs that clusters of 4 or 8 CTAs fill; not fitted
 };
 
 // What a kernel's choices cost on one architecture. Times are relative: 1 is a result of a tile of
@@ -48,6 +65,7 @@ struct Costs {
   // the factor where a CTA goes on to other columns.
   double b_stationary[9], b_stationary_load, b_stationary_next;
   FfmaCosts fp32;
+  WgmmaCosts wgmma;
 };
 
 struct Arch {

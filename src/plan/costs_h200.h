@@ -23,6 +23,7 @@ constexpr Costs H200_COSTS = {
             .memory = 4.2,
             .sm_fetch = 0.06,
             .repack = 4,
+            .begin = 0.9,
             .split =
                 {
                     // [fitted]
@@ -41,6 +42,24 @@ constexpr Costs H200_COSTS = {
                     // [/fitted]
                     .clusters_of_four = 128.0 / 132,
                 },
+        },
+    .wgmma =
+        {
+            // [fitted]
+            .tensor = 6.0,
+            .narrow = 8,
+            .memory = 4.2,
+            .l2 = 6.5,
+            .fetch = 0.06,
+            .launch = 2.5,
+            .wave = 1.0,
+            .cluster = 0.5,
+            .store = 100,
+            .send = 30,
+            .persistent_launch = 3,
+            .epilogue_k = 100,
+            // [/fitted]
+            .clusters_of_four = 128.0 / 132,
         },
 };
 

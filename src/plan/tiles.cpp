@@ -7,13 +7,13 @@
 namespace gemm {
 
 TileChoice choose_tile(int M, int N, int K, const Costs::Tile* tiles, int count, int sms,
-                       double fixup_k, int index) {
+                       double fixup_k, int index, int products) {
   TileChoice best;
   const auto parts = [](int size, int tile) { return (int64_t{size} + tile - 1) / tile; };
   for (int i = 0; i < count; ++i) {
     if (index != ANY_VARIANT && i != index) continue;
     const auto [bm, bn, cost, shared_waves] = tiles[i];
-    const int64_t number = parts(M, bm) * parts(N, bn);
+    const int64_t number = parts(M, bm) * parts(N, bn) * products;
     const bool cut = shared_waves > 0 && number > sms && number % sms != 0;
     const double waves = cut ? double(number) / sms : double((number + sms - 1) / sms);
     const double shared = cut ? shared_waves + fixup_k / std::max(K, 1) : 0;

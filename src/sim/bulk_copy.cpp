@@ -31,6 +31,8 @@ void check(const BulkCopy& copy, const void* shared, size_t alignment) {
   const Block& block = *this_thread.block;
   if (block.pdl && !block.waited[copy.caller.thread])
     copy.caller.fail("before this thread's grid_dependency_wait: the kernel before may still run");
+  if (copy.map.matrices != 0)
+    copy.caller.fail("the tensor map has rank 3: the instruction names no matrix of the batch");
   if (copy.map.rows == 0 || copy.map.cols == 0)
     copy.caller.fail("the tensor map is of a matrix without elements");
   if (int64_t{copy.col} * copy.map.element % CHUNK != 0)

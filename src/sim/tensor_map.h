@@ -12,6 +12,18 @@ struct TensorMap {
   int element = 0;                 // bytes
   int box_rows = 0, box_cols = 0;  // a tile in shared memory
   int span = 16;                   // of its swizzle: 16 (none), 32, 64 or 128 bytes
+  // Of rank 3: so many matrices, from one to the next. 0: rank 2, one matrix.
+  int64_t matrices = 0, matrix_bytes = 0;
 };
+
+// The map, of rank 2, of one matrix of a map of rank 3. Of another rank, or beyond the last matrix,
+// the result is of no elements, and loads and stores diagnose it.
+inline TensorMap matrix_of_batch(const TensorMap& map, int64_t index) {
+  TensorMap one = map;
+  if (index < 0 || index >= map.matrices) return {};
+  one.base = static_cast<char*>(map.base) + index * map.matrix_bytes;
+  one.matrices = 0;
+  return one;
+}
 
 }  // namespace gemm::sim

@@ -18,6 +18,7 @@
 #include "device/ptx/warp_roles.cuh"
 #include "device/ptx/wgmma.cuh"
 #include "device/tma_epilogue.cuh"
+#include "device/wgmma_main_loop.cuh"
 #include "tile/gemm.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN
@@ -48,8 +49,6 @@ struct WgmmaLoop {
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
   using Layout = WgmmaLayout<BM, BN>;
-  static constexpr size_t SMEM = STAGES * (TileA::BYTES + TileB::BYTES + 2 * sizeof(uint64_t)) +
-                                 2 * EPILOGUE_STAGES * PANEL + 2 * sizeof(uint64_t);
 
   // An operand is known by its tensor map alone.
   struct ViewA {
@@ -95,51 +94,36 @@ struct WgmmaLoop {
     }
   };
 
-  struct Shared {
-    uint8_t *sA, *sB, *sC;  // (STAGES, TileA), (STAGES, TileB), (2, EPILOGUE_STAGES, 64 x 64)
-    uint64_t *full, *empty, *order;
-    GEMM_DEVICE Shared()
-        : sA(static_cast<uint8_t*>(dynamic_shared())),
-          sB(sA + STAGES * TileA::BYTES),
-          sC(sB + STAGES * TileB::BYTES),
-          full(reinterpret_cast<uint64_t*>(sC + 2 * EPILOGUE_STAGES * PANEL)),
-          empty(full + STAGES),
-          order(empty + STAGES) {}
+  struct Shared {                     // every panel starts at a multiple of 1024 bytes
+    uint8_t A[STAGES][TileA::BYTES];  // (STAGES, BM, BK) or, transposed, (STAGES, BM / 64, BK, 64)
+    uint8_t B[STAGES][TileB::BYTES];  // (STAGES, BN / 64, BK, 64) or, transposed, (STAGES, BN, BK)
+    uint8_t C[2][EPILOGUE_STAGES][PANEL];  // (consumer, EPILOGUE_STAGES, 64, 64), swizzled
+    uint64_t full[STAGES], empty[STAGES], order[2];
   };
+  static constexpr size_t SMEM = sizeof(Shared);
 
   // One k-tile, for either role.
   struct Load {
-    const Shared& shared;
+    Shared& shared;
     int stage;
     template <class A, class B>
     GEMM_DEVICE void dot(const A& a, const B& b) const {
-      TileA::load(shared.sA + stage * TileA::BYTES, a.view->map, a.i * BM, a.j * BK,
-                  &shared.full[stage]);
-      TileB::load(shared.sB + stage * TileB::BYTES, b.view->map, b.j * BN, b.i * BK,
-                  &shared.full[stage]);
+      TileA::load(shared.A[stage], a.view->map, a.i * BM, a.j * BK, &shared.full[stage]);
+      TileB::load(shared.B[stage], b.view->map, b.j * BN, b.i * BK, &shared.full[stage]);
     }
   };
   struct Multiply {
-    const Shared& shared;
+    Shared& shared;
     int stage;
     Sum& sum;
     template <class A, class B>
     GEMM_DEVICE void dot(const A&, const B&) const {
-      wgmma_fence();
-#pragma unroll
-      for (int k = 0; k < BK / 16; ++k)
-#pragma unroll
-        for (int i = 0; i < BM / 64; ++i)
-          wgmma<T, BN, A_MAJOR, B_MAJOR>(
-              sum.x[i],
-              TileA::descriptor(shared.sA + stage * TileA::BYTES, i * 64) + k * TileA::K_STEP,
-              TileB::descriptor(shared.sB + stage * TileB::BYTES) + k * TileB::K_STEP, true);
-      wgmma_commit();
+      multiply_k_tile<TileA, TileB>(sum.x, shared.A[stage], shared.B[stage]);
     }
   };
 
   struct Producer {
-    Shared shared;
+    Shared& shared;
     PipelineState<STAGES> state;
 
     struct Ready {  // the first load waits for the kernel before, its coordinates do not
@@ -162,7 +146,7 @@ struct WgmmaLoop {
   };
 
   struct Consumer {
-    Shared shared;
+    Shared& shared;
     PipelineState<STAGES> state;
     int wg;
     uint32_t order_phase;
@@ -183,35 +167,31 @@ struct WgmmaLoop {
     template <class Body>
     GEMM_DEVICE void pipeline(int k_tiles, Sum& sum, Body&& body) {
       const int tid = threadIdx.x;
-      int last = 0;
       if (wg == 1) state.skip(k_tiles);  // the other consumer's tile
       if (k_tiles > 0) mbarrier_wait(&shared.order[wg], order_phase);
       order_phase ^= 1;
-      for (int k = 0; k < k_tiles; ++k, last = state.stage, state.advance()) {
-        mbarrier_wait(&shared.full[state.stage], state.phase);
-        Multiply step{shared, state.stage, sum};
+      uint64_t* const other = order_of_other(shared.order, wg);
+      const auto multiply = [&](int stage, int k) {
+        Multiply step{shared, stage, sum};
         body(step, k);
         // The other consumer's wgmma may queue up behind these.
-        if (k == k_tiles - 1 && tid % 32 == 0) mbarrier_arrive(&shared.order[wg ^ 1]);
-        wgmma_wait<1>();
-        if (k > 0 && tid % 128 == 0) mbarrier_arrive(&shared.empty[last]);
-      }
-      wgmma_wait<0>();
-      if (k_tiles > 0 && tid % 128 == 0) mbarrier_arrive(&shared.empty[last]);
+        if (k == k_tiles - 1 && tid % 32 == 0) mbarrier_arrive(other);
+      };
+      const int last = multiply_k_tiles<1>(shared.full, shared.empty, state, k_tiles, multiply);
+      finish_k_tiles<1>(shared.empty, k_tiles, last);
       if (wg == 0) state.skip(k_tiles);
       fence_operand(sum.x);
     }
     // Through shared memory and TMA, a panel of 64 x 64 at a time.
     template <class E>
     GEMM_DEVICE void store(const ViewC& c, int i, int j, const E& e) const {
-      uint8_t* const staging = shared.sC + wg * (EPILOGUE_STAGES * PANEL);
       for_each_part<Layout, 32>([&](const auto& part) {
         constexpr int FIRST = std::remove_cvref_t<decltype(part)>::FIRST;
         float x[32];
         e.get(part, x);
         store_panel<EPILOGUE_STAGES - 1>(
             c.args(), c.vectors, c.map, i * BM + FIRST / Layout::BLOCK * 64,
-            j * BN + FIRST % Layout::BLOCK * 2, staging + FIRST / 32 % EPILOGUE_STAGES * PANEL, x);
+            j * BN + FIRST % Layout::BLOCK * 2, shared.C[wg][FIRST / 32 % EPILOGUE_STAGES], x);
       });
     }
   };
@@ -220,7 +200,7 @@ struct WgmmaLoop {
   template <class Program>
   static GEMM_DEVICE void run(Program&& program) {
     grid_launch_dependents();
-    const Shared shared;
+    auto& shared = *static_cast<Shared*>(dynamic_shared());
     const int tid = threadIdx.x, wg = warpgroup();
     if (tid == 0) {
       init_ordered_barrier(shared.order);

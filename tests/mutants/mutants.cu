@@ -119,6 +119,30 @@ void launch_async(const GemmArgs<float>& p, Stream stream) {
   gemm::launch(gemm_async<WAITS>, int64_t{p.M} * cdiv(p.N, 32), dim3(32), {}, stream, p);
 }
 
+// A batch by a launch each, with or without a mistake.
+enum BatchBug {
+  NO_BATCH_BUG,
+  LAST_PRODUCT_LEFT_OUT,
+  FIRST_A_FOR_ALL,
+  FIRST_B_FOR_ALL,
+  STRIDE_OF_A_FOR_B,
+  PRODUCTS_OF_C_SWAPPED,
+  GAP_OF_C_IGNORED,
+};
+template <int BUG>
+void launch_batch(const GemmArgs<float>& p, Stream stream) {
+  const int count = p.batch.count - (BUG == LAST_PRODUCT_LEFT_OUT);
+  for (int i = 0; i < count; ++i) {
+    GemmArgs<float> one = product_of(p, i);
+    if (BUG == FIRST_A_FOR_ALL) one.A = p.A;
+    if (BUG == FIRST_B_FOR_ALL) one.B = p.B;
+    if (BUG == STRIDE_OF_A_FOR_B) one.B = p.B + i * p.batch.stride_a;
+    if (BUG == PRODUCTS_OF_C_SWAPPED && i < 2) one.C = p.C + (1 - i) * p.batch.stride_c;
+    if (BUG == GAP_OF_C_IGNORED) one.C = p.C + i * int64_t{p.M} * p.ldc;
+    launch_mutant<NONE>(one, stream);
+  }
+}
+
 Rung rung(const char* name, LaunchFn<float> fn) {
   Entry e = f32(fn);
   Rung r;
@@ -135,6 +159,17 @@ namespace gemm {
 
 std::vector<Rung> correct_twins() {
   return {rung("no_bug", launch_mutant<NONE>), rung("no_bug_cp_async", launch_async<true>)};
+}
+
+Rung correct_batch() { return rung("no_batch_bug", launch_batch<NO_BATCH_BUG>); }
+
+std::vector<Rung> batch_mutants() {
+  return {rung("last_product_left_out", launch_batch<LAST_PRODUCT_LEFT_OUT>),
+          rung("first_a_for_all", launch_batch<FIRST_A_FOR_ALL>),
+          rung("first_b_for_all", launch_batch<FIRST_B_FOR_ALL>),
+          rung("stride_of_a_for_b", launch_batch<STRIDE_OF_A_FOR_B>),
+          rung("products_of_c_swapped", launch_batch<PRODUCTS_OF_C_SWAPPED>),
+          rung("gap_of_c_ignored", launch_batch<GAP_OF_C_IGNORED>)};
 }
 
 std::vector<Rung> mutants() {

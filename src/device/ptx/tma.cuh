@@ -15,6 +15,13 @@ struct alignas(128) TensorMap {
 using TensorMap = sim::TensorMap;
 #endif
 
+// One matrix of a batch, by a tensor map of rank 3: for tma_load and tma_store in place of the map
+// of a single matrix.
+struct MatrixOfBatch {
+  const TensorMap& map;
+  int index;
+};
+
 // prefetch.tensormap: brings the map near before its first use.
 GEMM_DEVICE void prefetch_tensor_map(const TensorMap& map) {
 #if GEMM_ON_GPU
@@ -50,6 +57,21 @@ GEMM_DEVICE void tma_load(void* shared, const TensorMap& map, int row, int col,
       : "memory");
 #else
   sim::runtime::tma_load(shared, map, row, col, barrier, 0 GEMM_CALLER_PASS);
+#endif
+}
+// cp.async.bulk.tensor.3d: the same of one matrix of a batch. What lies below its last row or beyond
+// its last column is zero, also where the next matrix of the batch lies there.
+GEMM_DEVICE void tma_load(void* shared, const MatrixOfBatch& matrix, int row, int col,
+                          uint64_t* barrier GEMM_CALLER_ARG) {
+#if GEMM_ON_GPU
+  GEMM_SM90_ASM(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, "
+      "%3, %4}], [%5];" ::"r"(shared_address(shared)),
+      "l"(&matrix.map), "r"(col), "r"(row), "r"(matrix.index), "r"(shared_address(barrier))
+      : "memory");
+#else
+  sim::runtime::tma_load(shared, sim::matrix_of_batch(matrix.map, matrix.index), row, col, barrier,
+                         0 GEMM_CALLER_PASS);
 #endif
 }
 
@@ -107,6 +129,20 @@ GEMM_DEVICE void tma_store(const TensorMap& map, int row, int col,
       : "memory");
 #else
   sim::runtime::tma_store(map, row, col, shared GEMM_CALLER_PASS);
+#endif
+}
+// cp.async.bulk.tensor.3d: the same to one matrix of a batch.
+GEMM_DEVICE void tma_store(const MatrixOfBatch& matrix, int row, int col,
+                           const void* shared GEMM_CALLER_ARG) {
+#if GEMM_ON_GPU
+  GEMM_SM90_ASM(
+      "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(
+          &matrix.map),
+      "r"(col), "r"(row), "r"(matrix.index), "r"(shared_address(shared))
+      : "memory");
+#else
+  sim::runtime::tma_store(sim::matrix_of_batch(matrix.map, matrix.index), row, col,
+                          shared GEMM_CALLER_PASS);
 #endif
 }
 

@@ -39,9 +39,11 @@ cublasComputeType_t compute_type(DType dtype) {
   return info(dtype).rounds_factors() ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
-// The bytes that the first element's address is a multiple of, in 256-byte aligned allocations.
+// The bytes that each product's first element's address is a multiple of, in 256-byte aligned
+// allocations.
 uint32_t alignment(const Problem& p, Operand operand) {
-  const uint64_t offset = layout(p, operand).first * element_size(p, operand);
+  const MatrixLayout l = layout(p, operand);
+  const uint64_t offset = (l.first | (l.products > 1 ? l.stride : 0)) * element_size(p, operand);
   return static_cast<uint32_t>(std::min<uint64_t>(256, uint64_t{1} << std::countr_zero(offset)));
 }
 
@@ -51,6 +53,14 @@ cublasLtMatrixLayout_t create_layout(const Problem& p, Operand operand) {
   cublasLtMatrixLayout_t created = nullptr;
   GEMM_BASELINE(cublasLtMatrixLayoutCreate(&created, data_type(info(p.dtype).element(operand)),
                                            l.cols, l.rows, l.ld));
+  if (p.batch > 1) {
+    const int32_t count = p.batch;
+    const int64_t stride = l.products > 1 ? l.stride : 0;
+    GEMM_BASELINE(cublasLtMatrixLayoutSetAttribute(created, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+                                                   &count, sizeof count));
+    GEMM_BASELINE(cublasLtMatrixLayoutSetAttribute(
+        created, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride));
+  }
   return created;
 }
 
@@ -158,6 +168,14 @@ void blas_check(cublasStatus_t status) { check_cublas(status, "cuBLAS"); }
 
 void cublas_gemm(const Blas& blas, DType dtype, const GemmCall& c) {
   const cudaDataType_t in = data_type(info(dtype).in), out = data_type(info(dtype).out);
+  if (c.batch.count > 1)
+    return check_cublas<BaselineError>(
+        cublasGemmStridedBatchedEx_64(blas.handle(), operation(c.op_b), operation(c.op_a), c.N, c.M,
+                                      c.K, &c.epilogue.alpha, c.B, in, c.ldb, c.batch.stride_b, c.A,
+                                      in, c.lda, c.batch.stride_a, &c.epilogue.beta, c.C, out,
+                                      c.ldc, c.batch.stride_c, c.batch.count, compute_type(dtype),
+                                      CUBLAS_GEMM_DEFAULT),
+        "cublasGemmStridedBatchedEx_64");
   check_cublas<BaselineError>(
       cublasGemmEx_64(blas.handle(), operation(c.op_b), operation(c.op_a), c.N, c.M, c.K,
                       &c.epilogue.alpha, c.B, in, c.ldb, c.A, in, c.lda, &c.epilogue.beta, c.C, out,
@@ -165,7 +183,7 @@ void cublas_gemm(const Blas& blas, DType dtype, const GemmCall& c) {
       "cublasGemmEx_64");
 }
 
-GemmCall product_of(const GemmCall& call) {
+GemmCall library_part_of(const GemmCall& call) {
   if (call.epilogue.scale_rows != nullptr || call.epilogue.scale_columns != nullptr)
     if (call.epilogue.reads_c() && !has_residual(call))
       throw BaselineError("the libraries have no scales, and beta * C would be scaled, too");
@@ -230,7 +248,7 @@ LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
 void LtGemm::run(int candidate, const GemmCall& c) const {
   const cublasLtMatmulHeuristicResult_t& choice = found_[candidate];
   check_cublas<BaselineError>(choice.state, "cublasLtMatmulAlgoGetHeuristic");
-  const Epilogue e = has_epilogue_ ? c.epilogue : product_of(c).epilogue;
+  const Epilogue e = has_epilogue_ ? c.epilogue : library_part_of(c).epilogue;
   if (has_epilogue_ && e.bias != nullptr)
     GEMM_BASELINE(cublasLtMatmulDescSetAttribute(
         operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &e.bias, sizeof e.bias));

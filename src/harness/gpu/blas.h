@@ -45,7 +45,7 @@ class Blas {
 };
 
 // What a library computes of a call whose epilogue it has not: alpha and, where C is D, beta.
-GemmCall product_of(const GemmCall& call);
+GemmCall library_part_of(const GemmCall& call);
 // What is left to do then, on the product in D.
 GemmCall rest_of(const GemmCall& call);
 // Queues that as one elementwise kernel; nothing where nothing is left.

@@ -9,24 +9,29 @@
 namespace gemm {
 namespace {
 
-// D = epilogue(D), 16 bytes of a row a thread where rows are aligned.
+// D = epilogue(D), 16 bytes of a row a thread where rows are aligned; of a batch, by gridDim.y of its
+// products at a time.
 template <class T, bool ALIGNED>
-__global__ void epilogue_kernel(Output<T, Epilogue> d) {
+__global__ void epilogue_kernel(Output<T, Epilogue> d, int products, int64_t stride_c) {
   constexpr int VEC = Vec<T>::SIZE;
   const int64_t groups = cdiv(d.N, VEC), all = groups * d.M;
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < all; i += stride) {
-    const int m = static_cast<int>(i / groups), n = static_cast<int>(i % groups) * VEC;
-    const T* const from = d.C + m * d.ldc + n;
-    float product[VEC] = {};
-    if constexpr (ALIGNED) {
-      const Vec<T> group = load_vec(from);
-      for (int e = 0; e < VEC; ++e) product[e] = float(group[e]);
-    } else {
-      for (int e = 0; e < VEC; ++e)
-        if (n + e < d.N) product[e] = float(from[e]);
+  T* const first = d.C;
+  for (int product = blockIdx.y; product < products; product += gridDim.y) {
+    d.C = first + product * stride_c;
+    for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < all; i += stride) {
+      const int m = static_cast<int>(i / groups), n = static_cast<int>(i % groups) * VEC;
+      const T* const from = d.C + m * d.ldc + n;
+      float sums[VEC] = {};
+      if constexpr (ALIGNED) {
+        const Vec<T> group = load_vec(from);
+        for (int e = 0; e < VEC; ++e) sums[e] = float(group[e]);
+      } else {
+        for (int e = 0; e < VEC; ++e)
+          if (n + e < d.N) sums[e] = float(from[e]);
+      }
+      store_group<ALIGNED>(d, m, n, sums);
     }
-    store_group<ALIGNED>(d, m, n, product);
   }
 }
 
@@ -34,15 +39,18 @@ template <class T>
 void launch_epilogue(cudaStream_t stream, const GemmCall& rest) {
   constexpr int VEC = Vec<T>::SIZE, THREADS = 256;
   const Output<T, Epilogue> d{rest.M, rest.N, static_cast<T*>(rest.C), rest.ldc, rest.epilogue};
+  const Batch& batch = rest.batch;
   const bool aligned = reinterpret_cast<uintptr_t>(d.C) % 16 == 0 && d.ldc % VEC == 0 &&
-                       d.N % VEC == 0 && d.epilogue.template has_aligned_c<T>();
+                       d.N % VEC == 0 && batch.stride_c % VEC == 0 &&
+                       d.epilogue.template has_aligned_c<T>();
   const int64_t groups = int64_t{d.M} * cdiv(d.N, VEC);
-  const auto blocks =
-      static_cast<unsigned>(std::min<int64_t>((groups + THREADS - 1) / THREADS, 1 << 20));
+  const dim3 blocks(
+      static_cast<unsigned>(std::min<int64_t>((groups + THREADS - 1) / THREADS, 1 << 20)),
+      static_cast<unsigned>(std::min(batch.count, 65535)));
   if (aligned)
-    epilogue_kernel<T, true><<<blocks, THREADS, 0, stream>>>(d);
+    epilogue_kernel<T, true><<<blocks, THREADS, 0, stream>>>(d, batch.count, batch.stride_c);
   else
-    epilogue_kernel<T, false><<<blocks, THREADS, 0, stream>>>(d);
+    epilogue_kernel<T, false><<<blocks, THREADS, 0, stream>>>(d, batch.count, batch.stride_c);
 }
 
 }  // namespace

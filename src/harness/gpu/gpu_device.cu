@@ -30,14 +30,6 @@ GEMM_HOST_DEVICE Bits<T> pattern(uint32_t bits) {
   return static_cast<Bits<T>>(bits >> (32 - 8 * sizeof(T)));
 }
 
-// row * cols + col of the element at index i of the allocation; -1 in guards and row gaps.
-GEMM_HOST_DEVICE int64_t element_at(const MatrixLayout& l, int64_t i) {
-  const int64_t offset = i - l.first;
-  if (offset < 0 || offset >= l.rows * l.ld) return -1;
-  const int64_t row = offset / l.ld, col = offset - row * l.ld;
-  return col < l.cols ? row * l.cols + col : -1;
-}
-
 // What this code was compiled for. Only the code itself knows its "a".
 __global__ void code_kernel(CodeArch* code) {
 #ifdef __CUDA_ARCH__
@@ -55,7 +47,7 @@ __global__ void fill_kernel(T* allocation, MatrixLayout l, uint32_t outside, boo
                             Operand operand, Generator generator) {
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < l.elements; i += stride) {
-    const int64_t element = element_at(l, i);
+    const int64_t element = l.element(i);
     if (element < 0 || all_nan)
       reinterpret_cast<Bits<T>*>(allocation)[i] = pattern<T>(element < 0 ? outside : NAN_BITS);
     else
@@ -114,7 +106,7 @@ struct Judge {
 
   __device__ Tally operator()(int64_t i) const {
     Tally t;
-    const int64_t element = element_at(layout, i);
+    const int64_t element = layout.element(i);
     if (element < 0) {
       if (reinterpret_cast<const Bits<T>*>(c)[i] != pattern<T>(CANARY_BITS)) {
         t.overwritten = 1;
@@ -148,7 +140,7 @@ CheckResult check_matrix(GpuDevice& device, const T* c, const Problem& p, Inputs
       thrust::cuda::par.on(device.stream()), thrust::counting_iterator<int64_t>(0),
       thrust::counting_iterator<int64_t>(l.elements), judge, Tally{}, Merge{});
   CheckResult result;
-  result.elements = static_cast<uint64_t>(l.rows) * l.cols;
+  result.elements = static_cast<uint64_t>(l.all_rows()) * l.cols;
   result.wrong = t.wrong;
   result.max_error = t.max_error;
   result.max_error_roundings = roundings(p, t.max_error);
@@ -156,10 +148,10 @@ CheckResult check_matrix(GpuDevice& device, const T* c, const Problem& p, Inputs
   result.overwritten = t.overwritten;
   if (t.overwritten > 0) result.overwritten_at = t.overwritten_at;
   if (t.wrong > 0) {
-    result.row = t.worst_at / l.cols;
-    result.col = t.worst_at % l.cols;
+    const int64_t row = t.worst_at / l.cols, col = t.worst_at % l.cols;
+    set_place(result, p, row, col);
     T got;
-    device.download(&got, c + l.first + result.row * l.ld + result.col, sizeof got);
+    device.download(&got, c + l.index(row, col), sizeof got);
     if (kind == Inputs::uniform)
       device.download(&result.want, reference + t.worst_at, sizeof result.want);
     else
@@ -178,7 +170,8 @@ constexpr int THREADS = 256;  // of a block that fills
 // The CPU's share: what it multiplies in some milliseconds, inputs included.
 bool small(const Problem& p) {
   const double M = p.M, N = p.N, K = p.K;
-  return M * N * K <= 256.0 * 256 * 256 && std::max({M * N, M * K, N * K}) <= 1 << 18;
+  return p.batch * M * N * K <= 256.0 * 256 * 256 &&
+         p.batch * std::max({M * N, M * K, N * K}) <= 1 << 18;
 }
 
 cudaDeviceProp select_device(int ordinal) {
@@ -375,7 +368,7 @@ void GpuDevice::run(const Rung& rung, const GemmCall& call) {
 }
 
 GpuReference::GpuReference(Device& device, const Problem& p)
-    : want(device, sizeof(double) * p.M * p.N) {}
+    : want(device, sizeof(double) * p.batch * p.M * p.N) {}
 
 std::unique_ptr<Reference> GpuDevice::reference(const Problem& p, uint64_t seed) {
   const DeviceScope scope(ordinal_);

@@ -15,7 +15,7 @@ namespace {
 template <class T>
 __global__ void doubles_kernel(double* out, MatrixLayout l, double scale, Operand operand,
                                Generator generator) {
-  const int64_t elements = l.rows * l.cols, stride = int64_t{gridDim.x} * blockDim.x;
+  const int64_t elements = l.all_rows() * l.cols, stride = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements; i += stride)
     out[i] = scale *
              static_cast<float>(static_cast<T>(generator.stored(operand, i / l.cols, i % l.cols)));
@@ -34,12 +34,13 @@ void fill(GpuDevice& device, double* out, const Problem& p, Operand operand, dou
 // The scales and biases of the epilogue, on the finished sums. They are rounded to T, as in memory.
 template <class T>
 __global__ void finish_kernel(double* want, Problem p, Generator generator) {
-  const int64_t elements = int64_t{p.M} * p.N, stride = int64_t{gridDim.x} * blockDim.x;
+  const int64_t elements = int64_t{p.batch} * p.M * p.N;
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
   const auto rounded = [&](Operand operand, int64_t i) {
     return double{static_cast<float>(static_cast<T>(generator.stored(operand, 0, i)))};
   };
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements; i += stride) {
-    const int64_t m = i / p.N, n = i % p.N;
+    const int64_t m = i / p.N, n = i % p.N;  // a row of all products
     const double c =
         p.beta == 0
             ? 0
@@ -47,7 +48,7 @@ __global__ void finish_kernel(double* want, Problem p, Generator generator) {
                   double{static_cast<float>(static_cast<T>(generator.stored(Operand::C, m, n)))};
     want[i] = generator.scale(m, n) * want[i] + c +
               (p.operands.bias ? rounded(Operand::bias, n) : 0) +
-              (p.operands.row_bias ? rounded(Operand::row_bias, m) : 0);
+              (p.operands.row_bias ? rounded(Operand::row_bias, m % p.M) : 0);
   }
 }
 
@@ -64,27 +65,34 @@ std::unique_ptr<GpuReference> multiply(GpuDevice& device, const Problem& p, uint
   double* const want = result->want.as<double>();
   fill(device, want, p, Operand::C, 0, seed);
   if (p.alpha != 0 && p.M > 0 && p.N > 0 && p.K > 0) {
-    const DeviceMemory a(device, sizeof(double) * p.M * p.K);
-    const DeviceMemory b(device, sizeof(double) * p.K * p.N);
+    const int64_t size_a = int64_t{p.M} * p.K, size_b = int64_t{p.K} * p.N;
+    const DeviceMemory a(device, sizeof(double) * layout(p, Operand::A).products * size_a);
+    const DeviceMemory b(device, sizeof(double) * layout(p, Operand::B).products * size_b);
     fill(device, a.as<double>(), p, Operand::A, 1, seed);
     fill(device, b.as<double>(), p, Operand::B, 1, seed);
     // Row-major and dense (blas.cu says why A and B are swapped).
     const auto operation = [](Op op) { return op == Op::N ? CUBLAS_OP_N : CUBLAS_OP_T; };
     const double alpha = p.alpha, one = 1;
-    GEMM_CUBLAS(cublasDgemm_64(blas_handle(device.stream()), operation(p.op_b), operation(p.op_a),
-                               p.N, p.M, p.K, &alpha, b.as<double>(), layout(p, Operand::B).cols,
-                               a.as<double>(), layout(p, Operand::A).cols, &one, want, p.N));
+    for (int64_t i = 0; i < p.batch; ++i)
+      GEMM_CUBLAS(
+          cublasDgemm_64(blas_handle(device.stream()), operation(p.op_b), operation(p.op_a), p.N,
+                         p.M, p.K, &alpha, b.as<double>() + (p.shared_b ? 0 : i * size_b),
+                         layout(p, Operand::B).cols, a.as<double>() + (p.shared_a ? 0 : i * size_a),
+                         layout(p, Operand::A).cols, &one, want + i * p.M * p.N, p.N));
     device.synchronize();  // before the inputs go
   }
   finish(device, want, p, seed);
   return result;
 }
 
-// An element of C in double precision, without a library.
-double exact_element(const Problem& p, uint64_t seed, int64_t m, int64_t n) {
+// An element of C in double precision, without a library. `row`: of all.
+double exact_element(const Problem& p, uint64_t seed, int64_t row, int64_t n) {
   const Generator generator(p, Inputs::uniform, seed);
-  const auto at = [&](Operand operand, int64_t row, int64_t col) {
-    return round_to(p.dtype, generator.stored(operand, row, col), operand);
+  const int64_t product = row / p.M, m = row % p.M;
+  const auto at = [&](Operand operand, int64_t r, int64_t col) {
+    const MatrixLayout l = layout(p, operand);
+    const int64_t before = l.products > 1 ? product * l.rows : 0;
+    return round_to(p.dtype, generator.stored(operand, before + r, col), operand);
   };
   double sum = 0;
   if (p.alpha != 0)
@@ -111,7 +119,7 @@ bool agree(const Problem& p, double x, double y) {
 // cublasDgemm takes for a shape, it is not trusted unseen.
 void check_elements(GpuDevice& device, const Problem& p, uint64_t seed, const double* want) {
   constexpr int ELEMENTS = 12;  // 3 ms on the CPU at K = 16384
-  const int64_t all = int64_t{p.M} * p.N;
+  const int64_t all = int64_t{p.batch} * p.M * p.N;
   for (int i = 0; i < ELEMENTS && all > 0; ++i) {
     const auto element = static_cast<int64_t>(
         i == 0 ? all - 1 : mix(seed, static_cast<uint64_t>(i)) % static_cast<uint64_t>(all));
@@ -133,7 +141,14 @@ void check_against_cpu(GpuDevice& device) {
        .N = 512,
        .K = 768,
        .beta = 1,
-       .operands = {true, true, true, true, true}}};
+       .operands = {true, true, true, true, true}},
+      {.dtype = DType::bf16,
+       .M = 160,
+       .N = 96,
+       .K = 128,
+       .beta = 1,
+       .operands = {false, true, true, true, true},
+       .batch = 3}};
   for (const Problem& p : problems) {
     const HostReference cpu = cpu_reference(p, Inputs::uniform, 1);
     const auto gpu = multiply(device, p, 1);

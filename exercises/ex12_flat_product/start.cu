@@ -1,4 +1,4 @@
-// ex12: v7, with tile sizes to choose: BM, BN, BK, TM and TN.
+// ex12: v7 for a C of 64 rows, with tile sizes to choose: BM, BN, BK, TM and TN.
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "exercise.h"
@@ -6,8 +6,8 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BN = 128, BK = 8;  // block tile
-constexpr int TM = 8, TN = 8;              // thread tile
+constexpr int BM = 32, BN = 32, BK = 8;  // block tile
+constexpr int TM = 4, TN = 4;            // thread tile
 constexpr int THREADS = (BM / TM) * (BN / TN);
 static_assert(THREADS <= 1024, "a block has at most 1024 threads");
 static_assert((BM + 4 + BN) * BK * 4 <= 48 * 1024, "a block has 48 KB of shared memory unasked");
