@@ -33,7 +33,8 @@ __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
   Vec<float>* const sums = static_cast<Vec<float>*>(dynamic_shared());
   Loop::sum(p, at.m, at.n, begin, p.K - begin > k_span ? begin + k_span : p.K, sums);
   grid_dependency_wait();  // so as to end after the kernel before
-  Loop::template store<CLUSTER>(p, at.m, at.n, rank, sums);
+  const TileIndex to = Loop::PLACES_ANEW ? Loop::place(p, computed_anew(blockIdx.x) / CLUSTER) : at;
+  Loop::template store<CLUSTER>(p, to.m, to.n, rank, sums);
 }
 
 // [region idea]
