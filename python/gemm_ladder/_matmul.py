@@ -362,7 +362,7 @@ def matmul(
     if place is None:
         extents = prepared.extents(pa, pb, pc)
         if operands is not None:
-            extents += operands.extents.values()
+            extents += list(operands.extents.values())
 
         numbers: Epilogue = epilogue
 
