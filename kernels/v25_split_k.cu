@@ -20,8 +20,9 @@
 //   full[stage]    1 arrival, the producer's, and TMA's bytes
 //   empty[stage]   1 arrival of each consumer that reads it: 2, or 1 where they share K
 //
-//   CTA 0    | first part of K  ... | cluster's barrier | sums to owners | barrier | add, store
-//   CTA 1    | second part of K ... | cluster's barrier | sums to owners | barrier | add, store
+//   CTA 0    | first part of K  ... | sums to owners | cluster's barrier | add, store
+//   CTA 1    | second part of K ... | sums to owners | cluster's barrier | add, store
+//            Large tiles' sums take the place of k-tiles: a barrier before they are sent, too.
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
@@ -47,7 +48,7 @@ constexpr int THREADS = WORKERS + 32;                    // and the producer's w
 // Shared memory of a CTA whose tile has BX rows along the long side and BY along the short one. The
 // tile's sums are made of units, 64 x 8: four of them a thread of a warpgroup.
 template <class TileX, class TileY, int STAGES>
-struct Shared {
+struct Layout {
   static constexpr int BX = TileX::EXTENT, BY = TileY::EXTENT, UNITS = BX / MMA_X * BY / 8;
   static constexpr int K_GROUPS = CONSUMERS * MMA_X / BX;  // intra-CTA split-K, see the consumers
   static_assert(STAGES % K_GROUPS == 0, "a stage's phases are all waited for by one consumer");
@@ -58,13 +59,32 @@ struct Shared {
     uint8_t x[STAGES][TileX::BYTES];  // (STAGES, BX, BK) or, MN-major, (STAGES, BX / 64, BK, 64)
     uint8_t y[STAGES][TileY::BYTES];  // (STAGES, BY, BK) or, MN-major, (STAGES, BK, BY)
   };
-  // One after the other in the same bytes: k-tiles, all CTAs' sums of the units that this one owns,
-  // (PARTS * owned, 128), and those units in rows.
-  union {
-    Pipeline pipeline;
-    Vec<float> parts[(K_GROUPS * UNITS + (UNITS < MAX_SPLIT ? MAX_SPLIT * K_GROUPS : 0)) * 128];
-    float rows[UNITS * UNIT_SWAPPED];
+  // All CTAs' sums of the units that this one owns: (PARTS * owned, 128).
+  using Parts =
+      Vec<float>[(K_GROUPS * UNITS + (UNITS < MAX_SPLIT ? MAX_SPLIT * K_GROUPS : 0)) * 128];
+  using Rows = float[UNITS * UNIT_SWAPPED];  // and those units in rows
+
+  static constexpr size_t SM_BYTES = 226 * 1024;  // for the shared memory of an SM's CTAs
+  static constexpr int PER_SM = sizeof(Pipeline) <= SM_BYTES / 2 ? 2 : 1;
+  // Sums have a place of their own where there is room: nobody waits for the cluster's last k-tile.
+  static constexpr bool ROOM = sizeof(Pipeline) + sizeof(Parts) + 1024 <= SM_BYTES / PER_SM;
+  struct Apart {
+    union {
+      Pipeline pipeline;
+      Rows rows;
+    };
+    Parts parts;
   };
+  struct InTurn {
+    union {
+      Pipeline pipeline;
+      Parts parts;
+      Rows rows;
+    };
+  };
+};
+template <class TileX, class TileY, int STAGES, class L = Layout<TileX, TileY, STAGES>>
+struct Shared : L, std::conditional_t<L::ROOM, typename L::Apart, typename L::InTurn> {
   uint64_t full[STAGES], empty[STAGES];
 };
 
@@ -87,6 +107,7 @@ __global__ void __launch_bounds__(THREADS, PER_SM)
   auto& s = *static_cast<Smem*>(dynamic_shared());
   if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, CONSUMERS / K_GROUPS);
   __syncthreads();
+  if constexpr (Smem::ROOM) cluster_arrive();
   grid_launch_dependents();
 
   PipelineState<STAGES> state;
@@ -122,8 +143,8 @@ __global__ void __launch_bounds__(THREADS, PER_SM)
   const auto place = [&](int part, int unit) {
     return s.parts + (part * owned + unit) * 128 + tid % 128;
   };
-  cluster_arrive();
-  cluster_wait();  // the cluster's k-tiles have all been read: sums may come in their place
+  if constexpr (!Smem::ROOM) cluster_arrive();  // its k-tiles have been read: sums take their place
+  cluster_wait();                               // the cluster's CTAs are there, and have room
   if (tid < WORKERS) {
 #pragma unroll
     for (int i = 0; i < BY / 8; ++i) {
@@ -148,7 +169,7 @@ __global__ void __launch_bounds__(THREADS, PER_SM)
       }
   // [/region idea]
   // To C by way of shared memory, so that neighbouring threads store neighbours in a row.
-  named_barrier_sync(1, WORKERS);  // all have added
+  if constexpr (!Smem::ROOM) named_barrier_sync(1, WORKERS);  // all have added
   const int lane_x = tid % 128 / 32 * 16 + tid % 32 / 4, lane_y = tid % 4 * 2;
 #pragma unroll
   for (int i = 0; i < cdiv(UNITS, CONSUMERS); ++i)
@@ -194,10 +215,9 @@ void launch(const GemmArgs<T>& p, const Plan&, Stream stream) {
     using TileX = OperandTile<T, BX, x_major()>;
     using TileY = OperandTile<T, BY, y_major()>;
     using Smem = Shared<TileX, TileY, STAGES>;
-    constexpr int PER_SM = sizeof(Smem) <= 113 * 1024 ? 2 : 1;
-    gemm::launch(gemm_v25<T, x_major(), y_major(), BX, BY, STAGES, PER_SM>, grid, dim3(THREADS),
-                 {.smem = sizeof(Smem), .cluster = SPLIT, .pdl = true}, stream, p, swapped,
-                 aligned_c, TileX::map(x.data, X, p.K, x.ld, FETCH),
+    gemm::launch(gemm_v25<T, x_major(), y_major(), BX, BY, STAGES, Smem::PER_SM>, grid,
+                 dim3(THREADS), {.smem = sizeof(Smem), .cluster = SPLIT, .pdl = true}, stream, p,
+                 swapped, aligned_c, TileX::map(x.data, X, p.K, x.ld, FETCH),
                  TileY::map(y.data, Y, p.K, y.ld, FETCH));
   };
   // B is K-major where it is transposed, A where it is not.
@@ -213,7 +233,7 @@ void launch(const GemmArgs<T>& p, const Plan&, Stream stream) {
 // clang-format on
 template <class T>
 const Variant<T> VARIANTS[] = {SPLITS(64, 16, 18),
-                               SPLITS(64, 32, 16),
+                               SPLITS(64, 32, 14),
                                SPLITS(64, 64, 12),
                                SPLITS(128, 64, 8),
                                SPLITS(128, 128, 6),

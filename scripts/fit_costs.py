@@ -47,6 +47,8 @@ class Group:
     file: str
     start: dict[str, float]
     indent: int  # of their lines in the header
+    prior: float  # how hard a constant is held to its start, where the measurements say nothing
+    near: float  # how much more what is near the best of its shape counts: an exponent
 
 
 GROUPS = {
@@ -66,7 +68,9 @@ GROUPS = {
             "store": 30.0,
             "send": 10.0,
         },
-        20,
+        indent=20,
+        prior=0.05,
+        near=1.5,
     ),
     "wgmma": Group(
         "tuning_wgmma.json",
@@ -84,10 +88,11 @@ GROUPS = {
             "persistent_launch": 3.0,
             "epilogue_k": 100.0,
         },
-        12,
+        indent=12,
+        prior=0.3,
+        near=3,
     ),
 }
-PRIOR = 0.05  # how hard a constant is held to its start, where the measurements say nothing
 Array = Any  # numpy.ndarray of floats
 
 
@@ -150,13 +155,13 @@ class Planner:
 def fit(planner: Planner, group: Group, data: Measured, left_out: int | None = None) -> Array:
     start = np.log(np.array(list(group.start.values())))
     best = np.array([data.us[data.shape == s].min() for s in data.shape])
-    weight = (best / data.us) ** 1.5 * (data.shape != left_out)
+    weight = (best / data.us) ** group.near * (data.shape != left_out)
 
     def residuals(x: Array) -> Array:
         estimated = planner.us(np.exp(x))
         known = np.isfinite(estimated)  # else its rung is never chosen there
         off = np.log(np.where(known, estimated, 1) / data.us) * weight * known
-        return np.concatenate([off, PRIOR * (x - start)])
+        return np.concatenate([off, group.prior * (x - start)])
 
     return np.exp(least_squares(residuals, start, loss="soft_l1", f_scale=0.1).x)
 
