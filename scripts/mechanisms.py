@@ -360,11 +360,12 @@ def draw_proxies(theme: Theme) -> Figure:
 def draw_split_k(theme: Theme) -> Figure:
     sheet = Sheet(
         theme,
-        4.1,
+        4.3,
         (40, 13),
         "Two CTAs of a cluster share a tile of C, each with half of K",
         "Time runs to the right. Each CTA sends one half of its partial sums to the other CTA's "
         "shared memory, and adds up the other half.",
+        "With 4 or 8 CTAs each owns a quarter or an eighth.",
     )
     t = theme
     names = ("k = 0 to K / 2", "k = K / 2 to K")
@@ -380,8 +381,10 @@ def draw_split_k(theme: Theme) -> Figure:
     sheet.arrow((19.3, 8.4), (27.5, 3.8), t.ink)
     sheet.arrow((19.3, 1.7), (27.5, 1.7), t.grey)
     sheet.arrow((19.3, 10.5), (27.5, 10.5), t.grey)
+    sheet.line(14.2, 0.4, 12.0)
+    sheet.text(14.2, 12.5, "cluster barrier: k-tiles are read", t.grey, "center")
     sheet.line(25.2, 0.4, 12.0)
-    sheet.text(25.2, 12.5, "cluster barrier: all parts have arrived", t.grey, "center")
+    sheet.text(25.2, 12.5, "cluster barrier: parts have arrived", t.grey, "center")
     sheet.text(23.3, 1.0, "stays", t.grey, "center")
     sheet.text(23.3, 11.2, "stays", t.grey, "center")
     sheet.text(20.4, 6.1, "sent", t.grey, "right")

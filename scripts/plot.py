@@ -74,6 +74,12 @@ FIGURE_DTYPES = {"f32": ("f32", "tf32"), "f16": ("f16",)}
 TITLES = {"f32": "FP32", "f16": "FP16", "tf32": "TF32"}
 TF32 = "#d95f02"
 
+# Rungs that leave REFERENCE_SHAPE to others: a shape that each is for, and the run that has it.
+MADE_FOR: dict[str, tuple[Shape, str]] = {
+    "v24r": ((16384, 16384, 256), "short.json"),
+    "v25": ((64, 4096, 14336), "flat.json"),
+}
+
 Series = tuple[Rung, str]  # a rung and one of its dtypes
 
 
@@ -307,14 +313,28 @@ def draw_rungs_sweep(path: Path) -> Optional[Picture]:
 # --------------------------------------------------------------------------------------------------
 
 
+def where_it_belongs(results: Results, rung: Rung, dtype: str) -> tuple[Results, Shape]:
+    """The run and the shape at which a rung is shown: the ladder's, or else those of MADE_FOR."""
+    shape, name = MADE_FOR.get(rung.id, (REFERENCE_SHAPE, ""))
+    path = results.path.parent / name
+    if name and path.exists() and not results.at(rung, dtype):
+        beside = ladder.load_results(path)
+        if beside.at(rung, dtype, shape):
+            return beside, shape
+    return results, REFERENCE_SHAPE
+
+
 def draw_ladder(results: Results, rungs: list[Rung], figure: str) -> Optional[Figure]:
     """Names left, bars in the middle, and what they say in columns at the right."""
     series = series_of(results, rungs, figure)
     if not any(results.at(*s) for s in series):
         return None
-    fig = plt.figure(figsize=(10, 1.75 + 0.27 * len(series)))
+    places = {s: where_it_belongs(results, *s) for s in series}
+    elsewhere = any(shape != REFERENCE_SHAPE for _, shape in places.values())
+    below = 0.7 if elsewhere else 0.5
+    fig = plt.figure(figsize=(10, 1.25 + below + 0.27 * len(series)))
     height = fig.get_figheight()
-    ax = fig.add_axes((0.24, 0.5 / height, 0.475, (height - 1.5) / height))
+    ax = fig.add_axes((0.24, below / height, 0.475, (height - below - 1) / height))
     own = [(p.ratio, r.id) for r, d in series if not ladder.label(r, d) and not r.is_baseline and (p := results.at(r, d))]  # fmt: skip
     best = f": {max(own)[1]} has {max(own)[0]:.2f} of cuBLAS's speed" if own else ""
     titles(fig, results, f"{TITLES[figure]} at {' x '.join(map(str, REFERENCE_SHAPE))}{best}")
@@ -324,7 +344,8 @@ def draw_ladder(results: Results, rungs: list[Rung], figure: str) -> Optional[Fi
         left = "left" if name.startswith("gain") else "right"
         ax.text(x, -1.05, name, ha=left, **beside, color=GREY)
     for row, (rung, dtype) in enumerate(series):
-        point = results.at(rung, dtype)
+        run, shape = places[rung, dtype]
+        point = run.at(rung, dtype, shape)
         if not point:
             known = results.points[rung.name, dtype].get(REFERENCE_SHAPE)
             why = known.reason if known else "not part of the run"
@@ -332,21 +353,26 @@ def draw_ladder(results: Results, rungs: list[Rung], figure: str) -> Optional[Fi
             continue
         hatch = "//" if ladder.label(rung, dtype) else None
         tone = GREY if rung.is_baseline else color(rungs, rung, dtype)
-        ax.barh(row, point.ratio, 0.72, color=tone, hatch=hatch, edgecolor="white")
+        if shape == REFERENCE_SHAPE:
+            ax.barh(row, point.ratio, 0.72, color=tone, hatch=hatch, edgecolor="white")
+        else:
+            ax.barh(row, point.ratio, 0.68, color="white", edgecolor=tone, linewidth=1.5)
+            ax.text(0.02, row, f"at {' x '.join(map(str, shape))}", **beside)
         ax.text(columns["ratio"], row, f"{point.ratio:.3f}", ha="right", **beside)
         ax.text(columns["TFLOPS"], row, f"{point.tflops:.3g}", ha="right", **beside)
-        before = results.at(ladder.find_rung(rungs, rung.prev), dtype) if rung.prev else None
+        before = run.at(ladder.find_rung(rungs, rung.prev), dtype, shape) if rung.prev else None
         if before and not rung.is_baseline:
             gain = f"x{point.ratio / before.ratio:.2f} over {rung.prev}"
             ax.text(columns["gain in the ratio"], row, gain, ha="left", **beside)
     ax.axvline(1, color="black", linewidth=1.2)
     ax.text(1, -0.75, "cuBLAS", fontsize=9, ha="center", va="bottom")
-    ax.set_xlim(0, max(1.05, *(1.05 * p.ratio for s in series for p in [results.at(*s)] if p)))
+    shown = (run.at(*s, shape) for s, (run, shape) in places.items())
+    ax.set_xlim(0, max(1.05, *(1.05 * point.ratio for point in shown if point)))
     ax.set_ylim(len(series) - 0.4, -0.6)
     ax.set_yticks(range(len(series)), [label(*s) for s in series], fontsize=9)
-    ax.set_xlabel(
-        "speed over that of the better of cuBLAS and cuBLASLt at that precision, timed in turn"
-    )
+    axis = "speed over that of the better of cuBLAS and cuBLASLt at that precision, timed in turn"
+    hollow = "\nhollow: at a shape that the rung is for, in a run with the rung before it"
+    ax.set_xlabel(axis + (hollow if elsewhere else ""))
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="y", visible=False)
     return fig

@@ -776,6 +776,15 @@ TEST_F(RacesTest, TheNextPhaseIsNotAcquired) {
   EXPECT_EQ(races.read(0, 0, 4, 2).kind, Report::none);
 }
 
+// A wait for parity 1 of a fresh mbarrier succeeds although no phase is complete.
+TEST_F(RacesTest, AFreshBarrierHasNothingToAcquire) {
+  races.write(0, 0, 4, 1);
+  races.release(0, &full);
+  races.acquire(1, &full);
+  EXPECT_EQ(races.read(1, 0, 4, 2).kind, Report::race);
+  EXPECT_EQ(races.read(0, 0, 4, 2).kind, Report::none);
+}
+
 // One elected lane releases for its warp: only after __syncwarp is that right.
 TEST_F(RacesTest, AnElectedLaneNeedsSyncwarp) {
   for (const bool sync : {true, false}) {

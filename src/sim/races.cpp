@@ -217,9 +217,10 @@ void Races::begin_fine() {
 
 namespace {
 
+// `from` may be empty: a wait that succeeds on a fresh barrier acquires no release.
 void join(std::vector<uint32_t>& to, const std::vector<uint32_t>& from) {
   if (to.size() < from.size()) to.resize(from.size(), 0);
-  for (size_t i = 0; i < to.size(); ++i) to[i] = std::max(to[i], from[i]);
+  for (size_t i = 0; i < from.size(); ++i) to[i] = std::max(to[i], from[i]);
 }
 
 }  // namespace
