@@ -92,6 +92,21 @@ class Statuses(Case):
         self.assertRegex(untimed["label"], "not timed: cublasGemmEx_64")
         self.assertEqual(timed["TFLOPS"], 30)
 
+    def test_a_sample_is_an_iteration(self) -> None:
+        args = ("--kernel", "v1", *SMALL, "--json", str(self.file))
+        self.bench(*args, status=0)
+        (entry,) = json.loads(self.file.read_text())["benchmarks"]
+        self.assertEqual((entry["iterations"], entry["samples"]), (11, 11))
+        self.assertAlmostEqual(entry["real_time"], 1e3 * 2 * 5 * 6 * 7 / 30e12, delta=1e-15)  # ms
+        self.bench(*args, "--benchmark_repetitions=3", status=0)
+        entries = json.loads(self.file.read_text())["benchmarks"]
+        self.assertEqual([e["iterations"] for e in entries[:3]], [1, 1, 1])
+        for again in entries[:3]:
+            self.assertAlmostEqual(again["real_time"], entry["real_time"], delta=1e-15)
+        aggregates = {e["aggregate_name"]: e for e in entries[3:]}
+        self.assertEqual(aggregates["median"]["TFLOPS"], 30)
+        self.assertEqual(aggregates["stddev"]["TFLOPS"], 0)
+
     def test_scripts_read_an_entry_without_timing(self) -> None:
         sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
         import ladder

@@ -24,11 +24,12 @@ double split(const GemmArgs<float>& p) { return best_split_tile(p, SMS, COSTS).u
 
 // The variant's tile and number of splits.
 std::pair<SplitTile, int> variant(int index) {
-  for (const SplitTile& tile : SPLIT_TILES)
-    for (int splits = 1; splits <= tile.most_splits; splits *= 2)
-      if (index-- == 0) return {tile, splits};
-  ADD_FAILURE() << "no such variant";
-  return {};
+  std::pair<SplitTile, int> found;
+  for_each_split(SPLIT_TILES, [&](int variant, const SplitTile& tile, int splits) {
+    if (variant == index) found = {tile, splits};
+  });
+  EXPECT_GT(found.second, 0) << "no such variant";
+  return found;
 }
 
 TEST(FfmaCosts, SmallResultsHaveTheirKSplit) {

@@ -17,11 +17,12 @@ double best(const GemmArgs<half>& p) { return best_split_k_tile(p, ARCH, ANY_VAR
 
 // The variant's tile and number of CTAs that share one.
 std::pair<SplitKTile, int> variant(int index) {
-  for (const SplitKTile& tile : SPLIT_K_TILES)
-    for (int split = 1; split <= tile.most_splits; split *= 2)
-      if (index-- == 0) return {tile, split};
-  ADD_FAILURE() << "no such variant";
-  return {};
+  std::pair<SplitKTile, int> found;
+  for_each_split(SPLIT_K_TILES, [&](int variant, const SplitKTile& tile, int splits) {
+    if (variant == index) found = {tile, splits};
+  });
+  EXPECT_GT(found.second, 0) << "no such variant";
+  return found;
 }
 
 TEST(WgmmaCosts, FewTilesShareTheirK) {

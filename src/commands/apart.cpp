@@ -43,7 +43,7 @@ void unpack(const json& j, std::optional<T>& value) {
 json packed(const Timing& t) {
   return {{"tflops", t.tflops},       {"baseline_tflops", t.baseline_tflops},
           {"ratio", t.ratio},         {"ratio_uncertainty", t.ratio_uncertainty},
-          {"samples", t.samples},     {"launches_per_sample", t.launches_per_sample},
+          {"seconds", t.seconds},     {"launches_per_sample", t.launches_per_sample},
           {"held", t.held},           {"conditions", t.conditions},
           {"alone", packed(t.alone)}, {"alone_baseline", packed(t.alone_baseline)}};
 }
@@ -53,7 +53,7 @@ Timing timing_of(const json& j) {
   j.at("baseline_tflops").get_to(t.baseline_tflops);
   j.at("ratio").get_to(t.ratio);
   j.at("ratio_uncertainty").get_to(t.ratio_uncertainty);
-  j.at("samples").get_to(t.samples);
+  j.at("seconds").get_to(t.seconds);
   j.at("launches_per_sample").get_to(t.launches_per_sample);
   j.at("held").get_to(t.held);
   j.at("conditions").get_to(t.conditions);

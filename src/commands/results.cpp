@@ -1,7 +1,10 @@
 #include "commands/results.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
+#include <vector>
 
 namespace gemm {
 namespace {
@@ -22,12 +25,11 @@ void report_timing(benchmark::State& state, const Outcome& o) {
   const auto spread = [&](const std::string& name, const Spread& s) {
     number(name, s.median), number(name + "_p10", s.p10), number(name + "_p90", s.p90);
   };
-  state.SetIterationTime(flops(o.problem) / t.tflops.median * 1e-12);
   spread("TFLOPS", t.tflops);
   spread("baseline_TFLOPS", t.baseline_tflops);
   spread("ratio", t.ratio);
   number("ratio_uncertainty", t.ratio_uncertainty);
-  number("samples", t.samples);
+  number("samples", static_cast<double>(t.seconds.size()));
   number("launches_per_sample", t.launches_per_sample);
   number("held", t.held);
   number("baseline_max_error", o.baseline.max_error);
@@ -74,9 +76,18 @@ void mend_variation(benchmark::BenchmarkReporter::Run& run) {
   for (auto& [name, counter] : run.counters) mend(counter.value);
 }
 
+// Hands over a sample an iteration, by what its launches took. All in one batch, since nobody knows
+// before how many it takes. Statistics over repetitions want equally many of each: one, their mean.
+void report_iterations(benchmark::State& state, const std::vector<double>& seconds, bool repeated) {
+  const auto samples = static_cast<benchmark::IterationCount>(seconds.size());
+  const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  while (state.KeepRunningBatch(repeated ? 1 : std::max<benchmark::IterationCount>(samples, 1)))
+    state.SetIterationTime(repeated && samples > 0 ? sum / static_cast<double>(samples) : sum);
+}
+
 }  // namespace
 
-void report(benchmark::State& state, const Outcome& o) {
+void report(benchmark::State& state, const Outcome& o, bool repeated) {
   state.counters["m"] = o.problem.M;
   state.counters["n"] = o.problem.N;
   state.counters["k"] = o.problem.K;
@@ -88,7 +99,7 @@ void report(benchmark::State& state, const Outcome& o) {
   state.counters["verified"] = 1;
   state.counters["max_error"] = o.max_error;
   state.counters["max_error_roundings"] = o.max_error_roundings;
-  state.SetIterationTime(0);
+  report_iterations(state, o.timing ? o.timing->seconds : std::vector<double>{}, repeated);
   if (o.timing) report_timing(state, o);
   if (const std::string label = label_of(o); !label.empty()) state.SetLabel(label);
   if (o.stats) {

@@ -12,11 +12,12 @@
 
 namespace gemm {
 
-// Counters and label of one run, under the names that the scripts read.
-void report(benchmark::State& state, const Outcome& outcome);
+// Iterations, counters and label of one run, under the names that the scripts read. `repeated`: the
+// same benchmark runs several times.
+void report(benchmark::State& state, const Outcome& outcome, bool repeated);
 
-// The JSON reporter. Entries have their plain names: Google Benchmark would append
-// "/iterations:1/manual_time" to each. After each the file holds whole JSON of all until then.
+// The JSON reporter. Entries have the names of their jobs: Google Benchmark would append how it was
+// told to run them, "/iterations:1/manual_time". After each the file holds whole JSON of all until then.
 class Results : public benchmark::JSONReporter {
  public:
   // `file` null: nothing is kept. `progress` is called when the file has changed.

@@ -147,7 +147,7 @@ ExitStatus run(const Options& o) {
       left.rung = job.rung, left.problem = job.problem;
       left.not_run = fmt::format("--time-limit {:g} was over", o.time_limit_s);
       verdict.add(left);
-      return report(state, left);
+      return report(state, left, o.repeated);
     }
     if (progress) fmt::print(stderr, "[{}/{}] {}\r", done, jobs.size(), job.name());
     now_running(job.name());
@@ -156,7 +156,7 @@ ExitStatus run(const Options& o) {
     if (progress) fmt::print(stderr, "\033[2K");
     if (outcome.device_lost) lost = fmt::format("{}: {}", job.name(), outcome.failed);
     verdict.add(outcome);
-    report(state, outcome);
+    report(state, outcome, o.repeated);
     try {
       table.add(outcome);
     } catch (const std::system_error& e) {
@@ -166,10 +166,8 @@ ExitStatus run(const Options& o) {
   };
   for (const Job& job : jobs)
     benchmark::RegisterBenchmark(job.name().c_str(),
-                                 [&run_job, job](benchmark::State& state) {
-                                   for ([[maybe_unused]] auto _ : state) run_job(state, job);
-                                 })
-        ->Iterations(1)
+                                 [&run_job, job](benchmark::State& state) { run_job(state, job); })
+        ->Iterations(1)  // or more: the job's samples, of which there are enough when it ends
         ->UseManualTime()
         ->Unit(benchmark::kMillisecond);
 

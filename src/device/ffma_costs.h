@@ -5,24 +5,16 @@
 #include <algorithm>
 #include <cmath>
 
+#include "device/estimates.h"
 #include "plan/overlap.h"
-#include "rung.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-struct FfmaEstimate {
-  int variant = 0;  // index in its table
-  double us = 0;
-};
+using FfmaEstimate = Estimate;
 
 // A row begins at a multiple of 16 bytes.
 inline bool aligned_rows(const float* x, int64_t ld) {
   return reinterpret_cast<uintptr_t>(x) % 16 == 0 && ld % 4 == 0;
-}
-// Time for A, B and C to come from memory and go there, once.
-inline double memory_us(const GemmArgs<float>& p, const FfmaCosts& costs) {
-  const double m = p.M, n = p.N, k = p.K;
-  return 4e-6 * (m * k + k * n + m * n * (p.epilogue.reads_c() ? 2 : 1)) / costs.memory;
 }
 
 // Split-K tiles, for small results
@@ -44,12 +36,7 @@ inline bool whole_groups(const GemmArgs<float>& p) {
          (p.op_b == Op::T || (aligned_rows(p.B, p.ldb) && p.N % 4 == 0));
 }
 
-constexpr int split_variants() {
-  int n = 0;
-  for (const SplitTile& tile : SPLIT_TILES)
-    for (int splits = 1; splits <= tile.most_splits; splits *= 2) ++n;
-  return n;
-}
+constexpr int split_variants() { return count_splits(SPLIT_TILES); }
 
 // A term each for what takes time on an SM.
 inline double split_tile_us(const GemmArgs<float>& p, int sms, const FfmaCosts& costs,
@@ -84,14 +71,9 @@ inline double split_tile_us(const GemmArgs<float>& p, int sms, const FfmaCosts& 
 // The fastest, or the one asked for.
 inline FfmaEstimate best_split_tile(const GemmArgs<float>& p, int sms, const FfmaCosts& costs,
                                     int only = ANY_VARIANT) {
-  FfmaEstimate best{0, INFINITY};
-  int variant = 0;
-  for (const SplitTile& tile : SPLIT_TILES)
-    for (int splits = 1; splits <= tile.most_splits; splits *= 2, ++variant)
-      if (only == ANY_VARIANT || only == variant)
-        if (const double us = split_tile_us(p, sms, costs, tile, splits); us < best.us)
-          best = {variant, us};
-  return best;
+  return best_split(SPLIT_TILES, only, [&](const SplitTile& tile, int splits) {
+    return split_tile_us(p, sms, costs, tile, splits);
+  });
 }
 
 // Tiles of whole K, for large results

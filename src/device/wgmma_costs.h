@@ -5,17 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "device/estimates.h"
 #include "plan/overlap.h"
-#include "rung.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
-
-// Time for A, B and C to come from memory and go there, once.
-template <class T>
-double memory_us(const GemmArgs<T>& p, const WgmmaCosts& c) {
-  const double m = p.M, n = p.N, k = p.K;
-  return sizeof(T) * 1e-6 * (m * k + k * n + m * n * (p.epilogue.reads_c() ? 2 : 1)) / c.memory;
-}
 
 // Persistent kernels, for large results
 // -------------------------------------------------------------------------------------------------
@@ -45,17 +38,9 @@ inline constexpr SplitKTile SPLIT_K_TILES[] = {
     {128, 128}, {128, 256}, {64, 16, 2, 1}, {128, 64, 2, 1},
 };
 inline constexpr int MAX_SPLIT = 8;
-constexpr int split_k_variants() {
-  int n = 0;
-  for (const SplitKTile& tile : SPLIT_K_TILES)
-    for (int split = 1; split <= tile.most_splits; split *= 2) ++n;
-  return n;
-}
+constexpr int split_k_variants() { return count_splits(SPLIT_K_TILES); }
 
-struct SplitKEstimate {
-  int variant = 0;
-  double us = 0;
-};
+using SplitKEstimate = Estimate;
 
 template <class T>
 double split_k_us(const GemmArgs<T>& p, const Arch& arch, const SplitKTile& tile, int split) {
@@ -80,13 +65,9 @@ double split_k_us(const GemmArgs<T>& p, const Arch& arch, const SplitKTile& tile
 // The fastest, or the one asked for.
 template <class T>
 SplitKEstimate best_split_k_tile(const GemmArgs<T>& p, const Arch& arch, int only) {
-  SplitKEstimate best{0, INFINITY};
-  int variant = 0;
-  for (const SplitKTile& tile : SPLIT_K_TILES)
-    for (int split = 1; split <= tile.most_splits; split *= 2, ++variant)
-      if (only == ANY_VARIANT || only == variant)
-        if (const double us = split_k_us(p, arch, tile, split); us < best.us) best = {variant, us};
-  return best;
+  return best_split(SPLIT_K_TILES, only, [&](const SplitKTile& tile, int split) {
+    return split_k_us(p, arch, tile, split);
+  });
 }
 
 GEMM_BUILD_NAMESPACE_END

@@ -270,6 +270,7 @@ void take_benchmark_flag(Options& o, const std::string& spelled, const Benchmark
   if (name == "list_tests")
     o.list_benchmarks =
         !value || std::set<char>{'t', 'y', '1'}.count((*value)[0]) > 0 || *value == "on";
+  if (name == "repetitions") o.repeated = *value != "1";
   o.benchmark_flags.push_back("--benchmark_" + name + (value ? "=" + *value : ""));
 }
 

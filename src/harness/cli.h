@@ -54,6 +54,7 @@ struct Options {
   std::string only;                          // a job's name: the process of that one (apart.h)
   std::vector<std::string> benchmark_flags;  // those that Google Benchmark is to have
   bool list_benchmarks = false;              // one of them: names only
+  bool repeated = false;                     // another: several repetitions
   std::vector<std::string> arguments;        // as they came
   bool help = false;
   std::string help_text;

@@ -65,7 +65,7 @@ struct Timing {
   Spread tflops, baseline_tflops;
   Spread ratio;                  // rung over baseline, sample pair by sample pair
   double ratio_uncertainty = 0;  // of its median: see median_uncertainty()
-  int samples = 0;
+  std::vector<double> seconds;   // what a launch of the rung took, by sample
   int launches_per_sample = 0;
   bool held = false;  // the GPU was kept waiting until all samples were queued
   Conditions conditions;

@@ -1,10 +1,19 @@
 #include "plan/arch.h"
 
-#include "plan/costs_h200.h"
+#include <cctype>
+
+#include "all_costs.h"
 
 namespace gemm {
 
-const Costs& costs_of(const std::string&) { return H200_COSTS; }
+const Costs& costs_of(const std::string& gpu) {
+  std::string letters;  // "NVIDIA GeForce RTX 4090" has RTX4090 in it
+  for (const unsigned char c : gpu)
+    if (std::isalnum(c) != 0) letters += static_cast<char>(std::toupper(c));
+  for (const auto& [name, costs] : ALL_COSTS)
+    if (letters.find(name) != std::string::npos) return *costs;
+  return H200_COSTS;
+}
 
 const Arch& simulated_arch() {
   static const Arch arch{.name = "NVIDIA H200",

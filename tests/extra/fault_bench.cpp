@@ -86,7 +86,8 @@ class FakeTimedProblem final : public TimedProblem {
     t.tflops = {tflops, tflops - 1, tflops + 1};
     t.baseline_tflops = {50, 49, 51};
     t.ratio = {tflops / 50, tflops / 51, tflops / 49};
-    t.samples = 11, t.launches_per_sample = 3, t.held = true;
+    t.seconds.assign(11, flops(p_) / tflops * 1e-12);
+    t.launches_per_sample = 3, t.held = true;
     t.conditions = {1980, 1950, 600, 50, 30, "power"};
     t.after.elements = 1, t.after.max_error = 1e-6, t.after.max_error_roundings = 2;
     if (options_.alone_ms > 0) {

@@ -351,18 +351,18 @@ class GpuTimedProblem final : public TimedProblem {
       ConditionsSampler conditions(device_.nvml());
       double spent = 0;
       const auto known = [&] {
-        if (t.samples < enough) return false;
+        if (static_cast<int>(t.seconds.size()) < enough) return false;
         if (!adaptive) return spent >= options_.min_ms / 1e3 || pair > slow;
         return spent >= options_.most_ms / 1e3 || median_uncertainty(ratios) <= options_.precision;
       };
       while (!known()) {
         const std::vector<double> times = timer_.run(burst, hold);
         for (size_t i = 0; i < times.size(); i += 2) {
+          t.seconds.push_back(times[i]);
           tflops.push_back(flops(p_) / times[i] / 1e12);
           baseline_tflops.push_back(flops(p_) / times[i + 1] / 1e12);
           ratios.push_back(times[i + 1] / times[i]);
           spent += times[i] * rung_sample.launches + times[i + 1] * baseline_sample.launches;
-          ++t.samples;
         }
       }
       t.conditions = conditions.stop();

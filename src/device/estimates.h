@@ -1,0 +1,51 @@
+// What cost models have in common: the time of memory, and variants that are tiles times splits of
+// K. Host code.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+
+#include "rung.h"
+
+GEMM_BUILD_NAMESPACE_BEGIN
+
+// Time for A, B and C to come from memory and go there, once.
+template <class T, class Costs>
+double memory_us(const GemmArgs<T>& p, const Costs& costs) {
+  const double m = p.M, n = p.N, k = p.K;
+  return sizeof(T) * 1e-6 * (m * k + k * n + m * n * (p.epilogue.reads_c() ? 2 : 1)) / costs.memory;
+}
+
+struct Estimate {
+  int variant = 0;  // index in its table
+  double us = 0;
+};
+
+// Calls visit(variant, tile, splits) for each variant of a table: tile by tile, with 1, 2, 4, ... and
+// at most tile.most_splits splits of K.
+template <class Tile, size_t N, class Visit>
+constexpr void for_each_split(const Tile (&tiles)[N], Visit&& visit) {
+  int variant = 0;
+  for (const Tile& tile : tiles)
+    for (int splits = 1; splits <= tile.most_splits; splits *= 2) visit(variant++, tile, splits);
+}
+
+template <class Tile, size_t N>
+constexpr int count_splits(const Tile (&tiles)[N]) {
+  int n = 0;
+  for_each_split(tiles, [&](int, const Tile&, int) { ++n; });
+  return n;
+}
+
+// The fastest by us(tile, splits), or the one asked for.
+template <class Tile, size_t N, class Us>
+Estimate best_split(const Tile (&tiles)[N], int only, Us&& us) {
+  Estimate best{0, INFINITY};
+  for_each_split(tiles, [&](int variant, const Tile& tile, int splits) {
+    if (only != ANY_VARIANT && only != variant) return;
+    if (const double time = us(tile, splits); time < best.us) best = {variant, time};
+  });
+  return best;
+}
+
+GEMM_BUILD_NAMESPACE_END
