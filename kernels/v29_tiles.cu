@@ -58,6 +58,7 @@ const Variant<float> FLOATS[] = {
     {"ffma 128x128 g8", launch<tile::Ffma<128, 128, 16, 3>, 8, float>},
     {"ffma 64x64 g8", launch<tile::Ffma<64, 64, 16, 3>, 8, float>},
     {"ffma 128x128 g1", launch<tile::Ffma<128, 128, 16, 3>, 1, float>},
+    {"ffma 64x64 w4 g8", launch<tile::Ffma<64, 64, 16, 3, 32, 32>, 8, float>},  // four warps
 };
 
 // Tile sizes of the variants above.
@@ -65,7 +66,7 @@ struct Size {
   int bm, bn;
 };
 constexpr Size SIZES[] = {{128, 192}, {128, 128}, {64, 128}, {128, 256}, {128, 192}, {128, 192}};
-constexpr Size FLOAT_SIZES[] = {{128, 128}, {64, 64}, {128, 128}};
+constexpr Size FLOAT_SIZES[] = {{128, 128}, {64, 64}, {128, 128}, {64, 64}};
 
 Plan with_size(int M, int N, int sms, int variant, Size size) {
   const int64_t tiles = int64_t{cdiv(M, size.bm)} * cdiv(N, size.bn);
