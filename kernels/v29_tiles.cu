@@ -56,8 +56,9 @@ const Variant<T> VARIANTS[] = {
 };
 const Variant<float> FLOATS[] = {
     {"ffma 128x128 g8", launch<tile::Ffma<128, 128, 16, 3>, 8, float>},
-    {"ffma 64x64 g8", launch<tile::Ffma<64, 64, 16, 3>, 8, float>},
+    {"ffma 64x64 w4 g8", launch<tile::Ffma<64, 64, 16, 3, 32, 32>, 8, float>},  // four warps
     {"ffma 128x128 g1", launch<tile::Ffma<128, 128, 16, 3>, 1, float>},
+    {"ffma 64x64x32 w4 g8", launch<tile::Ffma<64, 64, 32, 3, 32, 32>, 8, float>},
 };
 
 // Tile sizes of the variants above.
@@ -65,7 +66,7 @@ struct Size {
   int bm, bn;
 };
 constexpr Size SIZES[] = {{128, 192}, {128, 128}, {64, 128}, {128, 256}, {128, 192}, {128, 192}};
-constexpr Size FLOAT_SIZES[] = {{128, 128}, {64, 64}, {128, 128}};
+constexpr Size FLOAT_SIZES[] = {{128, 128}, {64, 64}, {128, 128}, {64, 64}};
 
 Plan with_size(int M, int N, int sms, int variant, Size size) {
   const int64_t tiles = int64_t{cdiv(M, size.bm)} * cdiv(N, size.bn);
@@ -87,8 +88,22 @@ Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
                         .index;
   return with_size(p.M, p.N, arch.sms, variant, SIZES[variant]);
 }
+// The part of the GPU's time in which SMs have a tile, all SMs being given the same number.
+double utilization(int M, int N, int sms, Size size) {
+  const int64_t tiles = int64_t{cdiv(M, size.bm)} * cdiv(N, size.bn);
+  const int64_t waves = std::max<int64_t>(1, (tiles + sms - 1) / sms);
+  return double(tiles) / double(waves * sms);
+}
+// A small tile's speed, as a part of a large one's: measured on an H200 at 2048, where both fill
+// the GPU (tiles_f32_variants.json).
+constexpr double SMALL_TILE_SPEED = 0.86;
 Plan plan_floats(const GemmArgs<float>& p, const Arch& arch, int variant) {
-  if (variant == ANY_VARIANT) variant = int64_t{cdiv(p.M, 128)} * cdiv(p.N, 128) < arch.sms ? 1 : 0;
+  constexpr int LARGE = 0, SMALL = 1;
+  if (variant == ANY_VARIANT)
+    variant = utilization(p.M, p.N, arch.sms, FLOAT_SIZES[SMALL]) * SMALL_TILE_SPEED >
+                      utilization(p.M, p.N, arch.sms, FLOAT_SIZES[LARGE])
+                  ? SMALL
+                  : LARGE;
   return with_size(p.M, p.N, arch.sms, variant, FLOAT_SIZES[variant]);
 }
 

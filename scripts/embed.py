@@ -17,6 +17,7 @@
   <!-- embed:conditions -->                          GPU, driver, clocks ... of the results
   <!-- embed:gpus -->                                every GPU that plots/results has a folder of
   <!-- embed:counters -->                            the simulator's counters beside a GPU's
+  <!-- embed:group_m group_m_l2.json -->             GROUP_M: hits in L2, bytes from memory
   <!-- embed:limits -->                              what the reference GPU can do
   <!-- embed:refusals -->                            kernels of the wrong precision, and what refuses them
   <!-- embed:false_alarms -->                        right results that were verified, and refused
@@ -51,6 +52,7 @@ from typing import Any, Callable, Optional
 
 import accuracy
 import compare_counters
+import group_m
 import ladder
 import ladder_diff
 import nsight
@@ -93,6 +95,7 @@ class Embedder:
             "counters": (self.counters, 0),
             "counters_of": (self.counters_of, 2),
             "nsight": (self.nsight, 2),
+            "group_m": (self.group_m, 1),
             "limits": (self.limits, 0),
             "refusals": (self.refusals, 0),
             "false_alarms": (self.false_alarms, 0),
@@ -268,6 +271,12 @@ class Embedder:
     def nsight(self, file: str, wanted: str) -> str:
         path = ladder.folder_of(self.gpu, self.root) / file
         return nsight.table(path, wanted) if path.exists() else NOT_MEASURED
+
+    def group_m(self, file: str) -> str:
+        path = ladder.folder_of(self.gpu, self.root) / file
+        if not path.exists():
+            return NOT_MEASURED
+        return group_m.table(json.loads(path.read_text(encoding="utf-8")))
 
     def table(self, page: Path) -> str:
         lines = [

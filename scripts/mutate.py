@@ -9,6 +9,7 @@ place, and what that breaks. For each, a copy of the sources is changed, the run
 are compiled for the simulator, plain and traced, and linked into the tests that the build folder
 has; nothing in the tree is touched. Then, until something fails:
 
+    tiles     tile_tests, of the tile layer's headers
     results   gemm_tests on these rungs: every shape, layout and scalar, against double precision
     findings  inspect_tests on them: races, bounds, missing waits, under both schedules of copies
     counters  inspect_tests: the traffic that a rung's idea is about
@@ -39,10 +40,13 @@ from ladder import ROOT, BadInput, fail, find_rung, load_rungs
 from mutations import BEYOND, CAUGHT, MUTATIONS, Mutation
 
 TIME_LIMIT = 600  # seconds for one test program: a mutant may hang
-RESULTS, INSPECTIONS = "tests/gemm_tests", "tests/inspect_tests"
+RESULTS, INSPECTIONS, TILES = "tests/gemm_tests", "tests/inspect_tests", "tests/tile_tests"
+PROGRAMS = (RESULTS, INSPECTIONS, TILES)
+TILE_TEST = "tile_tests.dir/tile_test.cpp.o"
 BUILDS = ("rungs_sim", "rungs_traced")
 # Check, test program, filter; {} is a rung's file without its suffix.
 CHECKS = (
+    ("tiles", TILES, "*"),
     ("results", RESULTS, "Sim/*/{}_*"),
     ("findings", INSPECTIONS, "Sim/*/{}_*"),
     ("counters", INSPECTIONS, "Counters.*"),
@@ -71,7 +75,7 @@ class Build:
         self.folder = folder
         try:
             done = subprocess.run(
-                ["ninja", "-t", "commands", RESULTS, INSPECTIONS],
+                ["ninja", "-t", "commands", *PROGRAMS],
                 cwd=folder,
                 check=False,
                 capture_output=True,
@@ -90,12 +94,14 @@ class Build:
                 r"-o src/sim/CMakeFiles/(\w+)\.dir/\S*/kernels/(\w+)\.cu\.o", line
             ):
                 self.compile[made[1], made[2]] = shlex.split(line)
-            for program in (RESULTS, INSPECTIONS):
+            if f"/{TILE_TEST} " in line and " -c " in line:
+                self.compile["", TILE_TEST] = shlex.split(line)
+            for program in PROGRAMS:
                 if f" -o {program} " in line:
                     # ": && c++ ... && what registers the tests": the link alone.
                     words = shlex.split(line.split("&&")[1])
                     self.link[program] = words
-        for program in (RESULTS, INSPECTIONS):
+        for program in PROGRAMS:
             if program not in self.link or not (folder / program).exists():
                 raise BadInput(f"{folder / program} is missing; build it first")
 
@@ -116,10 +122,10 @@ class Build:
     def link_to(self, program: str, objects: dict[str, Path], to: Path) -> list[str]:
         """`objects`: for the ends of the paths that they replace."""
         words = list(self.link[program])
+        words[words.index("-o") + 1] = str(to)
         kept = [w for w in words if not any(w.endswith(end) for end in objects)]
-        kept[kept.index("-o") + 1] = str(to)
         # First, so that of inline functions in several objects the linker takes the mutant's.
-        first = next(i for i, w in enumerate(kept) if w.endswith(".o"))
+        first = next(i for i, w in enumerate(words) if w.endswith(".o"))
         wanted = [str(o) for end, o in objects.items() if any(w.endswith(end) for w in words)]
         return kept[:first] + wanted + kept[first:]
 
@@ -186,22 +192,27 @@ def check(build: Build, mutation: Mutation) -> Outcome:
             if program in linked:
                 return linked[program]
             objects: dict[str, Path] = {}
-            for kind in BUILDS:
-                # The results need the plain build alone.
-                if (kind == "rungs_traced") > (program == INSPECTIONS):
-                    continue
-                for rung in rungs:
-                    to = folder / f"{kind}-{rung}.o"
-                    if not to.exists():
-                        status, output = run(
-                            build.compile_to(kind, rung, folder, to), build.folder, TIME_LIMIT
+
+            def compiled(kind: str, name: str, end: str) -> None:
+                to = folder / f"{kind}-{name.replace('/', '-')}.o"
+                if not to.exists():
+                    status, output = run(
+                        build.compile_to(kind, name, folder, to), build.folder, TIME_LIMIT
+                    )
+                    if status != 0:
+                        error = next(
+                            (line for line in output.splitlines() if "error:" in line), output
                         )
-                        if status != 0:
-                            error = next(
-                                (line for line in output.splitlines() if "error:" in line), output
-                            )
-                            raise BadInput(f"{mutation.name}: does not compile: {error}")
-                    objects[f"{kind}.dir/__/__/kernels/{rung}.cu.o"] = to
+                        raise BadInput(f"{mutation.name}: does not compile: {error}")
+                objects[end] = to
+
+            if program == TILES:
+                compiled("", TILE_TEST, TILE_TEST)
+            else:
+                # The results need the plain build alone.
+                for kind in BUILDS if program == INSPECTIONS else BUILDS[:1]:
+                    for rung in rungs:
+                        compiled(kind, rung, f"{kind}.dir/__/__/kernels/{rung}.cu.o")
             to = folder / Path(program).name
             status, output = run(build.link_to(program, objects, to), build.folder, TIME_LIMIT)
             if status != 0:
@@ -210,6 +221,8 @@ def check(build: Build, mutation: Mutation) -> Outcome:
             return to
 
         for name, program, pattern in CHECKS:
+            if program == TILES and not mutation.file.startswith("src/tile/"):
+                continue
             tests = ":".join(dict.fromkeys(pattern.format(rung) for rung in rungs))
             words = [str(program_for(program)), f"--gtest_filter={tests}", "--gtest_fail_fast"]
             status, output = run(words, build.folder, TIME_LIMIT)

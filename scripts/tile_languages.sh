@@ -50,17 +50,7 @@ fi
 if [[ $what == --group-m ]]; then
   keep tiles_group_m.json ./gemm_bench --backend gpu --kernel v29 --dtype f16 --variant all \
     --size 4096,8192,16384 --json "$work/tiles_group_m.json"
-  command -v ncu >/dev/null || { status=2 die "ncu (Nsight Compute) is not on the PATH: no hits in L2"; }
-  for size in 4096 8192 16384; do
-    for group in 1 8 16; do
-      say "GROUP_M = $group at $size"
-      ncu --clock-control none --kernel-name regex:gemm_v29 --launch-count 1 --csv --page raw \
-        --metrics lts__t_sector_hit_rate.pct,dram__bytes_read.sum,dram__bytes_write.sum \
-        ./gemm_bench --backend gpu --kernel v29 --dtype f16 --variant "wgmma 128x192 g$group" \
-        --size "$size" --verify-only | grep '^"' >"$work/tiles_l2_${size}_g$group.csv"
-      mv "$work/tiles_l2_${size}_g$group.csv" "$results/"
-    done
-  done
+  keep group_m_l2.json "$python" scripts/group_m.py "$work/group_m_l2.json"
   exit
 fi
 

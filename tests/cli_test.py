@@ -172,6 +172,13 @@ class Accepted(unittest.TestCase):
         self.assertEqual(chosen("--size", sizes), wanted)
         self.assertEqual(chosen("--size", "4096", "--ld-pad", "8"), ["128x192 s5 c2"])
 
+    def test_tiles_of_floats_that_keep_the_sms_busy(self) -> None:
+        explain = ("--backend", "sim", "--explain", "--kernel", "v29", "--dtype", "f32")
+        run = bench(*explain, "--size", "512,1024,1536,2048,4096", "--shape", "0x8x8")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        chosen = re.findall(r"^v29\S*: ffma (\d+)x", run.stdout, re.MULTILINE)
+        self.assertEqual(chosen[:5], ["64", "64", "64", "128", "128"])
+
     def test_accuracy(self) -> None:
         for entry in self.entries("--kernel", "v1", "--dtype", "f32"):
             self.assertGreater(entry["max_error"], 0)

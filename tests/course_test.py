@@ -23,6 +23,7 @@ import slides  # noqa: E402
 import course_path  # noqa: E402
 import course_pictures  # noqa: E402
 import figure_style  # noqa: E402
+import group_m  # noqa: E402
 import ladder  # noqa: E402
 import limits  # noqa: E402
 import new_rung  # noqa: E402
@@ -280,6 +281,21 @@ class Profile(unittest.TestCase):
         done = subprocess.run(command, capture_output=True, text=True, env={"PATH": ""})
         self.assertEqual(done.returncode, 2)
         self.assertEqual(done.stderr, "ncu (Nsight Compute) is not on the PATH\n")
+
+
+class GroupM(unittest.TestCase):
+    def test_from_ncu_to_a_table(self) -> None:
+        names = '","'.join(group_m.METRICS)
+        printed = f'words\n"ID","{names}"\n"","%","byte","byte","ns"\n"0","51.5","6,500,000,000","1","2000000"\n'
+        counted = group_m.counted(printed)
+        self.assertEqual(counted["dram_read_gb"], 6.5)
+        self.assertEqual(counted["milliseconds"], 2)
+        found = {"sizes": [{"name": "8192", "group_m": [{"name": "g8", **counted}]}]}
+        self.assertIn("| 8192 | 8 | 2 | 51.5 | 6.5 | 0.268 |", group_m.table(found))
+
+    def test_nothing_profiled(self) -> None:
+        with self.assertRaisesRegex(ladder.BadInput, "ncu saw no kernel"):
+            group_m.counted("==PROF== no kernels\n")
 
 
 class Values(unittest.TestCase):

@@ -307,7 +307,7 @@ class Mutants(unittest.TestCase):
         self.assertEqual([o.as_expected for o in outcomes], [True, False, True, False])
         self.assertEqual(
             mutate.summary(outcomes),
-            "4 mutants: 2 caught (2 by results, 0 by findings, 0 by counters); "
+            "4 mutants: 2 caught (0 by tiles, 2 by results, 0 by findings, 0 by counters); "
             "1 explained (1 equivalent); 1 survived",
         )
 

@@ -127,6 +127,7 @@ void expect_bias(int M, int N, int K) {
 
 using SmallFfma = tile::Ffma<64, 64, 16, 3>;
 using SmallMma = tile::MmaSync<64, 64, 32, 3, 32, 32>;
+using WideMma = tile::MmaSync<32, 256, 32, 3, 32, 128>;  // copies two rows of B at a time
 
 TEST(Tiles, BiasAndLeakyRelu) {
   if (tile::has_wgmma()) {
@@ -135,6 +136,7 @@ TEST(Tiles, BiasAndLeakyRelu) {
   }
   expect_bias<SmallMma, half>(130, 136, 72);
   expect_bias<SmallMma, half>(65, 33, 47);
+  expect_bias<WideMma, half>(40, 264, 72);
   expect_bias<SmallFfma, float>(130, 136, 72);
   expect_bias<SmallFfma, float>(65, 33, 47);
 }
@@ -194,6 +196,42 @@ void expect_any_strides() {
 TEST(Tiles, AnyStridesOfAllThree) {
   expect_any_strides<SmallMma, half>();
   expect_any_strides<SmallFfma, float>();
+}
+
+// Two pipelines of a program share one piece of memory: C = A * B + A * B.
+template <class Loop>
+__global__ void __launch_bounds__(Loop::THREADS)
+    gemm_twice(const __grid_constant__ tile::Gemm<Loop> p) {
+  Loop::run([&](auto& cta) {
+    for (const auto [m, n] : cta.tiles(p.C, p.group_m)) {
+      auto acc = cta.zeros();
+      for (int i = 0; i < 2; ++i)
+        cta.pipeline(p.k_tiles, acc,
+                     [&](auto& sum, int k) { dot(load(p.A, m, k), load(p.B, k, n), sum); });
+      cta.store(p.C, m, n, acc);
+    }
+  });
+}
+template <class Tiles, class T>
+void expect_twice(int M, int N, int K) {
+  const Numbers<float> a = integers(M * K, 1), b = integers(K * N, 2);
+  const Numbers<T> A = as<T>(a), B = as<T>(b);
+  Numbers<T> C(M * N, T(NAN));
+  Tiles::launch(tile::Problem<T>{{A.data(), M, K, K}, {B.data(), K, N, N}, {C.data(), M, N, N}, {}},
+                8, {}, [](auto loop) { return gemm_twice<decltype(loop)>; });
+  finish();
+  for (int m = 0; m < M; ++m)
+    for (int n = 0; n < N; ++n) {
+      float x = 0;
+      for (int k = 0; k < K; ++k) x += 2 * a[m * K + k] * b[k * N + n];
+      ASSERT_EQ(float(C[m * N + n]), x) << m << " " << n << " of K = " << K;
+    }
+}
+TEST(Tiles, TwoPipelinesOneAfterTheOther) {
+  for (const int K : {16, 32, 64, 96, 128}) {  // the last k-tile lies in each of the stages
+    expect_twice<SmallMma, half>(130, 136, K);
+    expect_twice<SmallFfma, float>(130, 136, K);
+  }
 }
 
 TEST(Tiles, TheSameGemmArranged) {

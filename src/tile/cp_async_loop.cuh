@@ -10,6 +10,18 @@
 GEMM_BUILD_NAMESPACE_BEGIN
 namespace tile {
 
+// A pointer to global memory that the compiler does not take apart. A sum that a loop does not
+// change is computed before it, and not mixed with the parts that change.
+template <class T>
+GEMM_DEVICE const T* computed_here(const T* p) {
+#if GEMM_ON_GPU
+  size_t address = __cvta_generic_to_global(p);
+  asm("" : "+l"(address));
+  p = static_cast<const T*>(__cvta_global_to_generic(address));  // without it: generic loads
+#endif
+  return p;
+}
+
 // How an operand's elements lie: in whole aligned groups of 16 bytes along k or along m or n, which
 // cp.async copies; or anyhow.
 enum class Access { k_major, mn_major, any };

@@ -52,73 +52,86 @@ struct FfmaLoop {
   };
 
   // An operand's way to shared memory, (BK, X): by cp.async where its rows run along m or n, else
-  // through registers, transposed, in groups of four of k.
+  // through registers, transposed, in PARTS of a k-tile one after another: a part fills the
+  // registers that the one before has left.
   template <int X, Access ACCESS>
   struct Copy {
-    static constexpr int COUNT = X * BK / 4 / THREADS, HALF = BK / COUNT, K_GROUPS = HALF / 4;
-    static_assert(COUNT * THREADS * 4 == X * BK && X * K_GROUPS == THREADS);
-    Vec<float> next[COUNT];
+    static constexpr bool THROUGH_REGISTERS = ACCESS != Access::mn_major;
+    static constexpr int PARTS = THROUGH_REGISTERS ? X * BK / 4 / THREADS : 1;
+    static constexpr int PART_K = BK / PARTS, K_GROUPS = PART_K / 4;  // groups of four of k
+    static_assert(!THROUGH_REGISTERS || (PARTS * THREADS * 4 == X * BK && X * K_GROUPS == THREADS));
+    const T* from;  // this thread's first element of the k-tile
+    int64_t k_stride;
+    int left;  // of k, from there on; 0 in rows outside of the matrix
+    Vec<float> part;
 
     template <class Op>
-    GEMM_DEVICE void load(T (&s)[BK][X + PAD], const Op& op, int x, int k) {
+    GEMM_DEVICE void begin(T (&s)[BK][X + PAD], const Op& op, int x, int k) {
       const int tid = threadIdx.x;
-      const float* g = op.template at<ACCESS>(x, k);
-      if constexpr (ACCESS == Access::mn_major) {
-        copy_tile_async<true, THREADS, BK, X>(s, g, op.k_stride, op.k - k, op.mn - x, tid);
+      if constexpr (!THROUGH_REGISTERS) {
+        copy_tile_async<true, THREADS, BK, X>(s, op.template at<ACCESS>(x, k), op.k_stride,
+                                              op.k - k, op.mn - x, tid);
       } else {
-        const int row = tid / K_GROUPS, col = tid % K_GROUPS * 4;
-#pragma unroll
-        for (int c = 0; c < COUNT; ++c) {
-          const int at = col + c * HALF;
-          if constexpr (ACCESS == Access::k_major) {
-            next[c] = load_group<true>(g, op.mn_stride, row, at, op.mn - x, op.k - k);
-          } else {
-            next[c] = {};
-#pragma unroll
-            for (int e = 0; e < 4; ++e)
-              if (row < op.mn - x && at + e < op.k - k)
-                next[c].set(e, g[row * op.mn_stride + (at + e) * op.k_stride]);
-          }
-        }
+        const int row = x + tid / K_GROUPS, col = tid % K_GROUPS * 4;
+        k_stride = ACCESS == Access::k_major ? 1 : op.k_stride;
+        from = computed_here(op.template at<ACCESS>(row, col)) + uint32_t(k) * k_stride;
+        left = row < op.mn ? op.k - k - col : 0;
+        fetch(0);
       }
     }
-    GEMM_DEVICE void commit(T (&s)[BK][X + PAD]) const {
-      if constexpr (ACCESS == Access::mn_major) return;
+    GEMM_DEVICE void fetch(int p) {
+      if constexpr (!THROUGH_REGISTERS) return;
+      part = {};
+      if constexpr (ACCESS == Access::k_major) {
+        if (p * PART_K < left) part = load_vec(from + p * PART_K);
+      } else {
+        const T* at = from + p * PART_K * k_stride;
+#pragma unroll
+        for (int e = 0; e < 4; ++e, at += k_stride)
+          if (p * PART_K + e < left) part.set(e, *at);
+      }
+    }
+    GEMM_DEVICE void commit(T (&s)[BK][X + PAD], int p) const {
+      if constexpr (!THROUGH_REGISTERS) return;
       const int row = threadIdx.x / K_GROUPS, col = threadIdx.x % K_GROUPS * 4;
 #pragma unroll
-      for (int c = 0; c < COUNT; ++c)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) s[col + c * HALF + e][row] = next[c][e];
+      for (int e = 0; e < 4; ++e) s[col + p * PART_K + e][row] = part[e];
+    }
+    // Goes on with the next part, if one begins at step k of a k-tile's multiplication.
+    GEMM_DEVICE void step(T (&s)[BK][X + PAD], int k) {
+      if (k == 0 || k % PART_K != 0) return;
+      commit(s, k / PART_K - 1);
+      if (k < BK) fetch(k / PART_K);
     }
   };
 
-  // One k-tile, loaded; what goes through registers arrives with commit().
+  // One k-tile, loaded; what goes through registers arrives by step(1) .. step(BK).
   struct Load {
     Stage* s = nullptr;
     Copy<BM, ACCESS_A> copy_a;
     Copy<BN, ACCESS_B> copy_b;
     template <class VA, class VB>
     GEMM_DEVICE void dot(const VA& a, const VB& b) {
-      // What goes through registers first: in the other order ptxas spills 68 bytes.
-      if constexpr (ACCESS_A != Access::mn_major) copy_a.load(s->A, *a.view, a.i * BM, a.j * BK);
-      copy_b.load(s->B, *b.view, b.j * BN, b.i * BK);
-      if constexpr (ACCESS_A == Access::mn_major) copy_a.load(s->A, *a.view, a.i * BM, a.j * BK);
+      copy_a.begin(s->A, *a.view, a.i * BM, a.j * BK);
+      copy_b.begin(s->B, *b.view, b.j * BN, b.i * BK);
       cp_async_commit();
     }
-    GEMM_DEVICE void commit() const {
-      copy_a.commit(s->A);
-      copy_b.commit(s->B);
+    GEMM_DEVICE void step(int k) {
+      copy_a.step(s->A, k);
+      copy_b.step(s->B, k);
     }
   };
-  // One k-tile, multiplied.
+  // One k-tile, multiplied, while `ahead` loads another.
   struct Multiply {
     const Stage& s;
     Sum& sum;
+    Load& ahead;
     template <class VA, class VB>
     GEMM_DEVICE void dot(const VA&, const VB&) const {
       const int tm = Layout::first_row(), tn = Layout::first_col();
 #pragma unroll
       for (int k = 0; k < BK; ++k) {
+        ahead.step(k);
         float a[TM], b[TN];
         load_fragment(a, &s.A[k][tm], 4 * 4);
         load_fragment(b, &s.B[k][tn], 8 * 4);
@@ -127,6 +140,7 @@ struct FfmaLoop {
 #pragma unroll
           for (int i = 0; i < TM; ++i) sum.x[i][j] += a[i] * b[j];
       }
+      ahead.step(BK);
     }
   };
 
@@ -138,7 +152,8 @@ struct FfmaLoop {
     for (int k = 0; k < STAGES - 1; ++k) {
       load.s = &stages[k];
       body(load, k);
-      load.commit();
+#pragma unroll
+      for (int step = 1; step <= BK; ++step) load.step(step);
     }
     int read = 0, write = STAGES - 1;  // stages
     for (int k = 0; k < k_tiles; ++k) {
@@ -146,9 +161,8 @@ struct FfmaLoop {
       __syncthreads();  // both: this k-tile is there, and the one before has been read
       load.s = &stages[write];
       body(load, k + STAGES - 1);
-      Multiply multiply{stages[read], sum};
+      Multiply multiply{stages[read], sum, load};
       body(multiply, k);
-      load.commit();
       read = (read + 1) % STAGES;
       write = (write + 1) % STAGES;
     }

@@ -1,6 +1,8 @@
 // The main loop of Ampere's tensor cores: cp.async stages, ldmatrix, mma.sync. Taught in v17.
 #pragma once
 
+#include <bit>
+
 #include "device/mma.cuh"
 #include "device/ptx/cp_async.cuh"
 #include "device/ptx/ldmatrix.cuh"
@@ -23,6 +25,32 @@ struct MmaLayout {
   static GEMM_DEVICE constexpr int col(int e) { return e % ROW / 4 * 8 + e % 2; }
 };
 
+// A thread's element of a swizzled tile, (ROWS, COLS), as an offset in bytes; others lie at constant
+// distances from it. With an offset for each, ptxas ran out of registers, and computed them anew for
+// every ldmatrix.
+template <class T, int ROWS, int COLS>
+class SwizzledElement {
+ public:
+  static constexpr int WIDTH = COLS * sizeof(T) < 128 ? COLS : 128 / sizeof(T);  // of a panel
+  static constexpr int ROW_BYTES = WIDTH * sizeof(T);
+  // Whether the swizzle is that of the row itself, `rows` further on.
+  static GEMM_DEVICE constexpr bool repeats(int rows) { return rows % 8 == 0; }
+
+  GEMM_DEVICE SwizzledElement(int row, int col)
+      : first_(col / WIDTH * (ROWS * ROW_BYTES) + row * ROW_BYTES +
+               swizzled_column(static_cast<Swizzle>(ROW_BYTES), row, col % WIDTH * sizeof(T))) {}
+  // The element `rows` and `cols` further on: repeats(rows), and no bit of `cols` is one of the first
+  // column's.
+  GEMM_DEVICE T* at(T (&tile)[ROWS][COLS], int rows, int cols) const {
+    const uint32_t in_row = first_ ^ cols % WIDTH * uint32_t(sizeof(T));
+    return reinterpret_cast<T*>(reinterpret_cast<char*>(&tile) + in_row +
+                                cols / WIDTH * (ROWS * ROW_BYTES) + rows * ROW_BYTES);
+  }
+
+ private:
+  uint32_t first_;
+};
+
 template <class T, Access ACCESS_A, Access ACCESS_B, int BM_, int BN_, int BK_, int STAGES, int WM,
           int WN>
 struct MmaLoop {
@@ -31,6 +59,8 @@ struct MmaLoop {
   static constexpr int BM = BM_, BN = BN_, BK = BK_, CHUNK = 16 / sizeof(T), MMA_K = 2 * CHUNK;
   static constexpr int THREADS = (BM / WM) * (BN / WN) * 32, CTAS = 1;
   static_assert(BK / MMA_K % 2 == 0, "fragments alternate between two buffers");
+  static_assert(std::has_single_bit(unsigned(WM)) && std::has_single_bit(unsigned(WN)),
+                "columns of fragments differ in bits that a warp's first column has not");
   // Elements that lie anyhow are copied one by one, to where the kernel of A and B as stored wants
   // them. Bytes lie along k: ldmatrix transposes pairs of them.
   static constexpr bool ANY = ACCESS_A == Access::any;
@@ -60,76 +90,108 @@ struct MmaLoop {
     }
   };
 
-  // The tile of s whose rows and columns have these strides in memory; `rows` and `cols` are left.
+  // How a tile is copied, (ROWS, COLS): groups of 16 bytes, by all threads.
   template <int ROWS, int COLS>
-  static GEMM_DEVICE void copy(T (&s)[ROWS][COLS], const T* g, int64_t row_stride,
-                               int64_t col_stride, int rows, int cols) {
-    const int tid = threadIdx.x;
-    if constexpr (ANY) {
-      constexpr int VEC = Vec<T>::SIZE, STEP = THREADS / (COLS / VEC);
-      const int row = tid / (COLS / VEC), col = tid % (COLS / VEC) * VEC;
-#pragma unroll 1
-      for (int r = row; r < ROWS; r += STEP) {
-        Vec<T> v = {};
-#pragma unroll
-        for (int e = 0; e < VEC; ++e)
-          if (r < rows && col + e < cols) v.set(e, g[r * row_stride + (col + e) * col_stride]);
-        store_vec(swizzled(s, r, col), v);
-      }
-    } else {
-      copy_tile_swizzled_async<true, THREADS>(s, g, row_stride, rows, cols, tid);
+  struct Copy {
+    static constexpr int STEP = THREADS / (COLS / CHUNK);  // rows that are copied at once
+    static_assert(ROWS % STEP == 0, "every thread copies the same number of groups");
+    int row = threadIdx.x / (COLS / CHUNK), col = threadIdx.x % (COLS / CHUNK) * CHUNK;
+    using Element = SwizzledElement<T, ROWS, COLS>;
+    Element first = {row, col};
+
+    GEMM_DEVICE T* to(T (&s)[ROWS][COLS], int r) const {
+      if constexpr (Element::repeats(STEP))
+        return first.at(s, r, 0);
+      else
+        return swizzled(s, row + r, col);
     }
-  }
+    // The tile at g + forward, of which `rows` and `cols` are left. What a thread adds to g is the
+    // same for all k-tiles: it is added first, and stays in registers.
+    GEMM_DEVICE void operator()(T (&s)[ROWS][COLS], const T* g, int64_t forward, int64_t row_stride,
+                                int64_t col_stride, int rows, int cols) const {
+      if constexpr (ANY) {
+#pragma unroll 1
+        for (int r = 0; r < ROWS; r += STEP) {
+          Vec<T> v = {};
+#pragma unroll
+          for (int e = 0; e < CHUNK; ++e)
+            if (row + r < rows && col + e < cols)
+              v.set(e, g[forward + (row + r) * row_stride + (col + e) * col_stride]);
+          store_vec(to(s, r), v);
+        }
+      } else {
+        // Else ptxas adds the parts that differ from k-tile to k-tile first.
+        const T* from = computed_here(g + row * row_stride + col) + forward;
+#pragma unroll
+        for (int r = 0; r < ROWS; r += STEP, from += STEP * row_stride)
+          cp_async_16(to(s, r), from, row + r < rows && col < cols ? 16 : 0);
+      }
+    }
+  };
 
   struct Fragments {
+    using RowA = SwizzledElement<T, A_ALONG_M ? BK : BM, A_ALONG_M ? BM : BK>;
+    using RowB = SwizzledElement<T, B_ALONG_K ? BN : BK, B_ALONG_K ? BK : BN>;
     uint32_t a[2][WM / 16][4], b[2][WN / 16][2][2];
+    // The rows of 8 x 8 matrices that this lane names to ldmatrix, of the warp's first fragments.
+    int lane = threadIdx.x % 32;
+    int wm = threadIdx.x / 32 / (BN / WN) * WM, wn = threadIdx.x / 32 % (BN / WN) * WN;
+    RowA row_a = A_ALONG_M ? RowA(lane / 16 * 8 + lane % 8, wm + lane / 8 % 2 * 8)
+                           : RowA(wm + lane % 16, lane / 16 * CHUNK);
+    RowB row_b = B_ALONG_K ? RowB(wn + lane / 16 * 8 + lane % 8, lane / 8 % 2 * CHUNK)
+                           : RowB(lane % 16, wn + lane / 16 * 8);
+
     GEMM_DEVICE void load(Stage& s, int k) {
-      const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-      const int wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
       auto& to_a = a[k / MMA_K % 2];
       auto& to_b = b[k / MMA_K % 2];
 #pragma unroll
       for (int i = 0; i < WM / 16; ++i)
         if constexpr (A_ALONG_M)
-          ldmatrix_x4_trans(
-              to_a[i], swizzled(s.A, k + lane / 16 * 8 + lane % 8, wm + i * 16 + lane / 8 % 2 * 8));
+          ldmatrix_x4_trans(to_a[i], row_a.at(s.A, k, i * 16));
         else
-          load_a(to_a[i], s.A, wm + i * 16, k);
+          ldmatrix_x4(to_a[i], row_a.at(s.A, i * 16, k));
 #pragma unroll
-      for (int j = 0; j < WN / 16; ++j)
-        if constexpr (B_ALONG_K) {
-          uint32_t r[4];
-          ldmatrix_x4(
-              r, swizzled(s.B, wn + j * 16 + lane / 16 * 8 + lane % 8, k + lane / 8 % 2 * CHUNK));
-          to_b[j][0][0] = r[0];
-          to_b[j][0][1] = r[1];
-          to_b[j][1][0] = r[2];
-          to_b[j][1][1] = r[3];
-        } else {
-          load_b(to_b[j], s.B, k, wn + j * 16);
-        }
+      for (int j = 0; j < WN / 16; ++j) {
+        uint32_t r[4];
+        if constexpr (B_ALONG_K)
+          ldmatrix_x4(r, row_b.at(s.B, j * 16, k));
+        else
+          ldmatrix_x4_trans(r, row_b.at(s.B, k, j * 16));
+        to_b[j][0][0] = r[0];
+        to_b[j][0][1] = r[1];
+        to_b[j][1][0] = r[2];
+        to_b[j][1][1] = r[3];
+      }
     }
   };
+
+  using CopyA = Copy<A_ALONG_M ? BK : BM, A_ALONG_M ? BM : BK>;
+  using CopyB = Copy<B_ALONG_K ? BN : BK, B_ALONG_K ? BK : BN>;
 
   // One k-tile, loaded: one group of copies; past the end of K zeros, so that every wait counts
   // alike.
   struct Load {
     Stage& s;
+    const CopyA& copy_a;
+    const CopyB& copy_b;
     template <class VA, class VB>
     GEMM_DEVICE void dot(const VA& a, const VB& b) const {
       const ViewA& A_ = *a.view;
       const ViewB& B_ = *b.view;
       const int m = a.i * BM, k = a.j * BK, n = b.j * BN;
-      const T* gA = A_.template at<ACCESS_A>(m, k);
-      const T* gB = B_.template at<ACCESS_B>(n, k);
+      const T* gA = A_.template at<ACCESS_A>(m, 0);
+      const T* gB = B_.template at<ACCESS_B>(n, 0);
+      const int64_t forward = uint32_t(k);  // never negative: one multiplication less
+      const int64_t k_in_a = ACCESS_A == Access::k_major ? forward : forward * A_.k_stride;
+      const int64_t k_in_b = ACCESS_B == Access::k_major ? forward : forward * B_.k_stride;
       if constexpr (A_ALONG_M)
-        copy(s.A, gA, A_.k_stride, A_.mn_stride, A_.k - k, A_.mn - m);
+        copy_a(s.A, gA, k_in_a, A_.k_stride, A_.mn_stride, A_.k - k, A_.mn - m);
       else
-        copy(s.A, gA, A_.mn_stride, A_.k_stride, A_.mn - m, A_.k - k);
+        copy_a(s.A, gA, k_in_a, A_.mn_stride, A_.k_stride, A_.mn - m, A_.k - k);
       if constexpr (B_ALONG_K)
-        copy(s.B, gB, B_.mn_stride, B_.k_stride, B_.mn - n, B_.k - k);
+        copy_b(s.B, gB, k_in_b, B_.mn_stride, B_.k_stride, B_.mn - n, B_.k - k);
       else
-        copy(s.B, gB, B_.k_stride, B_.mn_stride, B_.k - k, B_.mn - n);
+        copy_b(s.B, gB, k_in_b, B_.k_stride, B_.mn_stride, B_.k - k, B_.mn - n);
       cp_async_commit();
     }
   };
@@ -165,8 +227,10 @@ struct MmaLoop {
   template <class Body>
   static GEMM_DEVICE void pipeline(int k_tiles, Sum& sum, Body&& body) {
     auto* const stages = static_cast<Stage*>(dynamic_shared());
+    const CopyA copy_a;
+    const CopyB copy_b;
     const auto load = [&](int k) {
-      Load step{stages[k % STAGES]};
+      Load step{stages[k % STAGES], copy_a, copy_b};
       body(step, k);
     };
 #pragma unroll
