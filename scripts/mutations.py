@@ -732,8 +732,9 @@ HOPPER = (
     of_rung(
         "v25_split_k",
         "sends sums while others read k-tiles",
-        "  cluster_arrive();\n  cluster_wait();  // the cluster's k-tiles",
-        "  // the cluster's k-tiles",
+        "  if constexpr (!Smem::ROOM) cluster_arrive();  // its k-tiles have been read: sums take their place\n"
+        "  cluster_wait(); ",
+        "  if constexpr (Smem::ROOM) cluster_wait(); ",
     ),
     of_rung(
         "v25_split_k",
