@@ -382,7 +382,7 @@ def draw_split_k(theme: Theme) -> Figure:
     sheet.arrow((19.3, 1.7), (27.5, 1.7), t.grey)
     sheet.arrow((19.3, 10.5), (27.5, 10.5), t.grey)
     sheet.line(14.2, 0.4, 12.0)
-    sheet.text(14.2, 12.5, "cluster barrier: k-tiles are read", t.grey, "center")
+    sheet.text(14.2, 12.5, "cluster barrier: room for the parts", t.grey, "center")
     sheet.line(25.2, 0.4, 12.0)
     sheet.text(25.2, 12.5, "cluster barrier: parts have arrived", t.grey, "center")
     sheet.text(23.3, 1.0, "stays", t.grey, "center")
