@@ -217,13 +217,14 @@ class Results:
         return point if point and not point.reason else None
 
     def peak(self, dtype: str) -> Optional[tuple[float, str]]:
-        """The card's measured limit for this dtype and what it is called."""
+        """The card's measured limit for this dtype's products and what it is called; f16_f32: of
+        f16, whatever the type of C."""
         key, title = {
             "f32": ("peak_ffma_tflops", "FFMA"),
             "f16": ("peak_tensor_f16_tflops", "f16 tensor"),
             "bf16": ("bf16_peak_tensor_f16_tflops", "f16 tensor"),
             "tf32": ("peak_tensor_tf32_tflops", "TF32 tensor"),
-        }[dtype]
+        }[dtype.partition("_")[0]]
         value = float(self.context.get(key) or self.context.get(key.removeprefix("bf16_")) or 0)
         return (value, title) if value > 0 else None
 
@@ -302,13 +303,16 @@ def measured_gpus(root: Path = ROOT) -> list[str]:
 
 def reference_gpu(root: Path = ROOT) -> str:
     """The GPU of the README's and the chapters' figures: the one with the most complete ladder.
-    Most rungs at 4096 count first, then most measurements; "" when there is none."""
+    Most rungs at 4096 count first, then most measurements, then most other runs; "" when there is
+    none."""
 
-    def complete(gpu: str) -> tuple[int, int]:
-        path = folder_of(gpu, root) / LADDER
+    def complete(gpu: str) -> tuple[int, int, int]:
+        folder = folder_of(gpu, root)
+        path = folder / LADDER
         found = load_results(path).points.values() if path.exists() else ()
         measured = [[s for s, p in points.items() if not p.reason] for points in found]
-        return sum(REFERENCE_SHAPE in shapes for shapes in measured), sum(map(len, measured))
+        at_reference = sum(REFERENCE_SHAPE in shapes for shapes in measured)
+        return at_reference, sum(map(len, measured)), len(list(folder.glob("*.json")))
 
     return max(measured_gpus(root), key=complete, default="")
 

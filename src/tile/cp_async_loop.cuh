@@ -22,6 +22,14 @@ GEMM_DEVICE const T* computed_here(const T* p) {
   return p;
 }
 
+// An index that is not kept in registers: what is made of it is computed anew where it is used.
+GEMM_DEVICE int computed_anew(int index) {
+#if GEMM_ON_GPU
+  asm volatile("" : "+r"(index));
+#endif
+  return index;
+}
+
 // How an operand's elements lie: in whole aligned groups of 16 bytes along k or along m or n, which
 // cp.async copies; or anyhow.
 enum class Access { k_major, mn_major, any };

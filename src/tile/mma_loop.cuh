@@ -110,14 +110,16 @@ struct MmaLoop {
     GEMM_DEVICE void operator()(T (&s)[ROWS][COLS], const T* g, int64_t forward, int64_t row_stride,
                                 int64_t col_stride, int rows, int cols) const {
       if constexpr (ANY) {
+        const int tid = computed_anew(threadIdx.x);  // no registers are left beside the sums
+        const int m = tid / (COLS / CHUNK), n = tid % (COLS / CHUNK) * CHUNK;
 #pragma unroll 1
-        for (int r = 0; r < ROWS; r += STEP) {
+        for (int r = m; r < m + ROWS; r += STEP) {
           Vec<T> v = {};
 #pragma unroll
           for (int e = 0; e < CHUNK; ++e)
-            if (row + r < rows && col + e < cols)
-              v.set(e, g[forward + (row + r) * row_stride + (col + e) * col_stride]);
-          store_vec(to(s, r), v);
+            if (r < rows && n + e < cols)
+              v.set(e, g[forward + r * row_stride + (n + e) * col_stride]);
+          store_vec(swizzled(s, r, n), v);
         }
       } else {
         // Else ptxas adds the parts that differ from k-tile to k-tile first.
@@ -133,17 +135,27 @@ struct MmaLoop {
     using RowA = SwizzledElement<T, A_ALONG_M ? BK : BM, A_ALONG_M ? BM : BK>;
     using RowB = SwizzledElement<T, B_ALONG_K ? BN : BK, B_ALONG_K ? BK : BN>;
     uint32_t a[2][WM / 16][4], b[2][WN / 16][2][2];
-    // The rows of 8 x 8 matrices that this lane names to ldmatrix, of the warp's first fragments.
-    int lane = threadIdx.x % 32;
-    int wm = threadIdx.x / 32 / (BN / WN) * WM, wn = threadIdx.x / 32 % (BN / WN) * WN;
-    RowA row_a = A_ALONG_M ? RowA(lane / 16 * 8 + lane % 8, wm + lane / 8 % 2 * 8)
-                           : RowA(wm + lane % 16, lane / 16 * CHUNK);
-    RowB row_b = B_ALONG_K ? RowB(wn + lane / 16 * 8 + lane % 8, lane / 8 % 2 * CHUNK)
-                           : RowB(lane % 16, wn + lane / 16 * 8);
+    // The rows of 8 x 8 matrices that a lane names to ldmatrix, of the warp's first fragments.
+    static GEMM_DEVICE RowA first_of_a(int tid) {
+      const int lane = tid % 32, wm = tid / 32 / (BN / WN) * WM;
+      return A_ALONG_M ? RowA(lane / 16 * 8 + lane % 8, wm + lane / 8 % 2 * 8)
+                       : RowA(wm + lane % 16, lane / 16 * CHUNK);
+    }
+    static GEMM_DEVICE RowB first_of_b(int tid) {
+      const int lane = tid % 32, wn = tid / 32 % (BN / WN) * WN;
+      return B_ALONG_K ? RowB(wn + lane / 16 * 8 + lane % 8, lane / 8 % 2 * CHUNK)
+                       : RowB(lane % 16, wn + lane / 16 * 8);
+    }
+    RowA row_a = first_of_a(threadIdx.x);
+    RowB row_b = first_of_b(threadIdx.x);
 
     GEMM_DEVICE void load(Stage& s, int k) {
       auto& to_a = a[k / MMA_K % 2];
       auto& to_b = b[k / MMA_K % 2];
+      if constexpr (ANY) {  // no registers are left beside the sums
+        const int tid = computed_anew(threadIdx.x);
+        row_a = first_of_a(tid), row_b = first_of_b(tid);
+      }
 #pragma unroll
       for (int i = 0; i < WM / 16; ++i)
         if constexpr (A_ALONG_M)
