@@ -39,7 +39,8 @@ why=$(./gemm_bench --backend gpu --list 2>&1 > /dev/null) || status=$?
 if ((status == 0)); then
   rm -f build/ladder.json build/ladder.json.partial
   say "measuring the ladder (bench/shapes/ladder.txt)"
-  ./gemm_bench --backend gpu --shapes bench/shapes/ladder.txt --json build/ladder.json || status=$?
+  ./gemm_bench --backend gpu --dtype f32,f16,tf32,bf16 --shapes bench/shapes/ladder.txt \
+    --json build/ladder.json || status=$?
   # Nothing replaces good results but a whole run in which all is right. Where there are none yet,
   # shapes that failed or did not fit are gaps with their reason (exit status 3).
   results=
