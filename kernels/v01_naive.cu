@@ -14,12 +14,13 @@ using namespace gemm;
 constexpr int BM = 32, BN = 32;  // block tile: one thread an element, one warp a row
 static_assert(BM * BN <= 1024, "a block has at most 1024 threads");
 
-// C = alpha * acc + beta * C at one element. Without beta, C is not read: it may hold NaN.
+// C = alpha * acc + beta * C at one element, and what else the caller asks for (src/epilogue.h).
+// Without beta, C is not read: it may hold NaN.
 template <class T, class TC>
 GEMM_DEVICE void store(const GemmArgs<T, T, TC>& p, int m, int n, float acc) {
   if (m >= p.M || n >= p.N) return;
   TC* c = p.C + m * p.ldc + n;
-  *c = TC(p.epilogue(acc, p.epilogue.reads_c() ? float(*c) : 0.0f));
+  *c = TC(p.epilogue.element(m, n, acc, static_cast<const TC*>(c)));
 }
 
 template <class T, class TC>

@@ -33,7 +33,8 @@ __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
   Vec<float>* const sums = static_cast<Vec<float>*>(dynamic_shared());
   Loop::sum(p, at.m, at.n, begin, p.K - begin > k_span ? begin + k_span : p.K, sums);
   grid_dependency_wait();  // so as to end after the kernel before
-  Loop::template store<CLUSTER>(p, at.m, at.n, rank, sums);
+  const TileIndex to = Loop::PLACES_ANEW ? Loop::place(p, computed_anew(blockIdx.x) / CLUSTER) : at;
+  Loop::template store<CLUSTER>(p, to.m, to.n, rank, sums);
 }
 
 // [region idea]
@@ -73,11 +74,13 @@ void launch_parts(GemmArgs<float> p, Stream stream) {
   row.M = m;
   row.A += (p.M - m) * (A_K_MAJOR ? p.lda : 1);
   row.C += (p.M - m) * p.ldc;
+  row.epilogue = p.epilogue.part<float>(p.M - m, 0);
   p.M -= m;
   column.M = p.M;
   column.N = n;
   column.B += p.N - n;
   column.C += p.N - n;
+  column.epilogue = p.epilogue.part<float>(0, p.N - n);
   p.N -= n;
   const auto edge = [&]<class Thin>(Thin, const GemmArgs<float>& q) {  // or nothing: no tile
     launch_tiles<Thin, false, 2, A_K_MAJOR, ALIGNED>(q, stream, false);
@@ -104,8 +107,8 @@ void launch(const GemmArgs<float>& call, const Plan&, Stream stream) {
     p.A = p.B = nullptr;
     p.lda = p.ldb = 0;
   }
-  const bool aligned_c =
-      reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % 4 == 0 && p.N % 4 == 0;
+  const bool aligned_c = reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % 4 == 0 &&
+                         p.N % 4 == 0 && p.epilogue.has_aligned_c<float>();
   const auto with = [&](auto a_k_major) {
     (aligned_c ? launch_parts<Tile, STREAM, CLUSTER, a_k_major(), true>
                : launch_parts<Tile, STREAM, CLUSTER, a_k_major(), false>)(p, stream);

@@ -189,7 +189,7 @@ void launch(const GemmArgs<T>& p, const Plan&, Stream stream) {
   const int64_t grid = int64_t{cdiv(X, BX)} * cdiv(Y, BY) * SPLIT;
   const TmaOperands<T> in(p, stream);
   const Repacked<T>&x = swapped ? in.B : in.A, &y = swapped ? in.A : in.B;
-  const bool aligned_c = has_aligned_c(p);
+  const bool aligned_c = has_aligned_c(p) && p.epilogue.template has_aligned_c<T>();
   const auto start = [&](auto x_major, auto y_major) {
     using TileX = OperandTile<T, BX, x_major()>;
     using TileY = OperandTile<T, BY, y_major()>;

@@ -1,4 +1,5 @@
-// The epilogue: what becomes of a product on its way into C. D = act(alpha * AB + beta * C).
+// The epilogue: what becomes of a product on its way to memory.
+//   D = act(scale * alpha * AB + beta * C + bias)
 // Kernels, references and the command line all take it from here.
 #pragma once
 
@@ -17,6 +18,15 @@ GEMM_INLINE_ANYWHERE Real times_sigmoid(Real x, Real z) {
   if constexpr (sizeof(Real) == 4) return __fdividef(x, 1 + __expf(-z));
 #endif
   return x / (1 + std::exp(-z));
+}
+
+// exp(-z * z) for the error function's complement below.
+template <class Real>
+GEMM_INLINE_ANYWHERE Real gauss(Real z) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(Real) == 4) return __expf(-z * z);
+#endif
+  return std::exp(-z * z);
 }
 
 // Activations: a function here and its row in the table below are all that one takes. Real is float
@@ -44,6 +54,29 @@ template <class Real>
 GEMM_INLINE_ANYWHERE Real silu(Real x, Real) {
   return times_sigmoid(x, x);
 }
+// GELU as it is defined: x times the normal distribution's integral. In single precision erfc is
+// Abramowitz and Stegun's 7.1.26, whose error is below 1.5e-7, in 12 instructions: erff has twice
+// as many.
+template <class Real>
+GEMM_INLINE_ANYWHERE Real gelu_erf(Real x, Real) {
+  const Real z = (x < 0 ? -x : x) * Real(0.70710678118654752);
+  Real tail = 0;  // |x| / 2 * erfc(z)
+  if constexpr (sizeof(Real) == 4) {
+#ifdef __CUDA_ARCH__
+    const Real t = __fdividef(1.0f, 1 + 0.3275911f * z);
+#else
+    const Real t = 1 / (1 + Real(0.3275911f) * z);
+#endif
+    const Real series =
+        t * (Real(0.254829592f) +
+             t * (Real(-0.284496736f) +
+                  t * (Real(1.421413741f) + t * (Real(-1.453152027f) + t * Real(1.061405429f)))));
+    tail = (x < 0 ? -x : x) * Real(0.5f) * series * gauss(z);
+  } else {
+    tail = (x < 0 ? -x : x) * Real(0.5) * std::erfc(z);
+  }
+  return x < 0 ? -tail : x - tail;
+}
 
 }  // namespace activations
 
@@ -54,7 +87,8 @@ GEMM_INLINE_ANYWHERE Real silu(Real x, Real) {
   ROW(relu, 1, 0)             \
   ROW(leaky_relu, 1, 1)       \
   ROW(gelu, 1.13, 16)         \
-  ROW(silu, 1.1, 16)
+  ROW(silu, 1.1, 16)          \
+  ROW(gelu_erf, 1.13, 16)
 
 enum class Activation : int32_t {
 #define ROW(name, slope, roundings) name,
@@ -82,26 +116,74 @@ constexpr Activation ALL_ACTIVATIONS[] = {
 #undef ROW
 };
 
-// All that touches C. beta == 0 never reads C, which may hold NaN: whoever applies the functor asks
-// reads_c() first, and gives it 0 then.
+// All that touches C and D, which are one matrix unless `c` says otherwise. beta == 0 never reads C,
+// which may hold NaN: whoever applies the functor asks reads_c() first, and gives it 0 then.
 struct Epilogue {
   float alpha = 1, beta = 0;
   Activation activation = Activation::none;
   float slope = 0.01f;  // of leaky ReLU below 0
 
+  // Operands, each of which may be missing: null. They need only the alignment of their elements.
+  const void* bias = nullptr;            // N elements of C's type: added to the columns
+  const void* row_bias = nullptr;        // M elements of C's type: added to the rows
+  const float* scale_columns = nullptr;  // N factors of the columns of AB
+  const float* scale_rows = nullptr;     // M factors of its rows
+  const void* c = nullptr;               // C where it is another matrix than D: a residual
+  int64_t ldc = 0;                       // of that, in elements
+
   bool operator==(const Epilogue&) const = default;
 
   GEMM_INLINE_ANYWHERE bool reads_c() const { return beta != 0; }
+  // Whether rows or columns have something of their own.
+  GEMM_INLINE_ANYWHERE bool has_vectors() const {
+    return (reinterpret_cast<uintptr_t>(bias) | reinterpret_cast<uintptr_t>(row_bias) |
+            reinterpret_cast<uintptr_t>(scale_columns) | reinterpret_cast<uintptr_t>(scale_rows)) !=
+           0;
+  }
   // Whether alpha is all there is.
   GEMM_INLINE_ANYWHERE bool only_scales() const {
-    return beta == 0 && activation == Activation::none;
+    return beta == 0 && activation == Activation::none && !has_vectors();
   }
-  // Whether C is the product itself: nothing is left to do.
+  // Whether D is the product itself: nothing is left to do.
   GEMM_INLINE_ANYWHERE bool is_plain() const { return alpha == 1 && only_scales(); }
 
-  // One element: the product and C's old value, or 0 where that is not read.
-  GEMM_INLINE_ANYWHERE float operator()(float product, float c) const {
-    float x[1] = {combine(product, c)};
+  // Where C's element (m, n) lies. `d`: where D's does.
+  template <class T>
+  GEMM_INLINE_ANYWHERE const T* c_at(int m, int n, const T* d) const {
+    return c == nullptr ? d : static_cast<const T*>(c) + m * ldc + n;
+  }
+  // Whether rows of `c`, of type T, begin at multiples of 16 bytes; where there is none, as D's do.
+  template <class T>
+  GEMM_INLINE_ANYWHERE bool has_aligned_c() const {
+    return (reinterpret_cast<uintptr_t>(c) | static_cast<uintptr_t>(ldc) * sizeof(T)) % 16 == 0;
+  }
+  // What an element's product is multiplied by beside alpha, and what is added beside beta * C.
+  GEMM_INLINE_ANYWHERE float scale_at(int m, int n) const {
+    return (scale_rows == nullptr ? 1.0f : scale_rows[m]) *
+           (scale_columns == nullptr ? 1.0f : scale_columns[n]);
+  }
+  template <class T>
+  GEMM_INLINE_ANYWHERE float bias_at(int m, int n) const {
+    return (bias == nullptr ? 0.0f : float(static_cast<const T*>(bias)[n])) +
+           (row_bias == nullptr ? 0.0f : float(static_cast<const T*>(row_bias)[m]));
+  }
+  // The epilogue of the part of D that begins at (m, n).
+  template <class T>
+  Epilogue part(int64_t m, int64_t n) const {
+    Epilogue e = *this;
+    if (bias != nullptr) e.bias = static_cast<const T*>(bias) + n;
+    if (row_bias != nullptr) e.row_bias = static_cast<const T*>(row_bias) + m;
+    if (scale_columns != nullptr) e.scale_columns = scale_columns + n;
+    if (scale_rows != nullptr) e.scale_rows = scale_rows + m;
+    if (c != nullptr) e.c = static_cast<const T*>(c) + m * ldc + n;
+    return e;
+  }
+
+  // Element (m, n) of D, of its product. `d`: where it will lie.
+  template <class T>
+  GEMM_INLINE_ANYWHERE float element(int m, int n, float product, const T* d) const {
+    const float old = reads_c() ? float(*c_at(m, n, d)) : 0.0f;
+    float x[1] = {combine(scale_at(m, n) * product, old) + bias_at<T>(m, n)};
     activate(x);
     return x[0];
   }
@@ -110,16 +192,25 @@ struct Epilogue {
   GEMM_INLINE_ANYWHERE float combine(float product, float c) const {
     return alpha * product + beta * c;
   }
-  // One choice of the activation for all.
+  // One choice of the activation for every 16. Were it one for all of a thread's accumulators, nvcc
+  // would interleave them all, and spill what waits.
   template <class Real, int COUNT>
   GEMM_INLINE_ANYWHERE void activate(Real (&x)[COUNT]) const {
-    switch (activation) {
-#define ROW(name, steepest, roundings)                                                       \
-  case Activation::name:                                                                     \
-    GEMM_UNROLL for (int i = 0; i < COUNT; ++i) x[i] = activations::name(x[i], Real(slope)); \
+    constexpr int EACH = COUNT % 16 == 0 ? 16 : COUNT;
+    GEMM_UNROLL for (int first = 0; first < COUNT; first += EACH) {
+      auto choice = static_cast<int32_t>(activation);
+#ifdef __CUDA_ARCH__
+      if constexpr (COUNT > EACH) asm volatile("" : "+r"(choice));  // not known to be the same
+#endif
+      switch (static_cast<Activation>(choice)) {
+#define ROW(name, steepest, roundings)                            \
+  case Activation::name:                                          \
+    GEMM_UNROLL for (int i = first; i < first + EACH; ++i) x[i] = \
+        activations::name(x[i], Real(slope));                     \
     break;
-      GEMM_ACTIVATIONS(ROW)
+        GEMM_ACTIVATIONS(ROW)
 #undef ROW
+      }
     }
   }
 };

@@ -21,6 +21,7 @@ struct Needs {
   bool exact_arch = false;     // only on that very architecture (the "a" targets: sm_90a)
   bool transposed = false;     // true: takes every op(A), op(B); false: N, N only
   bool no_activation = false;  // of the epilogue, takes alpha and beta alone
+  bool no_operands = false;    // of the epilogue, takes no bias, no scales and no residual
   bool batches = false;        // true: takes a batch in one launch; false: a launch each product
 };
 

@@ -102,6 +102,31 @@ TEST_P(RungTest, Activations) {
       }
 }
 
+// Each operand of the epilogue alone, and all of them.
+TEST_P(RungTest, EpilogueOperands) {
+  std::vector<EpilogueOperands> all = {{true, true, true, true, true}};
+  if (!related())
+    for (const EpilogueOperands one : {EpilogueOperands{.residual = true},
+                                       {.bias = true},
+                                       {.row_bias = true},
+                                       {.scale_rows = true},
+                                       {.scale_columns = true}})
+      all.push_back(one);
+  for (const EpilogueOperands& operands : all)
+    for (Problem p : {shape(65, 33, 47), shape(200, 136, 48), shape(64, 264, 0)}) {
+      p.operands = operands;
+      p.alpha = 2;
+      p.beta = operands.residual ? -1 : 0;
+      if (!unmet_need(GetParam(), p, *device_).empty()) continue;
+      if (operands.bias) p.activation = Activation::relu;
+      expect_right(p);
+      if (operands.residual && !related()) {  // neither a pointer nor a row of whole groups
+        p.misalign = 1;
+        expect_right(p);
+      }
+    }
+}
+
 TEST_P(RungTest, MisalignedPointers) {
   for (const int misalign : {1, 2, 4}) {
     Problem p = shape(72, 136, 40);
@@ -129,6 +154,10 @@ TEST_P(RungTest, Batches) {
   if (!related()) expect_right(p, {0});
   p.shared_a = false, p.shared_b = true, p.batch = 7;
   expect_right(p, {0, 8});
+  Problem q = p;  // the epilogue's vectors are the same for all products
+  q.operands = {false, true, true, true, true};
+  q.activation = Activation::relu;
+  if (unmet_need(GetParam(), q, *device_).empty()) expect_right(q, {0, 1});
   p.M = 0;
   expect_right(p, {0});
   p.M = 70, p.K = 0;

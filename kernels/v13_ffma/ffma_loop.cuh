@@ -132,10 +132,21 @@ GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin,
   put_sums<Tile::THREADS>(to + tid, acc);
 }
 
+// An index, from which coordinates are computed anew after the main loop: kept since before it they
+// would be spilled.
+GEMM_DEVICE int computed_anew(int index) {
+#if GEMM_ON_GPU
+  asm volatile("" : "+r"(index));
+#endif
+  return index;
+}
+
 // What stream_k.cuh wants of a rung.
 template <class Tile_, bool A_K_MAJOR, bool ALIGNED, int COPY, int COMMIT>
 struct FfmaLoop {
   using Tile = Tile_;
+  // Transposing addresses of A leave no registers for the tile's coordinates.
+  static constexpr bool PLACES_ANEW = !A_K_MAJOR;
   // Eight rows of tiles share what they read through L2.
   static GEMM_DEVICE TileIndex place(const GemmArgs<float>& p, int n) {
     return grouped_tile<8>(n, cdiv(p.M, Tile::BM), cdiv(p.N, Tile::BN));
@@ -151,7 +162,8 @@ struct FfmaLoop {
                                 const Vec<float>* sums) {
     if constexpr (!ALIGNED && CLUSTER * Tile::K_GROUPS == 1) return store_rows(p, bm, bn, sums);
     sync_cluster<CLUSTER>();
-    const int group = threadIdx.x / Tile::K_GROUP, t = threadIdx.x % Tile::K_GROUP;
+    const int tid = computed_anew(threadIdx.x);
+    const int group = tid / Tile::K_GROUP, t = tid % Tile::K_GROUP;
     const int2 at = thread_origin<Tile>(t);
     with_epilogue(p, [&](const auto& out) {
 #pragma unroll 2
@@ -181,10 +193,11 @@ struct FfmaLoop {
                                      const Vec<float>* sums) {
     static_assert(Tile::THREADS % Tile::BN == 0);
     constexpr int ROWS = Tile::THREADS / Tile::BN, STEP = 4 * Tile::LM;
-    const int m = bm * Tile::BM + threadIdx.x / Tile::BN, n = threadIdx.x % Tile::BN;
-    const float* const s = reinterpret_cast<const float*>(sums) + 1 +
-                           sum_offset<Tile>(threadIdx.x / Tile::BN, 0) + sum_offset<Tile>(0, n);
     __syncthreads();
+    const int tid = computed_anew(threadIdx.x);
+    const int m = bm * Tile::BM + tid / Tile::BN, n = tid % Tile::BN;
+    const float* const s = reinterpret_cast<const float*>(sums) + 1 +
+                           sum_offset<Tile>(tid / Tile::BN, 0) + sum_offset<Tile>(0, n);
     with_epilogue(p, [&](const auto& out) {
 #pragma unroll 1
       for (int i = 0; i < Tile::BM; i += STEP)

@@ -41,7 +41,7 @@ GEMM_DEVICE void store_vec(T* p, const Vec<T>& v) {
   *reinterpret_cast<uint4*>(p) = v.raw;
 }
 
-// Whether A, B and C are 16-byte aligned: base, row stride and row length.
+// Whether A, B, C and D are 16-byte aligned: base, row stride and row length.
 // Rungs then launch their ALIGNED kernel, which moves 16 bytes at once, else one that moves
 // elements. The host chooses, once: both paths in one kernel cost registers (80 bytes of spills).
 template <class... T>
@@ -50,7 +50,8 @@ bool all_aligned(const GemmArgs<T...>& p) {
     constexpr int VEC = Vec<E>::SIZE;
     return reinterpret_cast<uintptr_t>(base) % 16 == 0 && ld % VEC == 0 && cols % VEC == 0;
   };
-  return aligned(p.A, p.lda, p.K) && aligned(p.B, p.ldb, p.N) && aligned(p.C, p.ldc, p.N);
+  return aligned(p.A, p.lda, p.K) && aligned(p.B, p.ldb, p.N) && aligned(p.C, p.ldc, p.N) &&
+         p.epilogue.template has_aligned_c<typename GemmArgs<T...>::TypeC>();
 }
 
 // Row (or column) i of the thread tile at `t`, of TILES along that side: neighbouring threads take

@@ -49,12 +49,25 @@ GEMM_DEVICE void transpose_words(uint32_t* words) {
   (odd ? words[2] : words[3]) = b;
 }
 
+// C as the epilogue reads it: D's memory, or a matrix of its own.
+template <class TC>
+struct OldC {
+  const TC* data;
+  int64_t ld;
+  template <class... T>
+  GEMM_DEVICE explicit OldC(const GemmArgs<T...>& p)
+      : data(at_use<TC>(p.epilogue.c == nullptr ? p.C : p.epilogue.c)),
+        ld(p.epilogue.c == nullptr ? p.ldc : p.epilogue.ldc) {}
+  GEMM_DEVICE const TC* at(int m, int n) const { return data + m * ld + n; }
+};
+
 // C under COUNT of a thread's accumulators, in pairs and in their order; 0 outside the matrix. The
 // first accumulator is at (row, col), as in store_accumulators. If ALIGNED (has_aligned_c) and
 // elements have 2 bytes, four lanes read 64 bytes of a row at once, and then exchange what they
 // read.
 template <bool ALIGNED, int COUNT, class... T>
-GEMM_DEVICE void load_pairs(const GemmArgs<T...>& p, int row, int col,
+GEMM_DEVICE void load_pairs(const GemmArgs<T...>& p,
+                            const OldC<typename GemmArgs<T...>::TypeC>& old_c, int row, int col,
                             Pair<typename GemmArgs<T...>::TypeC> (&pairs)[COUNT / 2]) {
   using TC = typename GemmArgs<T...>::TypeC;
   if constexpr (ALIGNED && sizeof(TC) == 2) {
@@ -64,7 +77,7 @@ GEMM_DEVICE void load_pairs(const GemmArgs<T...>& p, int row, int col,
     for (int i = 0; i < COUNT / 2; i += 4) {
       const int r = row + i / 4 % 2 * 8, c = first + i / 8 * 32;
       uint4 group = {};
-      if (r < p.M && c < p.N) group = *reinterpret_cast<const uint4*>(p.C + r * p.ldc + c);
+      if (r < p.M && c < p.N) group = *reinterpret_cast<const uint4*>(old_c.at(r, c));
       pairs[i] = group.x;
       pairs[i + 1] = group.y;
       pairs[i + 2] = group.z;
@@ -85,12 +98,12 @@ GEMM_DEVICE void load_pairs(const GemmArgs<T...>& p, int row, int col,
       const int r = row + i % 2 * 8, c = col + i / 2 * 8;
       pairs[i] = {};
       if (ALIGNED) {
-        if (r < p.M && c < p.N) pairs[i] = *reinterpret_cast<const Pair<TC>*>(p.C + r * p.ldc + c);
+        if (r < p.M && c < p.N) pairs[i] = *reinterpret_cast<const Pair<TC>*>(old_c.at(r, c));
       } else {
         TC was[2] = {TC(0.0f), TC(0.0f)};
 #pragma unroll
         for (int e = 0; e < 2; ++e)
-          if (r < p.M && c + e < p.N) was[e] = p.C[r * p.ldc + c + e];
+          if (r < p.M && c + e < p.N) was[e] = *old_c.at(r, c + e);
         memcpy(&pairs[i], was, sizeof was);
       }
     }
@@ -110,6 +123,49 @@ GEMM_DEVICE void combine_pairs(const Epilogue& epilogue, float* acc,
   }
 }
 
+// Vectors on a thread's accumulators: work(x, two, pair) for each, with the values of `by_row` at row
+// and row + 8, and those of `by_column` at two neighbours. Either may be null: then `none`. Indices
+// end before `rows` and `columns`.
+template <int COUNT, class T, class Work>
+GEMM_DEVICE void with_vectors(const T* by_row, int row, int rows, const T* by_column, int column,
+                              int columns, float none, float (&acc)[COUNT], Work&& work) {
+  float two[2] = {none, none};
+  if (by_row != nullptr)
+#pragma unroll
+    for (int h = 0; h < 2; ++h)
+      if (row + h * 8 < rows) two[h] = float(by_row[row + h * 8]);
+#pragma unroll
+  for (int i = 0; i < COUNT; i += 4) {  // 8 columns
+    float pair[2] = {none, none};
+    if (by_column != nullptr) load_segment(pair, by_column, column + i * 2, columns);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) acc[i + e] = work(acc[i + e], two[e / 2], pair[e % 2]);
+  }
+}
+// The scales of accumulators whose rows are C's, or its columns if TRANSPOSED; (row, column) as the
+// accumulators have them.
+template <bool TRANSPOSED, int COUNT, class... T>
+GEMM_DEVICE void scale_accumulators(const GemmArgs<T...>& p, int row, int column,
+                                    float (&acc)[COUNT]) {
+  const Epilogue& e = p.epilogue;
+  if (e.scale_rows == nullptr && e.scale_columns == nullptr) return;
+  const float* const rows = at_use<float>(TRANSPOSED ? e.scale_columns : e.scale_rows);
+  const float* const columns = at_use<float>(TRANSPOSED ? e.scale_rows : e.scale_columns);
+  with_vectors(rows, row, TRANSPOSED ? p.N : p.M, columns, column, TRANSPOSED ? p.M : p.N, 1.0f,
+               acc, [](float x, float a, float b) { return x * (a * b); });
+}
+// Their biases.
+template <bool TRANSPOSED, int COUNT, class... T>
+GEMM_DEVICE void add_biases(const GemmArgs<T...>& p, int row, int column, float (&acc)[COUNT]) {
+  using TC = typename GemmArgs<T...>::TypeC;
+  const Epilogue& e = p.epilogue;
+  if (e.bias == nullptr && e.row_bias == nullptr) return;
+  const TC* const rows = at_use<TC>(TRANSPOSED ? e.bias : e.row_bias);
+  const TC* const columns = at_use<TC>(TRANSPOSED ? e.row_bias : e.bias);
+  with_vectors(rows, row, TRANSPOSED ? p.N : p.M, columns, column, TRANSPOSED ? p.M : p.N, 0.0f,
+               acc, [](float x, float a, float b) { return x + (a + b); });
+}
+
 // The epilogue of the 64 x 2 COUNT / 2 tile at (m, n), in the accumulators. `aligned_c`:
 // has_aligned_c. A thread has reads of C for AT_ONCE of them in flight: more take registers, fewer
 // wait longer.
@@ -122,17 +178,20 @@ GEMM_DEVICE void apply_epilogue(const GemmArgs<T...>& p, bool aligned_c, int m, 
   static_assert(COUNT % STEP == 0, "whole steps");
   const int row = m + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
   const int col = n + threadIdx.x % 4 * 2;
+  scale_accumulators<false>(p, row, col, acc);
 #pragma unroll
   for (int i = 0; i < COUNT; i += STEP) {
     Pair<TC> pairs[STEP / 2] = {};
     if (p.epilogue.reads_c()) {
-      if (aligned_c)
-        load_pairs<true, STEP>(p, row, col + i * 2, pairs);
+      const OldC<TC> old_c(p);
+      if (aligned_c && p.epilogue.template has_aligned_c<TC>())
+        load_pairs<true, STEP>(p, old_c, row, col + i * 2, pairs);
       else
-        load_pairs<false, STEP>(p, row, col + i * 2, pairs);
+        load_pairs<false, STEP>(p, old_c, row, col + i * 2, pairs);
     }
     combine_pairs<TC>(p.epilogue, acc + i, pairs);
   }
+  add_biases<false>(p, row, col, acc);
   p.epilogue.activate(acc);
 }
 
@@ -204,14 +263,26 @@ GEMM_DEVICE void apply_epilogue_transposed(const GemmArgs<T...>& p, int m, int n
   const int lane = threadIdx.x % 32, odd = lane % 2;
   const int row = m + lane / 4;
   const int col = n + threadIdx.x % 128 / 32 * 16 + odd * 8 + lane % 4 / 2 * 4;
-  const TC* c = p.C + row * p.ldc + col;
+  const OldC<TC> old_c(p);
+  const TC* c = old_c.at(row, col);
+  const bool aligned_c = p.epilogue.template has_aligned_c<TC>();
+  // The accumulators' own row and column of C^T.
+  const int x = n + threadIdx.x % 128 / 32 * 16 + lane / 4, y = m + lane % 4 * 2;
+  scale_accumulators<true>(p, x, y, acc);
 #pragma unroll
   for (int i = 0; i < COUNT; i += STEP) {
     uint2 words[LOADS] = {};
     if (p.epilogue.reads_c()) {
 #pragma unroll
-      for (int j = 0; j < LOADS; ++j, c += 8 * p.ldc)
-        if (row + (i + j * 4) * 2 < p.M && col < p.N) words[j] = *reinterpret_cast<const uint2*>(c);
+      for (int j = 0; j < LOADS; ++j, c += 8 * old_c.ld)
+        if (row + (i + j * 4) * 2 < p.M && col < p.N) {
+          if (aligned_c) {
+            words[j] = *reinterpret_cast<const uint2*>(c);
+          } else {
+            const TC four[4] = {c[0], c[1], c[2], c[3]};
+            memcpy(&words[j], four, sizeof words[j]);
+          }
+        }
 #pragma unroll
       for (int j = 0; j < LOADS; ++j) {
         const uint32_t other = __shfl_xor_sync(~0u, odd ? words[j].x : words[j].y, 1);
@@ -227,6 +298,7 @@ GEMM_DEVICE void apply_epilogue_transposed(const GemmArgs<T...>& p, int m, int n
     }
     combine_pairs<TC>(p.epilogue, acc + i, pairs);
   }
+  add_biases<true>(p, x, y, acc);
   p.epilogue.activate(acc);
 }
 
@@ -234,11 +306,14 @@ GEMM_DEVICE void apply_epilogue_transposed(const GemmArgs<T...>& p, int m, int n
 // if that reads C: then its reads wait for L2 and not for memory. Where rows are not wide, nothing.
 template <int COLS, class... T>
 GEMM_DEVICE void prefetch_c(const GemmArgs<T...>& p, bool aligned_c, int m, int n, int rows) {
+  using TC = typename GemmArgs<T...>::TypeC;
   if (!p.epilogue.reads_c() || !aligned_c || n >= p.N) return;
+  if (!p.epilogue.template has_aligned_c<TC>()) return;
+  const OldC<TC> old_c(p);
   const int cols = p.N - n < COLS ? p.N - n : COLS;
   const int end = p.M - m < rows ? p.M - m : rows;
   for (int row = threadIdx.x % 128; row < end; row += 128)
-    bulk_prefetch(p.C + (m + row) * p.ldc + n, cols * sizeof(*p.C));
+    bulk_prefetch(old_c.at(m + row, n), cols * sizeof(TC));
 }
 
 // Finished accumulators of 64 columns of C^T, as rows of C from (m, n) on: straight from the registers,

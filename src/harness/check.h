@@ -33,6 +33,9 @@ GEMM_HOST_DEVICE inline bool is_power_of_two(float x) {
 //              + [tf32] 2^-10 (4 s |alpha| sqrt(K) + 2 (|want| + |beta|))     TF32's inputs
 //              + e (4 s |alpha| sqrt(K) + |want| + |beta|)                    split inputs
 //              + [beta != 0] u_out (|want| + |beta|)                          see below
+//              + [scales] 3 u (4 s |alpha| sqrt(K) + |want| + |beta|)
+//
+// `scale`, the epilogue's at this element, multiplies alpha. A bias counts as beta = 1.
 //
 // 10: a float sum in order of K errs by 0.30 s u K (root mean square), and P(error > t s u K) falls
 // as exp(-3.9 t): measured, and what a random walk's rounding gives. At t = 10 that is 1e-17.
@@ -42,11 +45,13 @@ GEMM_HOST_DEVICE inline bool is_power_of_two(float x) {
 // this bound for the typical element at K = 65536, and for the worst of a tile at any K.
 // beta != 0: cuBLAS rounds some products to half before it adds beta * C (seen at 64 x 136 x 48; its
 // math modes do not prevent it).
-GEMM_HOST_DEVICE inline double allowed_error(const Problem& p, Inputs kind, double want) {
+GEMM_HOST_DEVICE inline double allowed_error(const Problem& p, Inputs kind, double want,
+                                             double scale = 1) {
   constexpr double u = FLOAT_ROUNDOFF;
   const ElementInfo out = info(info(p.dtype).out);
   const double u_out = out.roundoff(), e = p.product_error;
-  const double alpha = fabs(p.alpha), beta = fabs(p.beta), size = fabs(want), K = p.K;
+  const double alpha = fabs(p.alpha * scale), size = fabs(want), K = p.K;
+  const double beta = fabs(p.beta) + p.operands.biases();
   const double tiny = out.tiny;
   if (kind == Inputs::uniform) {
     const double walk = PRODUCT_RMS * alpha * sqrt(K);
@@ -54,7 +59,8 @@ GEMM_HOST_DEVICE inline double allowed_error(const Problem& p, Inputs kind, doub
     return walk * sqrt(K) * u * (tensor ? 10 + sqrt(K) / 2 : 10) + u_out * size +
            2 * u * (size + beta) +
            (info(p.dtype).rounds_factors() ? (4 * walk + 2 * (size + beta)) / (1 << 10) : 0) +
-           e * (4 * walk + size + beta) + (beta == 0 ? 0 : u_out * (size + beta)) + tiny;
+           e * (4 * walk + size + beta) + (p.beta == 0 ? 0 : u_out * (size + beta)) +
+           (p.operands.scales() == 0 ? 0 : 3 * u * (4 * walk + size + beta)) + tiny;
   }
   if (kind == Inputs::products) {
     return e == 0 ? 0 : (u_out + 2 * u + e) * size + tiny;
@@ -72,8 +78,8 @@ GEMM_HOST_DEVICE inline double wanted(const Problem& p, double before) {
 // The same bound after the activation: as many times the error before it as it is steep, its own
 // error in single precision, and unless it is exact a second rounding to the output.
 GEMM_HOST_DEVICE inline double allowed_after_activation(const Problem& p, Inputs kind,
-                                                        double before) {
-  const double bound = allowed_error(p, kind, before);
+                                                        double before, double scale = 1) {
+  const double bound = allowed_error(p, kind, before, scale);
   const ActivationInfo activation = info(p.activation);
   if (activation.roundings == 0) return bound * activation.slope;
   const ElementInfo out = info(info(p.dtype).out);
@@ -81,9 +87,10 @@ GEMM_HOST_DEVICE inline double allowed_after_activation(const Problem& p, Inputs
          out.roundoff() * fabs(wanted(p, before)) + out.tiny;
 }
 
-// A typical Sum |alpha a b| + |beta c| of uniform inputs: what errors are told in.
+// A typical Sum |scale alpha a b| + |beta c| + |bias| of uniform inputs: what errors are told in.
 inline double typical_magnitude(const Problem& p) {
-  return std::abs(p.alpha) * p.K / 4.0 + std::abs(p.beta) / 2.0;
+  const double scale = std::pow(1.5, p.operands.scales());  // the largest: see inputs.h
+  return scale * std::abs(p.alpha) * p.K / 4.0 + (std::abs(p.beta) + p.operands.biases()) / 2.0;
 }
 
 // An error in roundings of single precision: see CheckResult.

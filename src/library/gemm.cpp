@@ -202,15 +202,40 @@ static_assert(int{GEMM_ACTIVATION_RELU} == int(Activation::relu) &&
               int{GEMM_ACTIVATION_LEAKY_RELU} == int(Activation::leaky_relu) &&
               int{GEMM_ACTIVATION_GELU} == int(Activation::gelu) &&
               int{GEMM_ACTIVATION_SILU} == int(Activation::silu) &&
-              std::size(ALL_ACTIVATIONS) == 1 + int{GEMM_ACTIVATION_SILU});
+              int{GEMM_ACTIVATION_GELU_ERF} == int(Activation::gelu_erf) &&
+              std::size(ALL_ACTIVATIONS) == 1 + int{GEMM_ACTIVATION_GELU_ERF});
 
-Epilogue checked(const gemm_epilogue* epilogue) {
+// `c`: the matrix that the result goes to.
+Epilogue checked(const gemm_epilogue* epilogue, const Matrix& c) {
   if (epilogue == nullptr) return {};
   const gemm_epilogue e = sized(*epilogue, 20, "gemm_epilogue", "GEMM_EPILOGUE_DEFAULT");
-  if (e.activation < GEMM_ACTIVATION_NONE || e.activation > GEMM_ACTIVATION_SILU)
+  if (e.activation < GEMM_ACTIVATION_NONE || e.activation > GEMM_ACTIVATION_GELU_ERF)
     fail(GEMM_BAD_ARGUMENT, "activation is ", e.activation,
-         ": allowed are GEMM_ACTIVATION_NONE to ", "GEMM_ACTIVATION_SILU");
-  return {e.alpha, e.beta, static_cast<Activation>(e.activation), e.slope};
+         ": allowed are GEMM_ACTIVATION_NONE to ", "GEMM_ACTIVATION_GELU_ERF");
+  if (e.reserved != 0) fail(GEMM_BAD_ARGUMENT, "gemm_epilogue.reserved is not 0");
+  const auto check = [](const char* name, const void* p, int bytes) {
+    if (reinterpret_cast<uintptr_t>(p) % bytes != 0)
+      fail(GEMM_BAD_ARGUMENT, name, " is not aligned to its elements of ", bytes, " bytes");
+  };
+  check("bias", e.bias, c.bytes);
+  check("row_bias", e.row_bias, c.bytes);
+  check("scale_columns", e.scale_columns, sizeof(float));
+  check("scale_rows", e.scale_rows, sizeof(float));
+  check("residual", e.residual, c.bytes);
+  const int64_t ld = e.ld_residual == 0 ? c.cols : e.ld_residual;
+  if (e.residual != nullptr && (ld < c.cols || ld > INT64_MAX / 8 / std::max<int64_t>(c.rows, 1)))
+    fail(GEMM_BAD_ARGUMENT, "the rows of the residual lie ", ld, " elements apart: allowed are ",
+         c.cols, ", a row's length, or more, within 2^63 bytes in all");
+  return {.alpha = e.alpha,
+          .beta = e.beta,
+          .activation = static_cast<Activation>(e.activation),
+          .slope = e.slope,
+          .bias = e.bias,
+          .row_bias = e.row_bias,
+          .scale_columns = e.scale_columns,
+          .scale_rows = e.scale_rows,
+          .c = e.residual,
+          .ldc = e.residual == nullptr ? 0 : ld};
 }
 
 // Exponent of the largest power of two, up to MAX_ALIGN, that divides the address.
@@ -356,9 +381,28 @@ const PreparedPlan& find_or_prepare(const PlanKey& key) {
   return cache->insert(prepare(key));
 }
 
+// What a rung's needs leave out of the epilogue is refused, and what a batch does.
+void check_needs(const Rung& rung, const PlanKey& key, const Epilogue& e) {
+  if (key.batch > 1 && e.c != nullptr)
+    fail(GEMM_UNSUPPORTED, "a batch takes no residual: beta adds each product's own C");
+  const bool operands = e.has_vectors() || e.c != nullptr;
+  if (rung.needs.no_activation && (operands || e.activation != Activation::none))
+    fail(GEMM_UNSUPPORTED, rung.name, " takes alpha and beta only");
+  if (rung.needs.no_operands && operands)
+    fail(GEMM_UNSUPPORTED, rung.name, " takes no bias, no scales and no residual");
+}
+
+// Whether the epilogue has a C of its own whose rows do not begin at multiples of 16 bytes.
+bool has_unaligned_c(const PlanKey& key, const Epilogue& e) {
+  const int bytes = info(info(static_cast<DType>(key.dtype)).out).bytes;
+  return (reinterpret_cast<uintptr_t>(e.c) | static_cast<uintptr_t>(e.ldc) * bytes) % 16 != 0;
+}
+
 // `prepared`: its kernels have been loaded for pointers aligned like these.
 void run(const Plan& plan, const PlanKey& key, const Epilogue& e, const void* a, const void* b,
          void* c, void* stream, bool prepared) {
+  check_needs(*plan.rung, key, e);
+  if (has_unaligned_c(key, e)) prepared = false;
   LaunchMode mode = launch_mode();
   mode.device = place_of(key.device).device;
   mode.prepared = prepared;
@@ -486,7 +530,7 @@ gemm_status gemm_run(const gemm_plan* plan, const gemm_epilogue* epilogue, const
   int device = -1;
   return guarded(device, [&] {
     const HeldPlan& h = held(plan);
-    const gemm::Epilogue e = checked(epilogue);
+    const gemm::Epilogue e = checked(epilogue, h.matrices[2]);
     check_pointers(h.matrices, a, b, c, e.alpha != 0);
     const PlanKey& planned = h.prepared.key;
     if (planned.M == 0 || planned.N == 0) return;
@@ -516,7 +560,7 @@ gemm_status gemm_matmul(const gemm_problem* problem, const gemm_epilogue* epilog
   int known = -1;
   return guarded(known, [&] {
     const Checked checked_problem = checked(problem);
-    const gemm::Epilogue e = checked(epilogue);
+    const gemm::Epilogue e = checked(epilogue, checked_problem.matrices[2]);
     check_pointers(checked_problem.matrices, a, b, c, e.alpha != 0);
     PlanKey key = checked_problem.key;
     if (e.alpha == 0) key.K = 0;

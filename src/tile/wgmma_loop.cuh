@@ -74,7 +74,8 @@ struct WgmmaLoop {
       if (!this->vectors || !mask || other != 0)
         return View<T, BM, BN>::get(part, i, j, mask, other, x);
       Pair<T> pairs[Part::COUNT / 2] = {};
-      load_pairs<true, Part::COUNT>(args(), i * BM + part.row_of(0), j * BN + part.col_of(0),
+      const GemmArgs<T> p = args();
+      load_pairs<true, Part::COUNT>(p, OldC<T>(p), i * BM + part.row_of(0), j * BN + part.col_of(0),
                                     pairs);
 #pragma unroll
       for (int e = 0; e < Part::COUNT; e += 2) unpack<T>(pairs[e / 2], x[e], x[e + 1]);

@@ -23,7 +23,34 @@ enum Bug {
   EDGE_NOT_ZEROED,
   WRITES_PAST_THE_EDGE,
   RETURN_BEFORE_BARRIER,
+  FORGOTTEN_BIAS,
+  FORGOTTEN_ROW_BIAS,
+  BIAS_BY_ROW,
+  BIAS_AFTER_ACTIVATION,
+  SCALED_BIAS,
+  FORGOTTEN_SCALE,
+  SCALE_BY_ROW,
+  IGNORED_RESIDUAL,
+  RESIDUAL_WITH_LDC,
 };
+
+// An element of D where the epilogue has operands.
+template <int BUG>
+GEMM_DEVICE float epilogue_mutant(const GemmArgs<float>& p, int m, int n, float acc) {
+  Epilogue e = p.epilogue;
+  const int column = BUG == BIAS_BY_ROW ? m : n;
+  if (BUG == FORGOTTEN_BIAS) e.bias = nullptr;
+  if (BUG == FORGOTTEN_ROW_BIAS) e.row_bias = nullptr;
+  if (BUG == FORGOTTEN_SCALE) e.scale_columns = nullptr;
+  if (BUG == IGNORED_RESIDUAL) e.c = nullptr;
+  if (BUG == RESIDUAL_WITH_LDC) e.ldc = p.ldc;
+  const float scale = e.scale_at(m, BUG == SCALE_BY_ROW ? m : n);
+  const float bias = e.bias_at<float>(m, column) * (BUG == SCALED_BIAS ? scale : 1);
+  const float old = e.reads_c() ? *e.c_at(m, n, p.C + m * p.ldc + n) : 0;
+  float x[1] = {e.combine(scale * acc, old) + (BUG == BIAS_AFTER_ACTIVATION ? 0 : bias)};
+  e.activate(x);
+  return x[0] + (BUG == BIAS_AFTER_ACTIVATION ? bias : 0);
+}
 
 template <int BUG>
 __global__ void gemm_mutant(GemmArgs<float> p) {
@@ -50,7 +77,9 @@ __global__ void gemm_mutant(GemmArgs<float> p) {
   float* c = p.C + (BUG == IGNORED_LDC ? int64_t{m} * p.N : m * p.ldc) + n;
   if (BUG == ALL_NAN) acc = __builtin_nanf("");
   if (BUG == ONE_ELEMENT_OFF && m == p.M / 2 && n == p.N / 2) acc += 1;
-  if (BUG == IGNORED_BETA)
+  if (p.epilogue.has_vectors() || p.epilogue.c != nullptr)
+    *c = epilogue_mutant<BUG>(p, m, n, acc);
+  else if (BUG == IGNORED_BETA)
     *c = p.epilogue.alpha * acc;
   else if (p.epilogue.beta == 0 && BUG != BETA_ZERO_READS_C)
     *c = p.epilogue.alpha * acc;
@@ -157,6 +186,18 @@ std::vector<Rung> mutants() {
           rung("writes_past_the_edge", launch_mutant<WRITES_PAST_THE_EDGE>),
           rung("return_before_barrier", launch_mutant<RETURN_BEFORE_BARRIER>),
           rung("missing_cp_async_wait", launch_async<false>)};
+}
+
+std::vector<Rung> epilogue_mutants() {
+  return {rung("forgotten_bias", launch_mutant<FORGOTTEN_BIAS>),
+          rung("forgotten_row_bias", launch_mutant<FORGOTTEN_ROW_BIAS>),
+          rung("bias_by_row", launch_mutant<BIAS_BY_ROW>),
+          rung("bias_after_activation", launch_mutant<BIAS_AFTER_ACTIVATION>),
+          rung("scaled_bias", launch_mutant<SCALED_BIAS>),
+          rung("forgotten_scale", launch_mutant<FORGOTTEN_SCALE>),
+          rung("scale_by_row", launch_mutant<SCALE_BY_ROW>),
+          rung("ignored_residual", launch_mutant<IGNORED_RESIDUAL>),
+          rung("residual_with_ldc", launch_mutant<RESIDUAL_WITH_LDC>)};
 }
 
 }  // namespace gemm
