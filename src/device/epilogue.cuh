@@ -77,29 +77,11 @@ GEMM_DEVICE const T* at_use(const void* pointer) {
   return static_cast<const T*>(pointer);
 }
 
-// COUNT neighbours of a vector from index i on, in loads of up to 16 bytes where they are aligned; 0
-// from `end` on.
+// COUNT neighbours of a vector from index i on; 0 from `end` on.
 template <int COUNT, class T>
 GEMM_DEVICE void load_segment(float (&x)[COUNT], const T* vector, int i, int end) {
-  constexpr int BYTES = COUNT * sizeof(T);
-  using Word = std::conditional_t<BYTES % 16 == 0, uint4,
-                                  std::conditional_t<BYTES % 8 == 0, uint2, uint32_t>>;
-  static_assert(BYTES % sizeof(Word) == 0, "whole words");
-  const T* const from = vector + i;
-  if (i + COUNT <= end && reinterpret_cast<uintptr_t>(from) % sizeof(Word) == 0) {
-    constexpr int EACH = sizeof(Word) / sizeof(T);  // elements a word
 #pragma unroll
-    for (int w = 0; w < COUNT / EACH; ++w) {
-      const Word word = reinterpret_cast<const Word*>(from)[w];
-      T elements[EACH];
-      memcpy(elements, &word, sizeof word);
-#pragma unroll
-      for (int e = 0; e < EACH; ++e) x[w * EACH + e] = float(elements[e]);
-    }
-  } else {
-#pragma unroll
-    for (int e = 0; e < COUNT; ++e) x[e] = i + e < end ? float(from[e]) : 0.0f;
-  }
+  for (int e = 0; e < COUNT; ++e) x[e] = i + e < end ? float(vector[i + e]) : 0.0f;
 }
 
 // The scales of COUNT neighbours in row m, from column n on, and what biases add to them.

@@ -112,58 +112,57 @@ GEMM_DEVICE void load_pairs(const GemmArgs<T...>& p,
 
 // alpha and beta of the epilogue, on accumulators and C's pairs.
 template <class TC, int PAIRS>
-GEMM_DEVICE void combine_pairs(const Epilogue& epilogue, float* acc,
+GEMM_DEVICE void combine_pairs(float alpha, float beta, float* acc,
                                const Pair<TC> (&pairs)[PAIRS]) {
 #pragma unroll
   for (int i = 0; i < PAIRS; ++i) {
     float left, right;
     unpack<TC>(pairs[i], left, right);
-    acc[2 * i] = epilogue.combine(acc[2 * i], left);
-    acc[2 * i + 1] = epilogue.combine(acc[2 * i + 1], right);
+    acc[2 * i] = alpha * acc[2 * i] + beta * left;
+    acc[2 * i + 1] = alpha * acc[2 * i + 1] + beta * right;
   }
 }
 
-// Vectors on a thread's accumulators: work(x, two, pair) for each, with the values of `by_row` at row
-// and row + 8, and those of `by_column` at two neighbours. Either may be null: then `none`. Indices
-// end before `rows` and `columns`.
-template <int COUNT, class T, class Work>
-GEMM_DEVICE void with_vectors(const T* by_row, int row, int rows, const T* by_column, int column,
-                              int columns, float none, float (&acc)[COUNT], Work&& work) {
-  float two[2] = {none, none};
-  if (by_row != nullptr)
-#pragma unroll
-    for (int h = 0; h < 2; ++h)
-      if (row + h * 8 < rows) two[h] = float(by_row[row + h * 8]);
-#pragma unroll
-  for (int i = 0; i < COUNT; i += 4) {  // 8 columns
-    float pair[2] = {none, none};
-    if (by_column != nullptr) load_segment(pair, by_column, column + i * 2, columns);
-#pragma unroll
-    for (int e = 0; e < 4; ++e) acc[i + e] = work(acc[i + e], two[e / 2], pair[e % 2]);
-  }
-}
-// The scales of accumulators whose rows are C's, or its columns if TRANSPOSED; (row, column) as the
-// accumulators have them.
+// A vector of the epilogue, which may be missing: then it is empty, and reads give `none`.
+template <class T>
+struct OptionalVector {
+  const T* data;
+  int end;
+  float none;
+  GEMM_DEVICE OptionalVector(const void* pointer, int size, float missing)
+      : data(at_use<T>(pointer)), end(pointer == nullptr ? 0 : size), none(missing) {}
+  GEMM_DEVICE float operator[](int i) const { return i < end ? float(data[i]) : none; }
+};
+
+// alpha, scales and biases on a thread's accumulators, whose rows are C's, or its columns if
+// TRANSPOSED; (row, column) as the accumulators have them. Does nothing where there is no vector;
+// the result is alpha as it is left to apply.
 template <bool TRANSPOSED, int COUNT, class... T>
-GEMM_DEVICE void scale_accumulators(const GemmArgs<T...>& p, int row, int column,
-                                    float (&acc)[COUNT]) {
-  const Epilogue& e = p.epilogue;
-  if (e.scale_rows == nullptr && e.scale_columns == nullptr) return;
-  const float* const rows = at_use<float>(TRANSPOSED ? e.scale_columns : e.scale_rows);
-  const float* const columns = at_use<float>(TRANSPOSED ? e.scale_rows : e.scale_columns);
-  with_vectors(rows, row, TRANSPOSED ? p.N : p.M, columns, column, TRANSPOSED ? p.M : p.N, 1.0f,
-               acc, [](float x, float a, float b) { return x * (a * b); });
-}
-// Their biases.
-template <bool TRANSPOSED, int COUNT, class... T>
-GEMM_DEVICE void add_biases(const GemmArgs<T...>& p, int row, int column, float (&acc)[COUNT]) {
+GEMM_DEVICE float apply_vectors(const GemmArgs<T...>& p, int row, int column,
+                                float (&acc)[COUNT]) {
   using TC = typename GemmArgs<T...>::TypeC;
   const Epilogue& e = p.epilogue;
-  if (e.bias == nullptr && e.row_bias == nullptr) return;
-  const TC* const rows = at_use<TC>(TRANSPOSED ? e.bias : e.row_bias);
-  const TC* const columns = at_use<TC>(TRANSPOSED ? e.row_bias : e.bias);
-  with_vectors(rows, row, TRANSPOSED ? p.N : p.M, columns, column, TRANSPOSED ? p.M : p.N, 0.0f,
-               acc, [](float x, float a, float b) { return x + (a + b); });
+  if (!e.has_vectors()) return e.alpha;
+  const int rows = TRANSPOSED ? p.N : p.M, columns = TRANSPOSED ? p.M : p.N;
+  const OptionalVector<float> row_scale(TRANSPOSED ? e.scale_columns : e.scale_rows, rows, 1);
+  const OptionalVector<float> scale(TRANSPOSED ? e.scale_rows : e.scale_columns, columns, 1);
+  const OptionalVector<TC> row_bias(TRANSPOSED ? e.bias : e.row_bias, rows, 0);
+  const OptionalVector<TC> bias(TRANSPOSED ? e.row_bias : e.bias, columns, 0);
+  const float scales[2] = {e.alpha * row_scale[row], e.alpha * row_scale[row + 8]};
+  const float biases[2] = {row_bias[row], row_bias[row + 8]};
+#pragma unroll
+  for (int i = 0; i < COUNT; i += 4) {  // 8 columns
+    const int at = column + i * 2;
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      const float factor = scale[at + c], term = bias[at + c];
+      acc[i + c] = acc[i + c] * (scales[0] * factor) + (biases[0] + term);
+      acc[i + c + 2] = acc[i + c + 2] * (scales[1] * factor) + (biases[1] + term);
+    }
+    // Reads of 32 columns are in flight at once: more take registers.
+    if (i % 16 == 12) asm volatile("" ::: "memory");
+  }
+  return 1;
 }
 
 // The epilogue of the 64 x 2 COUNT / 2 tile at (m, n), in the accumulators. `aligned_c`:
@@ -178,7 +177,7 @@ GEMM_DEVICE void apply_epilogue(const GemmArgs<T...>& p, bool aligned_c, int m, 
   static_assert(COUNT % STEP == 0, "whole steps");
   const int row = m + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
   const int col = n + threadIdx.x % 4 * 2;
-  scale_accumulators<false>(p, row, col, acc);
+  const float alpha = apply_vectors<false>(p, row, col, acc);
 #pragma unroll
   for (int i = 0; i < COUNT; i += STEP) {
     Pair<TC> pairs[STEP / 2] = {};
@@ -189,9 +188,8 @@ GEMM_DEVICE void apply_epilogue(const GemmArgs<T...>& p, bool aligned_c, int m, 
       else
         load_pairs<false, STEP>(p, old_c, row, col + i * 2, pairs);
     }
-    combine_pairs<TC>(p.epilogue, acc + i, pairs);
+    combine_pairs<TC>(alpha, p.epilogue.beta, acc + i, pairs);
   }
-  add_biases<false>(p, row, col, acc);
   p.epilogue.activate(acc);
 }
 
@@ -268,7 +266,7 @@ GEMM_DEVICE void apply_epilogue_transposed(const GemmArgs<T...>& p, int m, int n
   const bool aligned_c = p.epilogue.template has_aligned_c<TC>();
   // The accumulators' own row and column of C^T.
   const int x = n + threadIdx.x % 128 / 32 * 16 + lane / 4, y = m + lane % 4 * 2;
-  scale_accumulators<true>(p, x, y, acc);
+  const float alpha = apply_vectors<true>(p, x, y, acc);
 #pragma unroll
   for (int i = 0; i < COUNT; i += STEP) {
     uint2 words[LOADS] = {};
@@ -296,9 +294,8 @@ GEMM_DEVICE void apply_epilogue_transposed(const GemmArgs<T...>& p, int m, int n
       pairs[2 * j] = words[j].x;
       pairs[2 * j + 1] = words[j].y;
     }
-    combine_pairs<TC>(p.epilogue, acc + i, pairs);
+    combine_pairs<TC>(alpha, p.epilogue.beta, acc + i, pairs);
   }
-  add_biases<true>(p, x, y, acc);
   p.epilogue.activate(acc);
 }
 
