@@ -212,11 +212,11 @@ struct Epilogue {
         continue;
       }
       switch (chosen) {
-#define ROW(name, steepest, roundings)                                \
-  case Activation::name:                                              \
+#define ROW(name, steepest, roundings)                                 \
+  case Activation::name:                                               \
     if constexpr (sizeof(Real) != 4 || !has_sigmoid(Activation::name)) \
-      GEMM_UNROLL for (int i = first; i < first + EACH; ++i) x[i] =   \
-          activations::name(x[i], Real(slope));                       \
+      GEMM_UNROLL for (int i = first; i < first + EACH; ++i) x[i] =    \
+          activations::name(x[i], Real(slope));                        \
     break;
         GEMM_ACTIVATIONS(ROW)
 #undef ROW

@@ -138,8 +138,7 @@ struct OptionalVector {
 // TRANSPOSED; (row, column) as the accumulators have them. Does nothing where there is no vector;
 // the result is alpha as it is left to apply.
 template <bool TRANSPOSED, int COUNT, class... T>
-GEMM_DEVICE float apply_vectors(const GemmArgs<T...>& p, int row, int column,
-                                float (&acc)[COUNT]) {
+GEMM_DEVICE float apply_vectors(const GemmArgs<T...>& p, int row, int column, float (&acc)[COUNT]) {
   using TC = typename GemmArgs<T...>::TypeC;
   const Epilogue& e = p.epilogue;
   if (!e.has_vectors()) return e.alpha;
