@@ -151,7 +151,10 @@ GEMM_DEVICE float apply_vectors(const GemmArgs<T...>& p, int row, int column, fl
   const float biases[2] = {row_bias[row], row_bias[row + 8]};
 #pragma unroll
   for (int i = 0; i < COUNT; i += 4) {  // 8 columns
-    const int at = column + i * 2;
+    int at = column + i * 2;
+#if GEMM_ON_GPU
+    asm volatile("" : "+r"(at));  // nothing of it is computed ahead, and kept in registers
+#endif
 #pragma unroll
     for (int c = 0; c < 2; ++c) {
       const float factor = scale[at + c], term = bias[at + c];
