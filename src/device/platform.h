@@ -10,6 +10,7 @@
 #ifdef __CUDACC__
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 #include <cuda_runtime.h>
 #define GEMM_ON_GPU 1
 #define GEMM_BUILD gpu
@@ -50,10 +51,14 @@ GEMM_BUILD_NAMESPACE_BEGIN
 #if GEMM_ON_GPU
 using half = __half;
 using bf16 = __nv_bfloat16;
+using f8e4m3 = __nv_fp8_e4m3;
+using f8e5m2 = __nv_fp8_e5m2;
 using Stream = cudaStream_t;
 #else
 using half = sim::half;
 using bf16 = sim::bf16;
+using f8e4m3 = sim::f8e4m3;
+using f8e5m2 = sim::f8e5m2;
 using Stream = sim::Stream;
 #endif
 

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "sim/bf16.h"
+#include "sim/fp8.h"
 #include "sim/half.h"
 #include "sim/hopper.h"
 #include "sim/runtime.h"

@@ -9,9 +9,9 @@
 
 namespace gemm::sim {
 
-enum class WgmmaType { f16, bf16, tf32 };
+enum class WgmmaType { f16, bf16, tf32, e4m3, e5m2 };
 
-// One wgmma.mma_async: m64nNk16, or k8 for tf32.
+// One wgmma.mma_async: m64nNk16, k8 for tf32, k32 for e4m3 and e5m2.
 struct WgmmaCall {
   WgmmaType type;
   int n;

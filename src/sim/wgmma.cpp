@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "device/platform.h"
 #include "sim/cluster.h"
+#include "sim/tensor_sum.h"
 #include "sim/tracer.h"
 
 namespace gemm::sim {
@@ -13,7 +16,7 @@ namespace gemm::sim {
 namespace {
 
 constexpr size_t CHUNK = 16;
-constexpr int K_BYTES = 32;                       // of every operand: 16 halves or 8 floats
+constexpr int K_BYTES = 32;                       // of every operand: 16 halves, 8 floats, 32 FP8
 constexpr uint32_t IN_FLIGHT = 0x7fc0f117;        // a NaN
 constexpr int WARPS = 4, ROWS = 16, MAX_N = 256;  // of a warpgroup; of a warp's part
 
@@ -258,8 +261,139 @@ void decode(float* to, int width, const WgmmaOperand& o, WgmmaType type) {
 
 }  // namespace
 
+// ------------------------------------------------------------------------------- arithmetic of FP8
+
+namespace {
+
+constexpr int FP8_K = 32, LANES = 8;
+constexpr int NO_EXPONENT = -10000;  // of what does not take part in the largest exponent
+typedef int32_t Ints __attribute__((vector_size(4 * LANES)));
+
+Ints greater(Ints a, Ints b) { return a > b ? a : b; }
+Ints lesser(Ints a, Ints b) { return a < b ? a : b; }
+
+// A code as significand * 2^(exponent - mantissa bits).
+struct Code {
+  int32_t significand, exponent;
+  bool special;  // infinity, NaN
+};
+template <class T>
+Code decode_fp8(uint8_t bits) {
+  const int magnitude = bits & 0x7f, field = magnitude >> T::MANTISSA;
+  const int fraction = magnitude & ((1 << T::MANTISSA) - 1);
+  const int significand = field == 0 ? fraction : fraction + (1 << T::MANTISSA);
+  const int exponent = std::max(field, 1) - T::BIAS;
+  return {bits & 0x80 ? -significand : significand,
+          significand == 0 && !FP8_SUM.zeros_align ? NO_EXPONENT : exponent,
+          magnitude > T::LARGEST};
+}
+
+// An operand's codes by k, COUNT rows or columns. Too much for a thread's stack.
+template <int COUNT>
+struct Codes {
+  alignas(32) int32_t significand[FP8_K][COUNT], exponent[FP8_K][COUNT];
+  uint8_t bits[FP8_K][COUNT];
+  bool special[COUNT];  // any of its k
+
+  template <class T>
+  void decode(const WgmmaOperand& o) {
+    std::fill_n(special, COUNT, false);
+    for (size_t i = 0; i < o.chunks.size(); ++i)
+      for (size_t e = 0; e < CHUNK; ++e) {
+        const size_t k = i % 2 * CHUNK + e, at = i / 2;
+        bits[k][at] = static_cast<uint8_t>(o.chunks[i][e]);
+        const Code c = decode_fp8<T>(bits[k][at]);
+        significand[k][at] = c.significand;
+        exponent[k][at] = c.exponent;
+        special[at] = special[at] || c.special;
+      }
+  }
+};
+
+Ints load(const int32_t* from) {
+  Ints v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+
+// v >> by, towards zero; by 31 or more there is nothing left.
+Ints cut(Ints v, Ints by) {
+  const Ints negative = v >> 31, magnitude = (v ^ negative) - negative;
+  return ((magnitude >> lesser(by, Ints{} + 31)) ^ negative) - negative;
+}
+
+// sum * 2^exponent as a float, cut towards zero to the fraction that the unit keeps.
+float rounded_sum(int32_t sum, int exponent) {
+  const auto cut_float = static_cast<float>(sum);  // exact: below 2^24
+  constexpr uint32_t DROPPED = (1u << (23 - FP8_SUM.result_bits)) - 1;
+  return std::ldexp(std::bit_cast<float>(std::bit_cast<uint32_t>(cut_float) & ~DROPPED), exponent);
+}
+
+// Where infinity or NaN takes part; plain sums tell which of them it is.
+float special_sum(float value, const float* a, const float* b) {
+  float sum = value;
+  for (int k = 0; k < FP8_K; ++k) sum += a[k] * b[k];
+  return std::isnan(sum) ? std::bit_cast<float>(0x7fffffff) : sum;
+}
+
+// value[row][column] += the products, as TensorSum says, for 16 rows and n columns.
+template <class T>
+void multiply_fp8(float* value, int n, const WgmmaOperand& operand_a,
+                  const WgmmaOperand& operand_b) {
+  const auto codes_a = std::make_unique<Codes<ROWS>>();
+  const auto codes_b = std::make_unique<Codes<MAX_N>>();
+  auto& a = *codes_a;
+  auto& b = *codes_b;
+  a.decode<T>(operand_a);
+  b.decode<T>(operand_b);
+  constexpr int PRODUCT_BITS = 2 * T::MANTISSA;  // of its fraction
+  static_assert(FP8_SUM.fraction_bits >= PRODUCT_BITS && FP8_SUM.fraction_bits <= 16);
+  for (int row = 0; row < ROWS; ++row)
+    for (int column = 0; column < n; column += LANES) {
+      float* const to = value + row * n + column;
+      const Ints bits = load(reinterpret_cast<const int32_t*>(to));
+      const Ints field = bits >> 23 & 0xff, fraction = bits & 0x7fffff;
+      const Ints sum_exponent = greater(field, Ints{} + 1) - 127;
+      const Ints magnitude = field == 0 ? fraction : fraction | 0x800000;
+      const Ints significand = bits < 0 ? -magnitude : magnitude;
+      Ints largest = magnitude == 0 ? Ints{} + NO_EXPONENT : sum_exponent;
+      for (int k = 0; k < FP8_K; ++k)
+        largest = greater(largest, load(&b.exponent[k][column]) + a.exponent[k][row]);
+      Ints sum = cut(significand, largest - sum_exponent + (23 - FP8_SUM.fraction_bits));
+      for (int k = 0; k < FP8_K; ++k) {
+        const Ints exponent = load(&b.exponent[k][column]) + a.exponent[k][row];
+        const Ints product = load(&b.significand[k][column]) * a.significand[k][row];
+        sum += cut(product * (1 << (FP8_SUM.fraction_bits - PRODUCT_BITS)), largest - exponent);
+      }
+      for (int lane = 0; lane < LANES; ++lane) {
+        const bool special = a.special[row] || b.special[column + lane] || field[lane] == 0xff;
+        if (special) {
+          float factors[2][FP8_K];
+          for (int k = 0; k < FP8_K; ++k) {
+            factors[0][k] = static_cast<float>(std::bit_cast<T>(a.bits[k][row]));
+            factors[1][k] = static_cast<float>(std::bit_cast<T>(b.bits[k][column + lane]));
+          }
+          to[lane] = special_sum(to[lane], factors[0], factors[1]);
+        } else {
+          to[lane] = sum[lane] == 0 ? 0
+                                    : rounded_sum(sum[lane],
+                                                  largest[lane] - FP8_SUM.fraction_bits);
+        }
+      }
+    }
+}
+
+}  // namespace
+
 // In the order of k. Products of f16, bf16 and tf32 values are exact in float.
 void Wgmma::multiply(const Job& job) {
+  if (job.call.type == WgmmaType::e4m3 || job.call.type == WgmmaType::e5m2) {
+    float* const sums = job.into->value.data();
+    if (!job.call.accumulate) std::fill_n(sums, ROWS * job.call.n, 0.0f);
+    if (job.call.type == WgmmaType::e4m3)
+      return multiply_fp8<f8e4m3>(sums, job.call.n, job.a, job.b);
+    return multiply_fp8<f8e5m2>(sums, job.call.n, job.a, job.b);
+  }
   const int n = job.call.n, k_count = k_of(job.call.type);
   alignas(32) float a[16][ROWS], b[16][MAX_N];  // by k
   decode(a[0], ROWS, job.a, job.call.type);

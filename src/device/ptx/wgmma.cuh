@@ -100,16 +100,21 @@ GEMM_DEVICE uint32_t tile_address(const void* tile GEMM_CALLER_ARG) {
 #endif
 }
 
-// wgmma.mma_async m64nNk16 (T = half, bf16) or m64nNk8 (T = float: tf32, of which the lower 13 bits
-// are ignored), N = 8, 16 ... 256: d = A * B + (accumulate ? d : 0), A and B by their descriptors.
+// wgmma.mma_async m64nNk16 (T = half, bf16), m64nNk8 (T = float: tf32, of which the lower 13 bits are
+// ignored) or m64nNk32 (T = f8e4m3, f8e5m2), N = 8, 16 ... 256: d = A * B + (accumulate ? d : 0), A
+// and B by their descriptors. FP8's sums keep fewer bits than a float: src/sim/tensor_sum.h.
 // With warp w of the warpgroup, g = lane / 4, t = lane % 4, for each j < N / 8:
 //   d[4j .. 4j + 3] = D(16w + g, 8j + 2t), D(.., 8j + 2t + 1), D(16w + g + 8, 8j + 2t), D(.., + 1)
 template <class T, int N, Major A_MAJOR = Major::K, Major B_MAJOR = Major::K>
 GEMM_DEVICE void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulate GEMM_CALLER_ARG) {
   static_assert(N % 8 == 0 && N >= 8 && N <= 256, "wgmma: N is a multiple of 8 up to 256");
   constexpr bool TF32 = std::is_same_v<T, float>, BF16 = std::is_same_v<T, bf16>;
-  static_assert(TF32 || BF16 || std::is_same_v<T, half>, "wgmma: half, bf16 or float (tf32)");
-  static_assert(!TF32 || (A_MAJOR == Major::K && B_MAJOR == Major::K), "tf32 is K-major only");
+  constexpr bool E4M3 = std::is_same_v<T, f8e4m3>, E5M2 = std::is_same_v<T, f8e5m2>;
+  constexpr bool K_MAJOR_ONLY = TF32 || E4M3 || E5M2;
+  static_assert(K_MAJOR_ONLY || BF16 || std::is_same_v<T, half>,
+                "wgmma: half, bf16, float (tf32) or FP8");
+  static_assert(!K_MAJOR_ONLY || (A_MAJOR == Major::K && B_MAJOR == Major::K),
+                "tf32 and FP8 are K-major only");
 #if GEMM_ON_GPU
 #define GEMM_WGMMA(TYPES, N_, A_, B_, P_, MAJORS, ...)                         \
   GEMM_SM90A_ASM(                                                              \
@@ -127,6 +132,10 @@ GEMM_DEVICE void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulat
   if constexpr (N == N_) {                                                                 \
     if constexpr (TF32)                                                                    \
       GEMM_WGMMA("k8.f32.tf32.tf32", N_, A_, B_, P_, "");                                  \
+    else if constexpr (E4M3)                                                               \
+      GEMM_WGMMA("k32.f32.e4m3.e4m3", N_, A_, B_, P_, "");                                 \
+    else if constexpr (E5M2)                                                               \
+      GEMM_WGMMA("k32.f32.e5m2.e5m2", N_, A_, B_, P_, "");                                 \
     else if constexpr (BF16)                                                               \
       GEMM_WGMMA("k16.f32.bf16.bf16", N_, A_, B_, P_, ", %" #TA_ ", %" #TB_, "n"(A_IS_MN), \
                  "n"(B_IS_MN));                                                            \
@@ -140,6 +149,8 @@ GEMM_DEVICE void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulat
 #undef GEMM_WGMMA
 #else
   constexpr auto TYPE = TF32   ? sim::WgmmaType::tf32
+                        : E4M3 ? sim::WgmmaType::e4m3
+                        : E5M2 ? sim::WgmmaType::e5m2
                         : BF16 ? sim::WgmmaType::bf16
                                : sim::WgmmaType::f16;
   sim::runtime::wgmma({TYPE, N, A_MAJOR == Major::MN, B_MAJOR == Major::MN, a, b, accumulate},

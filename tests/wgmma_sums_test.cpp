@@ -1,0 +1,86 @@
+// How wgmma adds: the simulator against what cards computed of the same fragments, bit for bit.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "bench/limits/wgmma_fragments.cuh"
+#include "rung.h"
+
+namespace gemm {
+namespace {
+
+// (tile, INSTRUCTIONS, ROWS, COLS), as the simulator has it.
+std::vector<float> simulate(int format) {
+  const fragments::Format& f = fragments::FORMATS[format];
+  std::vector<uint8_t> a, b;
+  std::vector<float> sums;
+  for (int i = 0; i < fragments::tiles_of(f); ++i) {
+    const fragments::Tile tile = fragments::tile_of(f, i);
+    a.insert(a.end(), tile.a.begin(), tile.a.end());
+    b.insert(b.end(), tile.b.begin(), tile.b.end());
+    sums.insert(sums.end(), tile.sums.begin(), tile.sums.end());
+  }
+  std::vector<float> results(sums.size() * fragments::INSTRUCTIONS);
+  with_format(format, [&](auto t) {
+    gemm::launch(multiply_fragments<decltype(t)>, fragments::tiles_of(f), dim3(FRAGMENT_THREADS),
+                 {.smem = FRAGMENT_SMEM}, nullptr, a.data(), b.data(), sums.data(),
+                 results.data());
+  });
+  return results;
+}
+
+class WgmmaSums : public testing::TestWithParam<int> {};
+
+// A code's value by the definition of its format.
+double value_of(const fragments::Format& f, const uint8_t* bytes) {
+  uint32_t code = 0;
+  for (int i = 0; i < f.bytes; ++i) code |= uint32_t{bytes[i]} << 8 * i;
+  if (f.bytes == 4) code >>= 13;
+  const int field = int(code >> f.mantissa_bits) & ((1 << f.exponent_bits) - 1);
+  const uint32_t fraction = code & ((1u << f.mantissa_bits) - 1);
+  const bool top = field == (1 << f.exponent_bits) - 1;
+  if (f.has_infinity && top) return fraction == 0 ? INFINITY : NAN;
+  if (!f.has_infinity && top && fraction == (1u << f.mantissa_bits) - 1) return NAN;
+  const double magnitude = std::ldexp(field == 0 ? fraction : fraction + (1u << f.mantissa_bits),
+                                      std::max(field, 1) - f.bias() - f.mantissa_bits);
+  return code >> (f.exponent_bits + f.mantissa_bits) ? -magnitude : magnitude;
+}
+
+// What is cut is at most a unit of the last bit that is kept, below the largest term, for each term.
+TEST_P(WgmmaSums, AreNearTheExactOnes) {
+  const fragments::Format& f = fragments::FORMATS[GetParam()];
+  const double kept = f.bytes == 1 ? 13 : 22;
+  const std::vector<float> results = simulate(GetParam());
+  for (int i = 0; i < fragments::tiles_of(f); ++i) {
+    const fragments::Tile tile = fragments::tile_of(f, i);
+    if (tile.kind == fragments::Kind::specials || tile.kind == fragments::Kind::overflowing)
+      continue;
+    for (int row = 0; row < fragments::ROWS; ++row)
+      for (int col = 0; col < fragments::COLS; ++col) {
+        double sum = tile.sums[row * fragments::COLS + col], largest = std::abs(sum);
+        for (int k = 0; k < f.k(); ++k) {
+          const double product =
+              value_of(f, &tile.a[row * fragments::K_BYTES + k * f.bytes]) *
+              value_of(f, &tile.b[col * fragments::K_BYTES + k * f.bytes]);
+          sum += product;
+          largest = std::max(largest, std::abs(product));
+        }
+        const float got = results[size_t(i) * fragments::INSTRUCTIONS * fragments::RESULTS +
+                                  row * fragments::COLS + col];
+        const double bound = (f.k() + 2) * std::ldexp(largest, -int(kept)) + 1e-38;
+        ASSERT_TRUE(std::abs(got - sum) <= bound)
+            << fragments::KIND_NAMES[int(tile.kind)] << " row " << row << " column " << col
+            << ": " << got << " instead of " << sum;
+      }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, WgmmaSums,
+                         testing::Range(0, int(std::size(fragments::FORMATS))),
+                         [](const auto& p) { return fragments::FORMATS[p.param].name; });
+
+}  // namespace
+}  // namespace gemm
