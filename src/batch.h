@@ -21,10 +21,9 @@ GemmCall least_aligned_product(const GemmCall& batch, DType dtype);
 std::string launches_of(const GemmCall& call);
 
 // How many of a batch's products are launched: all; while launches are prepared (LaunchMode), one of
-// each alignment. Addresses of elements of 2 bytes or more are aligned to 128 bytes alike again after
-// 64 products.
+// each alignment. Addresses are aligned to 128 bytes alike again after 128 products.
 inline int products_to_launch(const Batch& batch) {
-  constexpr int ALIGNMENT_PERIOD = 64;
+  constexpr int ALIGNMENT_PERIOD = 128;
   return launch_mode().prepare ? std::min(batch.count, ALIGNMENT_PERIOD) : batch.count;
 }
 

@@ -15,24 +15,39 @@ enum class Operand { A, B, C };
 #define GEMM_ELEMENTS(ROW)                  \
   ROW(f32, 4, 24, 3.402823466e38, 1.2e-38)  \
   ROW(f16, 2, 11, 65504.0, 1.0 / (1 << 24)) \
-  ROW(bf16, 2, 8, 3.389531390e38, 1.2e-38)
+  ROW(bf16, 2, 8, 3.389531390e38, 1.2e-38)  \
+  ROW(f8e4m3, 1, 4, 448.0, 1.0 / (1 << 10)) \
+  ROW(f8e5m2, 1, 3, 57344.0, 1.0 / (1 << 17))
 
-// What multiplies: FP32 multiply-adds, or tensor cores on words of 16 or 32 bits.
-enum class Unit { ffma, tensor_16, tensor_32 };
+// What multiplies: FP32 multiply-adds, or tensor cores on words of 8, 16 or 32 bits.
+enum class Unit { ffma, tensor_8, tensor_16, tensor_32 };
+
+// How products are summed. full: 24 bits of the sum, as in a float. fast: 14 bits, what Hopper's
+// tensor cores keep of FP8 sums. promoted: 14 bits within 128 of k, whose sums are added in float.
+enum class Accumulation { full, fast, promoted };
+constexpr int FAST_SUM_BITS = 14, PROMOTED_K = 128;
 
 // Choice of types: name, element of A and B, element of C, significant bits of a factor that a
-// product keeps, and the unit. Accumulation is always float.
+// product keeps, the unit, and how it sums.
 //   f32        float in, FP32 multiply-add         f16_f32, bf16_f32   as f16 and bf16, float out
 //   f16, bf16  half or bfloat16, in and out
 //   tf32       float in and out, multiplied on tensor cores after rounding to 10 mantissa bits: NOT
 //   single precision, always labelled
-#define GEMM_DTYPES(ROW)                \
-  ROW(f32, f32, f32, 24, ffma)          \
-  ROW(f16, f16, f16, 11, tensor_16)     \
-  ROW(tf32, f32, f32, 11, tensor_32)    \
-  ROW(bf16, bf16, bf16, 8, tensor_16)   \
-  ROW(f16_f32, f16, f32, 11, tensor_16) \
-  ROW(bf16_f32, bf16, f32, 8, tensor_16)
+//   e4m3, e5m2  FP8 in, bfloat16 out; e4m3_f32: float out
+//   .._fast     the same summed in 14 bits: a mode of cuBLASLt, faster and coarser
+#define GEMM_DTYPES(ROW)                                \
+  ROW(f32, f32, f32, 24, ffma, full)                    \
+  ROW(f16, f16, f16, 11, tensor_16, full)               \
+  ROW(tf32, f32, f32, 11, tensor_32, full)              \
+  ROW(bf16, bf16, bf16, 8, tensor_16, full)             \
+  ROW(f16_f32, f16, f32, 11, tensor_16, full)           \
+  ROW(bf16_f32, bf16, f32, 8, tensor_16, full)          \
+  ROW(e4m3, f8e4m3, bf16, 4, tensor_8, promoted)        \
+  ROW(e4m3_fast, f8e4m3, bf16, 4, tensor_8, fast)       \
+  ROW(e4m3_f32, f8e4m3, f32, 4, tensor_8, promoted)     \
+  ROW(e4m3_f32_fast, f8e4m3, f32, 4, tensor_8, fast)    \
+  ROW(e5m2, f8e5m2, bf16, 3, tensor_8, promoted)        \
+  ROW(e5m2_fast, f8e5m2, bf16, 3, tensor_8, fast)
 
 enum class Element {
 #define ROW(name, ...) name,
@@ -70,6 +85,7 @@ struct DTypeInfo {
   Element in, out;  // of A and B, of C
   int bits;         // of a factor that a product keeps
   Unit unit;
+  Accumulation accumulation;
   GEMM_HOST_DEVICE constexpr Element element(Operand operand) const {
     return operand == Operand::C ? out : in;
   }
@@ -78,13 +94,13 @@ struct DTypeInfo {
 };
 GEMM_HOST_DEVICE constexpr DTypeInfo info(DType dtype) {
   switch (dtype) {
-#define ROW(name, in, out, bits, unit) \
-  case DType::name:                    \
-    return {#name, Element::in, Element::out, bits, Unit::unit};
+#define ROW(name, in, out, bits, unit, accumulation) \
+  case DType::name:                          \
+    return {#name, Element::in, Element::out, bits, Unit::unit, Accumulation::accumulation};
     GEMM_DTYPES(ROW)
 #undef ROW
   }
-  return {"?", Element::f32, Element::f32, 0, Unit::ffma};
+  return {"?", Element::f32, Element::f32, 0, Unit::ffma, Accumulation::full};
 }
 
 constexpr DType ALL_DTYPES[] = {

@@ -101,23 +101,23 @@ void launch(void (*kernel)(Params...), int64_t grid, dim3 block, LaunchOptions o
 
 template <class TA, class TB = TA, class TC = TA>
 using LaunchFn = void (*)(const GemmArgs<TA, TB, TC>&, Stream);
-template <class T>
-using PlannedLaunchFn = void (*)(const GemmArgs<T>&, const Plan&, Stream);
+template <class T, class TC = T>
+using PlannedLaunchFn = void (*)(const GemmArgs<T, T, TC>&, const Plan&, Stream);
 
 // One of several template configurations of a rung, instantiated once in its file.
-template <class T>
+template <class T, class TC = T>
 struct Variant {
   const char* name;  // "128x128x16 8x8 s4": how --variant and --explain call it
-  PlannedLaunchFn<T> launch;
-  bool (*fits)(const GemmArgs<T>&) = nullptr;  // whether it takes this problem; null: every one
+  PlannedLaunchFn<T, TC> launch;
+  bool (*fits)(const GemmArgs<T, T, TC>&) = nullptr;  // whether it takes this problem; null: every one
 };
 // How a rung with variants plans. Of the problem's pointers only the alignment matters.
-template <class T>
+template <class T, class TC = T>
 struct Planner {
   // The plan by the best variant, or the one asked for, of a problem that the rung takes.
-  Plan (*plan)(const GemmArgs<T>&, const Arch&, int variant);
-  std::string (*explain)(const GemmArgs<T>&, const Plan&);
-  bool (*takes)(const GemmArgs<T>&) = nullptr;  // else the rung before it does; null: everything
+  Plan (*plan)(const GemmArgs<T, T, TC>&, const Arch&, int variant);
+  std::string (*explain)(const GemmArgs<T, T, TC>&, const Plan&);
+  bool (*takes)(const GemmArgs<T, T, TC>&) = nullptr;  // else the rung before it does; null: everything
   bool estimates = true;                        // its plans have a makespan
 };
 
@@ -140,28 +140,28 @@ Entry entry(DType dtype, LaunchFn<TA, TB, TC> fn) {
           }};
 }
 // `variants` must live as long as the program.
-template <class T, size_t N>
-Entry entry(DType dtype, const Variant<T> (&variants)[N], Planner<T> planner) {
+template <class T, class TC, size_t N>
+Entry entry(DType dtype, const Variant<T, TC> (&variants)[N], Planner<T, TC> planner) {
   const auto* const all = variants;
   Entry e{.dtype = dtype};
   e.estimates = planner.estimates;
   e.plan = [planner](const Rung&, const GemmCall& c, const Arch& arch,
                      int variant) -> std::optional<Plan> {
-    const GemmArgs<T> p = typed<T>(c);
+    const GemmArgs<T, T, TC> p = typed<T, T, TC>(c);
     if (planner.takes != nullptr && !planner.takes(p)) return {};
     return planner.plan(p, arch, variant);
   };
   e.explain = [planner](const GemmCall& c, const Plan& plan) {
-    return planner.explain(typed<T>(c), plan);
+    return planner.explain(typed<T, T, TC>(c), plan);
   };
   e.run = [all](const GemmCall& c, const Plan& plan) {
     const Stream stream = static_cast<Stream>(c.stream);
     const DeviceScope on_its_gpu(device_of(stream));
-    all[plan.variant].launch(typed<T>(c), plan, stream);
+    all[plan.variant].launch(typed<T, T, TC>(c), plan, stream);
   };
-  for (const Variant<T>& v : variants)
+  for (const Variant<T, TC>& v : variants)
     e.variants.push_back({v.name, {}, [fits = v.fits](const GemmCall& c) {
-                            return fits == nullptr || fits(typed<T>(c));
+                            return fits == nullptr || fits(typed<T, T, TC>(c));
                           }});
   return e;
 }

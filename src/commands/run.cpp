@@ -45,14 +45,17 @@ Peaks measured_peaks(Device& device) {
       {"peak_mma_tf32_tflops", peaks.mma_tf32_tflops},
       {"peak_tensor_f16_tflops", peaks.tensor_f16_tflops},
       {"peak_tensor_tf32_tflops", peaks.tensor_tf32_tflops},
+      {"peak_tensor_f8_tflops", peaks.tensor_f8_tflops},
       {"peak_copy_tbs", peaks.copy_tbs}};
   for (const auto& [key, value] : all)
     benchmark::AddCustomContext(key, fmt::format("{:.3f}", value));
   fmt::print(
       "measured peaks: FFMA {:.1f}, tensor f16 {:.0f} (mma.sync {:.0f}), tf32 {:.0f} (mma.sync "
-      "{:.0f}) TFLOPS, copy {:.2f} TB/s\n",
+      "{:.0f}){} TFLOPS, copy {:.2f} TB/s\n",
       peaks.ffma_tflops, peaks.tensor_f16_tflops, peaks.mma_f16_tflops, peaks.tensor_tf32_tflops,
-      peaks.mma_tf32_tflops, peaks.copy_tbs);
+      peaks.mma_tf32_tflops,
+      peaks.tensor_f8_tflops > 0 ? fmt::format(", FP8 {:.0f}", peaks.tensor_f8_tflops) : "",
+      peaks.copy_tbs);
   return peaks;
 }
 

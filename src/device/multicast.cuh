@@ -25,7 +25,7 @@ GEMM_DEVICE void load_part(uint8_t* tile, const Map& map, int mn, int k, uint64_
     const int first = WHOLE ? part * PANELS : 0, row = WHOLE ? 0 : part * ROWS;
 #pragma unroll
     for (int i = first; i < first + PANELS; ++i) {
-      uint8_t* const to = tile + i * Tile::PANEL_BYTES + row * (2 * Tile::WIDTH);
+      uint8_t* const to = tile + i * Tile::PANEL_BYTES + row * Tile::ROW_BYTES;
       const int mn_i = mn + i * Tile::WIDTH;
       tma_load_multicast(to, map, Tile::ALONG_K ? mn + row : k + row, Tile::ALONG_K ? k : mn_i,
                          full, ALL GEMM_CALLER_PASS);

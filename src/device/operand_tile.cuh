@@ -18,8 +18,8 @@ GEMM_DEVICE decltype(auto) matrix_of_batch(const TensorMap& map, int index) {
     return (map);
 }
 
-// A k-tile of one operand: MN rows of A or columns of B, 64 deep, of 16-bit elements. It is made of
-// panels whose rows are one swizzle span:
+// A k-tile of one operand: MN rows of A or columns of B, 128 bytes deep: 64 of 16-bit elements, 128
+// of FP8, which is K-major alone. It is made of panels whose rows are one swizzle span; of 16 bits:
 //
 //   K-major (A as stored, B transposed)      one panel, MN rows of 64 k
 //   MN-major (A transposed, B as stored)     MN / 64 panels, each 64 rows (k) of 64 m or n;
@@ -28,15 +28,17 @@ GEMM_DEVICE decltype(auto) matrix_of_batch(const TensorMap& map, int index) {
 // Taught in v17t.
 template <class T, int MN, Major MAJOR>
 struct OperandTile {
-  static_assert(sizeof(T) == 2, "tiles of f16 or bf16");
+  static_assert(sizeof(T) == 2 || (sizeof(T) == 1 && MAJOR == Major::K),
+                "tiles of f16, bf16 or, K-major, FP8");
   using Element = T;
-  static constexpr int EXTENT = MN, DEPTH = 64;
+  static constexpr int EXTENT = MN, DEPTH = 128 / int{sizeof(T)};
   static constexpr Major LAYOUT = MAJOR;
   static constexpr bool ALONG_K = MAJOR == Major::K;                     // rows of a panel
-  static constexpr int WIDTH = MAJOR == Major::K || MN >= 64 ? 64 : MN;  // of a panel, in elements
-  static constexpr Swizzle MODE = static_cast<Swizzle>(2 * WIDTH);
+  static constexpr int WIDTH = MAJOR == Major::K ? DEPTH : MN >= 64 ? 64 : MN;  // of a panel
+  static constexpr int ROW_BYTES = WIDTH * int{sizeof(T)};                    // of a panel
+  static constexpr Swizzle MODE = static_cast<Swizzle>(ROW_BYTES);
   static constexpr int PANELS = MAJOR == Major::K ? 1 : cdiv(MN, WIDTH);
-  static constexpr int PANEL_BYTES = 2 * WIDTH * (MAJOR == Major::K ? MN : DEPTH);
+  static constexpr int PANEL_BYTES = ROW_BYTES * (MAJOR == Major::K ? MN : DEPTH);
   static constexpr int BYTES = PANELS * PANEL_BYTES;
   static constexpr int ROWS_64 = 64 * 64 * 2;  // bytes from 64 rows of A to the next 64, either way
   // What the next K step of wgmma adds to a descriptor.
@@ -86,7 +88,7 @@ template <class TileA, class TileB, int N = TileB::EXTENT, int BLOCKS, int COUNT
 GEMM_DEVICE void multiply_k_tile(float (&acc)[BLOCKS][COUNT], const uint8_t* sA, const uint8_t* sB,
                                  int row = 0 GEMM_CALLER_ARG) {
   using T = typename TileA::Element;
-  constexpr int MMA_M = 64, MMA_K = 16;
+  constexpr int MMA_M = 64, MMA_K = 32 / sizeof(T);
   wgmma_fence();
 #pragma unroll
   for (int k = 0; k < TileA::DEPTH / MMA_K; ++k)

@@ -37,8 +37,8 @@ struct RepackJob {
 };
 
 // Copies two matrices, the first by the first `blocks_a` CTAs. It goes word by word, so that a warp
-// reads and writes 128 bytes at once wherever the rows begin. Two 2-byte elements that straddle two
-// words are cut out of both; the second word is the next lane's first, and comes from L1.
+// reads and writes 128 bytes at once wherever the rows begin. Narrow elements that straddle two words
+// are cut out of both; the second word is the next lane's first, and comes from L1.
 template <class T>
 __global__ void __launch_bounds__(REPACK_THREADS)
     repack_kernel(RepackJob<T> a, RepackJob<T> b, unsigned blocks_a) {
@@ -52,8 +52,9 @@ __global__ void __launch_bounds__(REPACK_THREADS)
   if (m >= rows) return;
   const T* row = from + m * ld;
   // Words lie at multiples of 4 bytes in memory: from the row's element -skew on.
-  const int skew = reinterpret_cast<uintptr_t>(row) % 4 / sizeof(T);  // 0, or 1 element of 2 bytes
+  const int skew = reinterpret_cast<uintptr_t>(row) % 4 / sizeof(T);  // 0 to 3 bytes
   constexpr int PACK = 4 / sizeof(T), STEP = 32 * PACK;               // elements
+  constexpr auto CUT = [](int skew) { return sizeof(T) == 2 ? 16 : skew * 8 * int{sizeof(T)}; };
   const int first = k0 * PACK - skew;
   uint32_t lower[REPACK_UNROLL], upper[REPACK_UNROLL] = {};
   if (first >= 0 && first <= cols - REPACK_UNROLL * STEP) {  // as a rule; all loads at once
@@ -74,7 +75,7 @@ __global__ void __launch_bounds__(REPACK_THREADS)
   for (int i = 0; i < REPACK_UNROLL; ++i)
     if (k0 + i * 32 < to_words)
       to[int64_t{m} * to_words + k0 + i * 32] =
-          skew == 0 ? lower[i] : lower[i] >> 16 | upper[i] << 16;
+          skew == 0 ? lower[i] : lower[i] >> CUT(skew) | upper[i] << (32 - CUT(skew));
 }
 
 // A row-major matrix, `ld` elements from row to row.
@@ -89,7 +90,7 @@ struct MatrixView {
 // aligned, else RepackedPair's copy in scratch memory, with rows padded with zeros.
 template <class T>
 class Repacked {
-  static_assert(sizeof(T) == 2 || sizeof(T) == 4, "elements of 2 or 4 bytes");
+  static_assert(sizeof(T) <= 4, "elements of 1, 2 or 4 bytes");
   static constexpr int GROUP = 16 / sizeof(T);
 
   static bool is_aligned(const MatrixView<T>& from, bool whole_groups) {

@@ -12,7 +12,7 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// The fields of a matrix's tensor map; T is half, bf16 or float. Each names the argument of
+// The fields of a matrix's tensor map; T is half, bf16, float or FP8. Each names the argument of
 // cuTensorMapEncodeTiled that it becomes. What no rung changes is not here: every element
 // (elementStrides 1), no interleave, and zeros for what lies outside of the matrix (oobFill).
 template <class T>
@@ -51,7 +51,9 @@ inline auto tensor_map_encoder() {
 // std::invalid_argument for what TMA cannot do, std::runtime_error when the driver refuses.
 template <class T>
 TensorMap encode_tensor_map(const TensorMapFields<T>& f) {
-  static_assert(std::is_same_v<T, half> || std::is_same_v<T, bf16> || std::is_same_v<T, float>);
+  constexpr bool FP8 = std::is_same_v<T, f8e4m3> || std::is_same_v<T, f8e5m2>;
+  static_assert(FP8 || std::is_same_v<T, half> || std::is_same_v<T, bf16> ||
+                std::is_same_v<T, float>);
   const auto [cols, rows] = f.sizes;
   const auto [box_cols, box_rows] = f.box;
   check_tensor_map(f.base, rows, cols, f.row_bytes, sizeof(T), box_rows, box_cols,
@@ -69,7 +71,8 @@ TensorMap encode_tensor_map(const TensorMapFields<T>& f) {
   const cuuint32_t box[3] = {cuuint32_t(box_cols), cuuint32_t(box_rows), 1}, steps[3] = {1, 1, 1};
   const CUresult result =
       tensor_map_encoder()(reinterpret_cast<CUtensorMap*>(&map),
-                           std::is_same_v<T, half>   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                           FP8                       ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+                           : std::is_same_v<T, half> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                            : std::is_same_v<T, bf16> ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
                                                      : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
                            f.matrices > 0 ? 3 : 2, const_cast<T*>(f.base), sizes, strides, box,

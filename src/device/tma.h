@@ -23,7 +23,7 @@ struct MatrixBatch {
 };
 
 // The rows x cols matrix at `base`, row-major, `ld` elements from row to row, in boxes of box_rows
-// x box_cols elements; T is half, bf16 or float. A box lies in shared memory row after row,
+// x box_cols elements; T is half, bf16, float or FP8. A box lies in shared memory row after row,
 // swizzled by `swizzle`, and is then exactly one span wide. Loads fill with zeros what lies
 // outside of the matrix; stores leave it out, up to 16 bytes (tma_store). A matrix without
 // elements gives a map that must not be used. What is not in L2 comes from memory in aligned pieces

@@ -31,6 +31,8 @@ GEMM_HOST_DEVICE inline bool is_power_of_two(float x) {
 //   uniform    s |alpha| u K (10 + [tensor cores] sqrt(K) / 2)                the accumulator
 //              + u_out |want| + 2 u (|want| + |beta|)                         the output
 //              + [tf32] 2^-10 (4 s |alpha| sqrt(K) + 2 (|want| + |beta|))     TF32's inputs
+//              + [FP8] s |alpha| 2^-13 (10 sqrt(K) + 128)                     its tensor cores' sums
+//              + [FP8, fast] s |alpha| 2^-13 K (2 + sqrt(K) / 32)             never promoted
 //              + e (4 s |alpha| sqrt(K) + |want| + |beta|)                    split inputs
 //              + [beta != 0] u_out (|want| + |beta|)                          see below
 //
@@ -40,6 +42,11 @@ GEMM_HOST_DEVICE inline bool is_power_of_two(float x) {
 // the sums themselves: 0.05 sqrt(K) s u K (root mean square), 10 times of which nobody exceeds.
 // An accumulator of 11 bits errs by 2^13 times the first; TF32 inputs by 0.58 2^-11 s sqrt(K): above
 // this bound for the typical element at K = 65536, and for the worst of a tile at any K.
+// FP8: tensor cores keep 14 bits of a sum, so each instruction cuts units of 2^-13 of the largest
+// term. Promoted every 128 of k that adds up to 0.9 s 2^-13 sqrt(K) (root mean square, by a model of
+// the instruction), 11 times of which is allowed, and 128 units for the tail of short sums. Never
+// promoted, sums lose 0.12 s 2^-13 K at K = 1024 and 0.23 at 65536, always towards zero: more than a
+// promoted sum may, from K = 1024 on.
 // beta != 0: cuBLAS rounds some products to half before it adds beta * C (seen at 64 x 136 x 48; its
 // math modes do not prevent it).
 GEMM_HOST_DEVICE inline double allowed_error(const Problem& p, Inputs kind, double want) {
@@ -51,7 +58,12 @@ GEMM_HOST_DEVICE inline double allowed_error(const Problem& p, Inputs kind, doub
   if (kind == Inputs::uniform) {
     const double walk = PRODUCT_RMS * alpha * sqrt(K);
     const bool tensor = info(p.dtype).unit != Unit::ffma;
-    return walk * sqrt(K) * u * (tensor ? 10 + sqrt(K) / 2 : 10) + u_out * size +
+    const Accumulation sums = info(p.dtype).accumulation;
+    double cut = 0;
+    if (sums != Accumulation::full) cut = 10 * sqrt(K) + 128;
+    if (sums == Accumulation::fast) cut += K * (2 + sqrt(K) / 32);
+    return PRODUCT_RMS * alpha * cut / (1 << (FAST_SUM_BITS - 1)) +
+           walk * sqrt(K) * u * (tensor ? 10 + sqrt(K) / 2 : 10) + u_out * size +
            2 * u * (size + beta) +
            (info(p.dtype).rounds_factors() ? (4 * walk + 2 * (size + beta)) / (1 << 10) : 0) +
            e * (4 * walk + size + beta) + (beta == 0 ? 0 : u_out * (size + beta)) + tiny;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "sim/bf16.h"
+#include "sim/fp8.h"
 #include "sim/half.h"
 
 namespace gemm {
@@ -31,7 +32,7 @@ void for_each_element(const MatrixLayout& l, Visit visit) {
 template <class T>
 void fill(T* x, const Problem& p, Operand operand, Inputs kind, uint64_t seed) {
   const Generator generator(p, kind, seed);
-  const T nan = from_bits<T>(sizeof(T) == 2 ? 0x7FFF : 0x7FFFFFFF);
+  const T nan = from_bits<T>(0x7FFFFFFFu >> (32 - 8 * sizeof(T)));
   const T canary = from_bits<T>(CANARY * 0x10001u);
   for_each_element(layout(p, operand), [&](int64_t i, int64_t row, int64_t col) {
     if (row < 0)
@@ -79,6 +80,8 @@ struct HostTypes {
   using f32 = float;
   using f16 = sim::half;
   using bf16 = sim::bf16;
+  using f8e4m3 = sim::f8e4m3;
+  using f8e5m2 = sim::f8e5m2;
 };
 
 }  // namespace

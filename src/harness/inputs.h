@@ -57,16 +57,22 @@ class Generator {
         b_transposed_(p.op_b == Op::T),
         bits_(info(p.dtype).bits) {
     for (int operand = 0; operand < 3; ++operand) seeds_[operand] = seed * 3 + operand;
-    // `sums` stay exact in any order while the sum of all |products| is below 2^24: in quarters,
-    // and after alpha, where the scalars ask for that.
-    double room = 1 << 24;
+    // `sums` stay exact in any order while the sum of all |products| is below 2^24 (2^14 of FP8's
+    // fast sums): in quarters, and after alpha, where the scalars ask for that.
+    const Accumulation sums = info(p.dtype).accumulation;
+    double room = sums == Accumulation::fast ? 1 << FAST_SUM_BITS : 1 << 24;
     if (exact_scalars(p)) {
       const bool whole = p.alpha == static_cast<int>(p.alpha) && p.beta == static_cast<int>(p.beta);
       const double alpha = p.alpha < 0 ? -p.alpha : p.alpha, beta = p.beta < 0 ? -p.beta : p.beta;
       room = (room / (whole ? 1 : 4) - 3 * beta) / (alpha > 1 ? alpha : 1);
     }
-    room -= A_MOST;  // for the one product that is left over
-    const double each = room / (double{A_MOST} * (p.K > 0 ? p.K : 1));
+    a_half_ = bits_ < 4 ? 1 << (bits_ - 1) : 8;
+    const double a_most = 2 * a_half_ - 1;
+    room -= a_most;  // for the one product that is left over
+    double each = room / (a_most * (p.K > 0 ? p.K : 1));
+    // Promoted sums have 14 bits within a promotion.
+    const double promoted = ((1 << FAST_SUM_BITS) - a_most) / (a_most * PROMOTED_K);
+    if (sums == Accumulation::promoted && each > promoted) each = promoted;
     const double most = (int64_t{1} << bits_) - 2;  // 1 below the largest: see b_of_sums
     b_most_ = each >= most ? static_cast<int64_t>(most)
               : each >= 1  ? static_cast<int64_t>(each)
@@ -88,8 +94,6 @@ class Generator {
   }
 
  private:
-  static constexpr int A_MOST = 15;
-
   // The same of one product. No function here calls itself: a GPU's stack is too small for that.
   GEMM_HOST_DEVICE float stored_of_one(Operand operand, int64_t row, int64_t col) const {
     const bool is_a = operand == Operand::A, is_b = operand == Operand::B;
@@ -135,7 +139,9 @@ class Generator {
   GEMM_HOST_DEVICE float a(int64_t m, int64_t k) const {
     if (kind_ == Inputs::integers) return small_integer(0, m * K_ + k);
     if (kind_ == Inputs::products) return all_bits(0, m * K_ + k);
-    return static_cast<float>((A_MOST + 1) / 2 + mix(seeds_[0], m * K_ + first_of_pair(k)) % 8);
+    return static_cast<float>(a_half_ +
+                              mix(seeds_[0], m * K_ + first_of_pair(k)) %
+                                  static_cast<uint64_t>(a_half_));
   }
   GEMM_HOST_DEVICE float b(int64_t k, int64_t n) const {
     if (kind_ == Inputs::integers) return small_integer(1, k * N_ + n);
@@ -185,6 +191,7 @@ class Generator {
   bool a_shared_, b_shared_;
   bool a_transposed_, b_transposed_;
   int bits_;
+  int a_half_;  // A of `sums` holds integers from this to below twice it
   int64_t b_most_, every_;
   uint64_t seeds_[3];
 };

@@ -17,6 +17,8 @@ double peak_of(const Peaks& peaks, DType dtype) {
   switch (info(dtype).unit) {
     case Unit::ffma:
       return peaks.ffma_tflops;
+    case Unit::tensor_8:
+      return peaks.tensor_f8_tflops;
     case Unit::tensor_16:
       return peaks.tensor_f16_tflops;
     case Unit::tensor_32:

@@ -29,6 +29,10 @@ cudaDataType_t data_type(Element element) {
       return CUDA_R_16F;
     case Element::bf16:
       return CUDA_R_16BF;
+    case Element::f8e4m3:
+      return CUDA_R_8F_E4M3;
+    case Element::f8e5m2:
+      return CUDA_R_8F_E5M2;
   }
   throw std::logic_error("cuBLAS has no such element");
 }
@@ -179,6 +183,11 @@ LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
   };
   set(CUBLASLT_MATMUL_DESC_TRANSA, operation(p.op_b));
   set(CUBLASLT_MATMUL_DESC_TRANSB, operation(p.op_a));
+  if (info(p.dtype).unit == Unit::tensor_8) {
+    const int8_t fast = info(p.dtype).accumulation == Accumulation::fast;
+    GEMM_BASELINE(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast,
+                                                 sizeof fast));
+  }
 
   cublasLtMatmulPreference_t preference = nullptr;
   GEMM_BASELINE(cublasLtMatmulPreferenceCreate(&preference));

@@ -17,13 +17,14 @@
 namespace gemm {
 namespace {
 
-// Bits that are not a matrix element: a NaN, or the canary. The upper half of each is the 16-bit
-// pattern.
+// Bits that are not a matrix element: a NaN, or the canary. The upper parts of each are the
+// narrower patterns.
 constexpr uint32_t NAN_BITS = 0x7FFFFFFF;
 constexpr uint32_t CANARY_BITS = CANARY * 0x10001u;
 
 template <class T>
-using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
+using Bits = std::conditional_t<sizeof(T) == 1, uint8_t,
+                                std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>>;
 
 template <class T>
 GEMM_HOST_DEVICE Bits<T> pattern(uint32_t bits) {

@@ -3,6 +3,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
 #include <string>
@@ -78,6 +79,8 @@ struct GpuTypes {
   using f32 = float;
   using f16 = __half;
   using bf16 = __nv_bfloat16;
+  using f8e4m3 = __nv_fp8_e4m3;
+  using f8e5m2 = __nv_fp8_e5m2;
 };
 
 // Device memory that frees itself.

@@ -24,12 +24,16 @@ __device__ float random_float(int i) {
   return random_value(blockIdx.x, int64_t{i} * THREADS + threadIdx.x);
 }
 
-// 32 bits of multiplicands: two halves or one float.
+// 32 bits of multiplicands: four FP8, two halves or one float.
 template <DType DTYPE>
 __device__ uint32_t random_word(int i) {
   if constexpr (DTYPE == DType::f16) {
     const __half2 pair = __floats2half2_rn(random_float(2 * i), random_float(2 * i + 1));
     return reinterpret_cast<const uint32_t&>(pair);
+  } else if constexpr (DTYPE == DType::e4m3) {
+    uint32_t word = 0;
+    for (int e = 0; e < 4; ++e) word = word << 8 | f8e4m3(random_float(4 * i + e)).__x;
+    return word;
   } else {
     return cvt_rna_tf32(random_float(i));
   }
@@ -98,11 +102,11 @@ constexpr int WGMMA_M = 64, WGMMA_N = 256, WGMMA_GROUPS = THREADS / 128;
 constexpr int WGMMA_ITERATIONS = 1024;
 constexpr int WGMMA_BATCH = 16;              // instructions queued before each wait
 constexpr double wgmma_flops(DType dtype) {  // a block
-  const int k = dtype == DType::f16 ? 16 : 8;
+  const int k = 32 / info(info(dtype).in).bytes;
   return 2.0 * WGMMA_M * WGMMA_N * k * WGMMA_BATCH * WGMMA_ITERATIONS * WGMMA_GROUPS;
 }
 
-constexpr int ROW_BYTES = 128;  // of a tile: four K steps of 32 bytes (16 halves or 8 floats)
+constexpr int ROW_BYTES = 128;  // of a tile: four K steps of 32 bytes (32 FP8, 16 halves or 8 floats)
 
 // Without sm_90a's instructions it does nothing, and says so.
 template <DType DTYPE>
@@ -116,7 +120,8 @@ __global__ __launch_bounds__(THREADS, 1) void wgmma_kernel(float* out, bool* ava
   __syncthreads();
 
   const int warpgroup = threadIdx.x / 128;
-  using T = std::conditional_t<DTYPE == DType::f16, half, float>;
+  using T = std::conditional_t<DTYPE == DType::f16, half,
+                               std::conditional_t<DTYPE == DType::e4m3, f8e4m3, float>>;
   const auto descriptor = wgmma_descriptor<Major::K, Swizzle::b128>;
   const uint64_t a = descriptor(tiles + warpgroup * WGMMA_M * WORDS, 0);
   const uint64_t b = descriptor(tiles + WGMMA_GROUPS * WGMMA_M * WORDS, 0);
@@ -222,6 +227,7 @@ Peaks measure_peaks(Device& device) {
       bench.kernel_rate(mma_flops(DType::tf32), 2, mma_kernel<DType::tf32>, out) / TERA;
   p.tensor_f16_tflops = std::max(p.mma_f16_tflops, bench.wgmma_rate<DType::f16>() / TERA);
   p.tensor_tf32_tflops = std::max(p.mma_tf32_tflops, bench.wgmma_rate<DType::tf32>() / TERA);
+  p.tensor_f8_tflops = bench.wgmma_rate<DType::e4m3>() / TERA;
   p.copy_tbs = bench.copy_rate() / TERA;
   return p;
 }

@@ -199,7 +199,8 @@ class GpuTimedProblem final : public TimedProblem {
 
   std::vector<Candidate> candidates() {
     std::vector<Candidate> all;
-    all.push_back({-1, [this] { cublas_gemm(blas_, p_.dtype, next_call(BASELINE)); }});
+    if (info(p_.dtype).unit != Unit::tensor_8)  // FP8 is cuBLASLt's alone
+      all.push_back({-1, [this] { cublas_gemm(blas_, p_.dtype, next_call(BASELINE)); }});
     for (int i = 0; i < lt_.candidates(); ++i)
       all.push_back({i, [this, i] { lt_.run(i, next_call(BASELINE)); }});
     return all;
@@ -226,6 +227,10 @@ class GpuTimedProblem final : public TimedProblem {
   void choose_baseline() {
     const NvtxRange range("choose baseline");
     std::vector<Candidate> finalists = quick_pass(candidates());
+    if (finalists.empty())
+      throw BaselineError(
+          "cuBLASLt has no kernel for it: of FP8 it takes --op nt alone, rows of A and B at "
+          "multiples of 16 bytes, and not e5m2 for both");
     std::string wrong;
     std::erase_if(finalists, [&](const Candidate& candidate) {
       const CheckResult result = run_and_check(candidate);
@@ -295,7 +300,8 @@ class GpuTimedProblem final : public TimedProblem {
         device_.synchronize();
       }
     }
-    std::sort(ran.begin() + 1, ran.end(), faster);
+    const bool cublas = !ran.empty() && ran.front().index < 0;  // takes part in any case
+    std::sort(ran.begin() + cublas, ran.end(), faster);
     if (ran.size() > FINALISTS) ran.erase(ran.begin() + FINALISTS, ran.end());
     return ran;
   }
