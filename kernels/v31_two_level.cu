@@ -1,0 +1,191 @@
+// v31 two-level sums: partial sums of 128 of k, added up in float.
+//
+// before: v30's tensor cores keep 14 bits of a sum. The longer it grows, the more of each product is
+//         cut, always towards zero
+// idea:   each k-tile's products start a new sum, which ends after 128 of k; CUDA cores add it to one
+//         of 24 bits. While one consumer adds, the other one's wgmma run
+// watch:  two sums take twice the registers, so a consumer has 64 rows; and both have the same tile, or
+//         shared memory would be read for half as many results
+// needs:  sm_90a; copies of operands that are not K-major, or that TMA cannot address
+//
+//   role        threads   waits for     then                                     and tells
+//   producer    one       empty[stage]  loads a k-tile                           full[stage], bytes
+//   consumers   2 x 128   full[stage]   wgmma of 64 rows, from zero; then adds   empty[stage]
+//
+//   barrier        completes after
+//   full[stage]    1 arrival, the producer's, and TMA's bytes
+//   empty[stage]   2 arrivals of each CTA, one of each consumer
+//
+//   consumer 0    | wgmma, k-tile 0 | add | wait | wgmma, k-tile 1 | add | ...
+//   consumer 1    | wait            | wgmma, k-tile 0 | add | wait | wgmma, k-tile 1 | add ...
+#include "device/dynamic_shared.cuh"
+#include "device/k_major.cuh"
+#include "device/multicast.cuh"
+#include "device/operand_tile.cuh"
+#include "device/persistent.cuh"
+#include "device/pipeline.cuh"
+#include "device/ptx/cluster.cuh"
+#include "device/ptx/grid.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
+#include "device/tma_epilogue.cuh"
+#include "plan/tiles.h"
+#include "rung.h"
+
+namespace {
+using namespace gemm;
+
+constexpr int BM = 128, BK = 128;                  // rows of a tile, depth of a k-tile
+constexpr int MMA_M = 64, MMA_K = 32;              // of a wgmma; a consumer has MMA_M rows
+constexpr int CONSUMERS = BM / MMA_M, GROUP_M = 16;  // rows of tiles a raster group
+constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
+static_assert(BK == PROMOTED_K, "verification allows for sums of so many");
+
+template <class TileA, class TileB, int STAGES, int EPILOGUE_STAGES>
+struct Shared {                                        // panels start at multiples of 1024 bytes
+  uint8_t A[STAGES][TileA::BYTES];                     // (STAGES, BM, BK), swizzled
+  uint8_t B[STAGES][TileB::BYTES];                     // (STAGES, BN, BK), swizzled
+  uint8_t C[CONSUMERS][EPILOGUE_STAGES][64 * 64 * 2];  // (.., EPILOGUE_STAGES, 64, 64), swizzled
+  uint64_t full[STAGES], empty[STAGES];
+};
+
+// [region idea]
+// The wgmma of 64 rows of a k-tile from `row` on, as one group: a sum of their own.
+template <class TileA, class TileB, int COUNT>
+GEMM_DEVICE void multiply_from_zero(float (&part)[COUNT], const uint8_t* sA, const uint8_t* sB,
+                                    int row) {
+  using T = typename TileA::Element;
+  wgmma_fence();
+#pragma unroll
+  for (int k = 0; k < BK / MMA_K; ++k)
+    wgmma<T, TileB::EXTENT>(part, TileA::descriptor(sA, row) + k * TileA::K_STEP,
+                            TileB::descriptor(sB) + k * TileB::K_STEP, k > 0);
+  wgmma_commit();
+}
+
+// A consumer's sums of one tile: each k-tile's partial sum is promoted to float.
+template <class TileA, class TileB, int CLUSTER, class Shared, int STAGES, int COUNT>
+GEMM_DEVICE void multiply_promoted(Shared& s, PipelineState<STAGES>& state, int k_tiles, int row,
+                                   float (&sum)[1][COUNT]) {
+  float part[1][COUNT];
+  clear_registers(part);
+  for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
+    const int stage = state.stage;
+    mbarrier_wait(&s.full[stage], state.phase);
+    multiply_from_zero<TileA, TileB>(part[0], s.A[stage], s.B[stage], row);
+    wgmma_wait<0>(part[0]);
+    arrive_at_all<CLUSTER>(&s.empty[stage]);
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) sum[0][i] += part[0][i];
+  }
+}
+// [/region idea]
+
+template <class T, class TC, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER>
+__global__ void __launch_bounds__(THREADS, 1)
+    gemm_v31(GemmArgs<T, T, TC> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
+             const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
+  grid_launch_dependents();
+  using TileA = OperandTile<T, BM, Major::K>;
+  using TileB = OperandTile<T, BN, Major::K>;
+  static_assert(TileA::DEPTH == BK);
+  const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK);
+  const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
+  const int begin = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER, step = gridDim.x / CLUSTER;
+  auto& s = *static_cast<Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>*>(dynamic_shared());
+  if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, CLUSTER * CONSUMERS);
+  sync_cluster<CLUSTER>();
+
+  PipelineState<STAGES> state;
+  if (wg == CONSUMERS) {
+    // The producer.
+    setmaxnreg_dec<PRODUCER_REGS>();
+    if (tid / 32 % 4 == 0 && elect_one())
+      for_each_tile<GROUP_M, CLUSTER>(begin, step, rank, tiles_m, tiles_n, [&](int bm, int bn) {
+        grid_dependency_wait(bm, bn);
+        produce_shared<TileA, TileB, CLUSTER>(s.A[0], s.B[0], s.full, s.empty, state, map_a, map_b,
+                                              bm * BM, bn * BN, k_tiles, rank);
+      });
+  } else {
+    // A consumer: its half of every tile.
+    setmaxnreg_inc<CONSUMER_REGS>();
+    grid_dependency_wait();
+    for_each_tile<GROUP_M, CLUSTER>(begin, step, rank, tiles_m, tiles_n, [&](int bm, int bn) {
+      fence_operand(bm, bn);
+      const int m = bm * BM + wg * MMA_M, n = bn * BN;
+      prefetch_c<BN>(p, aligned_c, m, n, MMA_M);
+      float sum[1][BN / 2];
+      clear_registers(sum);
+      multiply_promoted<TileA, TileB, CLUSTER>(s, state, k_tiles, wg * MMA_M, sum);
+
+      // Epilogue.
+      apply_epilogue<32>(p, aligned_c, m, n, sum[0]);
+      if constexpr (sizeof(TC) == 4)
+        store_pairs(p, aligned_c, m, n, sum[0]);
+      else
+        store_panels(p, aligned_c, map_c, m, n, s.C[wg], 0, sum[0]);
+    });
+    if (tid % 32 == 0) tma_store_wait_read<0>();
+  }
+  if (CLUSTER > 1) sync_cluster<CLUSTER>();  // the neighbour's last copies and arrivals have come
+}
+
+template <class T, class TC, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER>
+void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
+  const int64_t cluster_tiles = int64_t{cdiv(p.M, BM * CLUSTER)} * cdiv(p.N, BN);
+  const int64_t grid = std::min<int64_t>(cluster_tiles, plan.ctas / CLUSTER) * CLUSTER;
+  using TileA = OperandTile<T, BM, Major::K>;
+  using TileB = OperandTile<T, BN, Major::K>;
+  const KMajorOperands<T> in(p, stream);
+  gemm::launch(gemm_v31<T, TC, BN, STAGES, EPILOGUE_STAGES, CLUSTER>, grid, dim3(THREADS),
+               {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>),
+                .cluster = CLUSTER,
+                .pdl = true},
+               stream, p, has_aligned_c(p), TileA::map(in.A.data, p.M, p.K, in.A.ld),
+               TileB::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
+}
+
+// The tiles of the variants, and what a result costs in each.
+constexpr Costs::Tile TILES[] = {{BM, 192, 1.0}, {BM, 128, 1.1}};
+constexpr int WHOLE = std::size(TILES);
+
+template <class T>
+const Variant<T, bf16> VARIANTS[] = {{"128x192 s5", launch<T, bf16, 192, 5, 1, 1>},
+                                     {"128x128 s6", launch<T, bf16, 128, 6, 2, 1>},
+                                     {"128x192 s5 c2", launch<T, bf16, 192, 5, 1, 2>}};
+
+template <class T>
+Plan plan(const GemmArgs<T, T, bf16>& p, const Arch& arch, int variant) {
+  const int whole = variant < WHOLE ? variant : 0;
+  TileChoice tile = choose_tile(p.M, p.N, p.K, TILES, WHOLE, arch.sms, 0, whole);
+  if (variant >= WHOLE) {
+    tile.index = variant;
+    tile.tiling.cluster = 2;
+  }
+  Plan plan{.variant = tile.index};
+  plan.keep(tile.tiling);
+  return plan;
+}
+
+template <class T>
+std::string explain(const GemmArgs<T, T, bf16>&, const Plan& plan) {
+  return gemm::explain(plan.kept<Tiling>());
+}
+
+// Results in float: one configuration.
+template <class T>
+void launch_to_float(const GemmArgs<T, T, float>& p, Stream stream) {
+  launch<T, float, 128, 6, 2, 1>(p, Plan{.ctas = persistent_blocks()}, stream);
+}
+
+const Registration rung(
+    {.prev = "v30",
+     .idea = "two-level sums: 128 of k on tensor cores, the rest in float",
+     .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
+    {entry(DType::e4m3, VARIANTS<f8e4m3>, Planner<f8e4m3, bf16>{plan, explain, nullptr, false}),
+     entry(DType::e4m3_f32, launch_to_float<f8e4m3>),
+     entry(DType::e5m2, VARIANTS<f8e5m2>, Planner<f8e5m2, bf16>{plan, explain, nullptr, false})});
+
+}  // namespace
