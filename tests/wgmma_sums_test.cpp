@@ -3,6 +3,9 @@
 
 #include <bit>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -76,6 +79,37 @@ TEST_P(WgmmaSums, AreNearTheExactOnes) {
             << ": " << got << " instead of " << sum;
       }
   }
+}
+
+// Of every card's file. NaN is NaN.
+TEST_P(WgmmaSums, AreTheCardsBitForBit) {
+  const fragments::Format& f = fragments::FORMATS[GetParam()];
+  if (f.bytes > 1) GTEST_SKIP() << "added in float, in the order of k: not the card's bits";
+  const std::vector<float> results = simulate(GetParam());
+  int cards = 0;
+  for (const auto& folder : std::filesystem::directory_iterator(RESULTS_FOLDER)) {
+    std::ifstream in(folder.path() / "fp8_bits.json");
+    if (!in) continue;
+    ++cards;
+    const nlohmann::json file = nlohmann::json::parse(in);
+    const nlohmann::json& tiles = file.at("results").at(f.name);
+    constexpr size_t EACH = fragments::INSTRUCTIONS * fragments::RESULTS;
+    for (int i = 0; i < fragments::tiles_of(f); ++i) {
+      const std::string hex = tiles.at(i);
+      ASSERT_EQ(hex.size(), EACH * 8);
+      for (size_t at = 0; at < EACH; ++at) {
+        const auto card =
+            std::bit_cast<float>(uint32_t(std::stoul(hex.substr(at * 8, 8), nullptr, 16)));
+        const float got = results[i * EACH + at];
+        if (std::isnan(card) && std::isnan(got)) continue;
+        ASSERT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(card))
+            << folder.path().filename() << ", " << fragments::KIND_NAMES[i % fragments::KINDS]
+            << ", instruction " << at / fragments::RESULTS << ", element "
+            << at % fragments::RESULTS << ": " << got << " instead of " << card;
+      }
+    }
+  }
+  EXPECT_GT(cards, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, WgmmaSums,
