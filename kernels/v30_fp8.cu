@@ -1,10 +1,10 @@
 // v30 FP8: the ping-pong pipeline on 8-bit operands, at twice the rate.
 //
 // before: v24 multiplies 16-bit numbers; a k-tile of 128 bytes a row is 64 deep
-// idea:   in the same 128 bytes lie 128 numbers of 8 bits, and one wgmma takes 32 of k in the time of
-//         16. Loads, swizzle, barriers and stores are v24's, byte by byte
-// watch:  the sums. Tensor cores keep 14 bits of them: a fast sum, which the type's name says. wgmma
-//         takes FP8 along K alone: operands that are not K-major are transposed by a kernel before
+// idea:   in the same 128 bytes lie 128 numbers of 8 bits, and one wgmma takes 32 of k in the time
+//         of 16. Loads, swizzle, barriers and stores are v24's, byte by byte
+// watch:  the sums. Tensor cores keep 14 bits of them: a fast sum, which the type's name says.
+//         wgmma takes FP8 along K alone: a kernel transposes what is not K-major
 // needs:  sm_90a; copies of operands that are not K-major, or that TMA cannot address
 //
 //   role        threads   waits for               then                   and tells
@@ -169,14 +169,13 @@ void launch_to_float(const GemmArgs<T, T, float>& p, Stream stream) {
   launch<T, float, 128, 128, 6, 2, 1>(p, Plan{.ctas = persistent_blocks()}, stream);
 }
 
-const Registration rung(
-    {.prev = "v24",
-     .idea = "FP8: twice the rate, of sums that keep 14 bits",
-     .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-    {entry(DType::e4m3_fast, VARIANTS<f8e4m3>,
-           Planner<f8e4m3, bf16>{plan, explain, nullptr, false}),
-     entry(DType::e4m3_f32_fast, launch_to_float<f8e4m3>),
-     entry(DType::e5m2_fast, VARIANTS<f8e5m2>,
-           Planner<f8e5m2, bf16>{plan, explain, nullptr, false})});
+const Registration rung({.prev = "v24",
+                         .idea = "FP8: twice the rate, of sums that keep 14 bits",
+                         .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
+                        {entry(DType::e4m3_fast, VARIANTS<f8e4m3>,
+                               Planner<f8e4m3, bf16>{plan, explain, nullptr, false}),
+                         entry(DType::e4m3_f32_fast, launch_to_float<f8e4m3>),
+                         entry(DType::e5m2_fast, VARIANTS<f8e5m2>,
+                               Planner<f8e5m2, bf16>{plan, explain, nullptr, false})});
 
 }  // namespace

@@ -1,11 +1,11 @@
 // v31 two-level sums: partial sums of 128 of k, added up in float.
 //
-// before: v30's tensor cores keep 14 bits of a sum. The longer it grows, the more of each product is
-//         cut, always towards zero
-// idea:   each k-tile's products start a new sum, which ends after 128 of k; CUDA cores add it to one
-//         of 24 bits. While one consumer adds, the other one's wgmma run
-// watch:  two sums take twice the registers, so a consumer has 64 rows; and both have the same tile, or
-//         shared memory would be read for half as many results
+// before: v30's tensor cores keep 14 bits of a sum. The longer it grows, the more of each product
+//         is cut, always towards zero
+// idea:   each k-tile's products start a new sum, which ends after 128 of k; CUDA cores add it to
+//         one of 24 bits. While one consumer adds, the other one's wgmma run
+// watch:  two sums take twice the registers, so a consumer has 64 rows; and both have the same
+//         tile, or more bytes would be loaded for each result
 // needs:  sm_90a; copies of operands that are not K-major, or that TMA cannot address
 //
 //   role        threads   waits for     then                                     and tells
@@ -37,8 +37,8 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BK = 128;                  // rows of a tile, depth of a k-tile
-constexpr int MMA_M = 64, MMA_K = 32;              // of a wgmma; a consumer has MMA_M rows
+constexpr int BM = 128, BK = 128;                    // rows of a tile, depth of a k-tile
+constexpr int MMA_M = 64, MMA_K = 32;                // of a wgmma; a consumer has MMA_M rows
 constexpr int CONSUMERS = BM / MMA_M, GROUP_M = 16;  // rows of tiles a raster group
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 static_assert(BK == PROMOTED_K, "verification allows for sums of so many");

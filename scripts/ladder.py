@@ -224,6 +224,8 @@ class Results:
             "f16": ("peak_tensor_f16_tflops", "f16 tensor"),
             "bf16": ("bf16_peak_tensor_f16_tflops", "f16 tensor"),
             "tf32": ("peak_tensor_tf32_tflops", "TF32 tensor"),
+            "e4m3": ("peak_tensor_f8_tflops", "FP8 tensor"),
+            "e5m2": ("peak_tensor_f8_tflops", "FP8 tensor"),
         }[dtype.partition("_")[0]]
         value = float(self.context.get(key) or self.context.get(key.removeprefix("bf16_")) or 0)
         return (value, title) if value > 0 else None

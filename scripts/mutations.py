@@ -1149,8 +1149,8 @@ HEADERS = (
         "repack.cuh",
         "v18",
         "odd rows take the wrong half of a word",
-        "lower[i] >> 16 | upper[i] << 16",
-        "lower[i] << 16 | upper[i] >> 16",
+        "lower[i] >> CUT(skew) | upper[i] << (32 - CUT(skew))",
+        "lower[i] << CUT(skew) | upper[i] >> (32 - CUT(skew))",
     ),
     of_header(
         "repack.cuh", "v13", "rows of any stride are aligned", "from.ld % GROUP == 0 &&", "true &&"

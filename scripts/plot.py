@@ -20,6 +20,7 @@ measurement for breaks its line and is marked with an x. What bounds the rungs (
   plots/shapes_*.svg       wins and losses over many shapes: random, grid1000, layers (shape_map.py)
   plots/compare_runs.svg   two committed runs overlaid (overlay.py)
   plots/accuracy.svg       errors against K, by class of inputs (accuracy.py)
+  plots/fp8_error.svg      errors of FP8 against K (fp8_error.py)
 
 And from what the simulator saw, which scripts/simulate.py writes (pictures.py and layouts.py):
 
@@ -48,6 +49,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Optional
 
+import fp8_error
 import matplotlib
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
@@ -412,6 +414,7 @@ def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
         layouts.figures(root, rungs, sms),
         limits.figures(root, rungs, reference),
         accuracy.figures(root, reference),
+        fp8_error.figures(root, reference),
         course_pictures.figures(root, rungs, reference),
     ):
         wanted |= {path: svg(figure) if figure else None for path, figure in others.items()}

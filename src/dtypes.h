@@ -35,18 +35,18 @@ constexpr int FAST_SUM_BITS = 14, PROMOTED_K = 128;
 //   single precision, always labelled
 //   e4m3, e5m2  FP8 in, bfloat16 out; e4m3_f32: float out
 //   .._fast     the same summed in 14 bits: a mode of cuBLASLt, faster and coarser
-#define GEMM_DTYPES(ROW)                                \
-  ROW(f32, f32, f32, 24, ffma, full)                    \
-  ROW(f16, f16, f16, 11, tensor_16, full)               \
-  ROW(tf32, f32, f32, 11, tensor_32, full)              \
-  ROW(bf16, bf16, bf16, 8, tensor_16, full)             \
-  ROW(f16_f32, f16, f32, 11, tensor_16, full)           \
-  ROW(bf16_f32, bf16, f32, 8, tensor_16, full)          \
-  ROW(e4m3, f8e4m3, bf16, 4, tensor_8, promoted)        \
-  ROW(e4m3_fast, f8e4m3, bf16, 4, tensor_8, fast)       \
-  ROW(e4m3_f32, f8e4m3, f32, 4, tensor_8, promoted)     \
-  ROW(e4m3_f32_fast, f8e4m3, f32, 4, tensor_8, fast)    \
-  ROW(e5m2, f8e5m2, bf16, 3, tensor_8, promoted)        \
+#define GEMM_DTYPES(ROW)                             \
+  ROW(f32, f32, f32, 24, ffma, full)                 \
+  ROW(f16, f16, f16, 11, tensor_16, full)            \
+  ROW(tf32, f32, f32, 11, tensor_32, full)           \
+  ROW(bf16, bf16, bf16, 8, tensor_16, full)          \
+  ROW(f16_f32, f16, f32, 11, tensor_16, full)        \
+  ROW(bf16_f32, bf16, f32, 8, tensor_16, full)       \
+  ROW(e4m3, f8e4m3, bf16, 4, tensor_8, promoted)     \
+  ROW(e4m3_fast, f8e4m3, bf16, 4, tensor_8, fast)    \
+  ROW(e4m3_f32, f8e4m3, f32, 4, tensor_8, promoted)  \
+  ROW(e4m3_f32_fast, f8e4m3, f32, 4, tensor_8, fast) \
+  ROW(e5m2, f8e5m2, bf16, 3, tensor_8, promoted)     \
   ROW(e5m2_fast, f8e5m2, bf16, 3, tensor_8, fast)
 
 enum class Element {
@@ -95,7 +95,7 @@ struct DTypeInfo {
 GEMM_HOST_DEVICE constexpr DTypeInfo info(DType dtype) {
   switch (dtype) {
 #define ROW(name, in, out, bits, unit, accumulation) \
-  case DType::name:                          \
+  case DType::name:                                  \
     return {#name, Element::in, Element::out, bits, Unit::unit, Accumulation::accumulation};
     GEMM_DTYPES(ROW)
 #undef ROW

@@ -109,7 +109,8 @@ template <class T, class TC = T>
 struct Variant {
   const char* name;  // "128x128x16 8x8 s4": how --variant and --explain call it
   PlannedLaunchFn<T, TC> launch;
-  bool (*fits)(const GemmArgs<T, T, TC>&) = nullptr;  // whether it takes this problem; null: every one
+  bool (*fits)(const GemmArgs<T, T, TC>&) =
+      nullptr;  // whether it takes this problem; null: every one
 };
 // How a rung with variants plans. Of the problem's pointers only the alignment matters.
 template <class T, class TC = T>
@@ -117,8 +118,9 @@ struct Planner {
   // The plan by the best variant, or the one asked for, of a problem that the rung takes.
   Plan (*plan)(const GemmArgs<T, T, TC>&, const Arch&, int variant);
   std::string (*explain)(const GemmArgs<T, T, TC>&, const Plan&);
-  bool (*takes)(const GemmArgs<T, T, TC>&) = nullptr;  // else the rung before it does; null: everything
-  bool estimates = true;                        // its plans have a makespan
+  bool (*takes)(const GemmArgs<T, T, TC>&) =
+      nullptr;            // else the rung before it does; null: everything
+  bool estimates = true;  // its plans have a makespan
 };
 
 struct Entry {

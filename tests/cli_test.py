@@ -89,7 +89,8 @@ class Accepted(unittest.TestCase):
         self.assertFalse(self.of("f16", "bf16") & self.chosen("--kernel", "sgemm"))
         self.assertEqual(
             self.chosen("--kernel", "all"),
-            self.of("f32", "f16", "tf32", "bf16", "f16_f32", "bf16_f32"),
+            self.of("f32", "f16", "tf32", "bf16", "f16_f32", "bf16_f32")
+            | self.of("e4m3", "e4m3_fast", "e4m3_f32", "e4m3_f32_fast", "e5m2", "e5m2_fast"),
         )
 
     def test_dtype(self) -> None:

@@ -145,7 +145,8 @@ TEST(Reference, KnownResultsAreThoseOfBlas) {
 }
 
 // The sum of all |products| stays below 2^24 (in quarters, where the scalars are), so that no order
-// of adding rounds; and half way it needs more bits than any narrower accumulator has.
+// of adding rounds; and half way it needs more bits than any narrower accumulator has. Fast sums of
+// FP8, and promoted ones within a promotion, stay below 2^14.
 TEST(Inputs, SumsFillTheAccumulatorAndAreExact) {
   for (const DType dtype : ALL_DTYPES)
     for (const int K : {2, 64, 256, 4096, 65536, 3000000})
@@ -153,18 +154,26 @@ TEST(Inputs, SumsFillTheAccumulatorAndAreExact) {
         Problem p;
         p.dtype = dtype, p.M = 3, p.N = 3, p.K = K, p.alpha = alpha, p.beta = alpha == 1 ? 0 : 8;
         const Generator g(p, Inputs::sums, 5);
+        const Accumulation accumulation = info(dtype).accumulation;
         for (int n = 0; n < p.N; ++n) {
-          double magnitude = 0, half_way = 0;
+          double magnitude = 0, half_way = 0, promoted = 0;
           for (int k = 0; k < K; ++k) {
             const double b = g.stored(Operand::B, k, n), product = g.stored(Operand::A, 1, k) * b;
             ASSERT_EQ(b, round_to(dtype, b, Operand::B));
             magnitude += std::abs(product);
+            promoted = (k % PROMOTED_K == 0 ? 0 : promoted) + std::abs(product);
+            if (accumulation == Accumulation::promoted) {
+              ASSERT_LE(promoted, 1 << FAST_SUM_BITS);
+            }
             if (k < K / 2) half_way += product;
           }
-          EXPECT_LE((alpha == 1 ? 1 : 4) * (std::abs(alpha) * magnitude + 3 * p.beta), 1 << 24);
-          // bf16's eight bits fill less of it where K is short
+          EXPECT_LE((alpha == 1 ? 1 : 4) * (std::abs(alpha) * magnitude + 3 * p.beta),
+                    1 << (accumulation == Accumulation::fast ? FAST_SUM_BITS : 24));
+          // bf16's eight bits, and FP8's four and three, fill less of it where K is short
           if (alpha == 1 && K >= 64) {
-            EXPECT_GE(half_way, info(dtype).bits == 8 ? 0x1p15 : 0x1p18);
+            EXPECT_GE(half_way, accumulation != Accumulation::full ? 0x1p9
+                                : info(dtype).bits == 8            ? 0x1p15
+                                                                   : 0x1p18);
           }
         }
       }
@@ -259,6 +268,14 @@ TEST(Check, TheBoundIsBelowWhatNarrowerTypesLose) {
     EXPECT_LT(4 * allowed_error(p, Inputs::uniform, 0), half_sums);
     p.dtype = DType::tf32;  // the worst of 1000 elements: 3.3 times the typical
     EXPECT_LT(allowed_error(p, Inputs::uniform, 0), 3.3 * 8 * tf32_inputs);
+    // The worst of 1000 fast sums errs by 5 times the typical; they are allowed that, as e4m3_fast.
+    const double fast_sums = 0.1 * 0x1p-13 * s * K;
+    p.dtype = DType::e4m3_f32;
+    if (K >= 1024) {
+      EXPECT_LT(allowed_error(p, Inputs::uniform, 0), 5 * fast_sums);
+    }
+    p.dtype = DType::e4m3_f32_fast;
+    EXPECT_GT(allowed_error(p, Inputs::uniform, 0), 10 * fast_sums);
   }
 }
 TEST(Check, IntegersAreExactWhileTheScalarsAre) {
@@ -402,7 +419,8 @@ TEST(Registry, IdsComeFromFileNames) {
     EXPECT_EQ(r->file, "kernels/" + r->name + ".cu");
     EXPECT_EQ(find_rung(Backend::sim, r->name, r->dtype), r);
     EXPECT_TRUE(r->prev.empty() || find_rung(Backend::sim, r->prev, DType::f16) != nullptr ||
-                find_rung(Backend::sim, r->prev, DType::f32) != nullptr)
+                find_rung(Backend::sim, r->prev, DType::f32) != nullptr ||
+                find_rung(Backend::sim, r->prev, DType::e4m3_fast) != nullptr)
         << r->name;
   }
 }

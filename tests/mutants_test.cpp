@@ -80,6 +80,44 @@ TEST_P(PrecisionTwin, Passes) {
   }
 }
 
+// The same kernels under the other accumulation's name: sums of 14 bits are refused as promoted ones,
+// by integers from K = 512 on; promoted sums pass as either.
+TEST(Fp8Sums, FastOnesAreRefusedAsPromoted) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  const auto failure = [&](const char* id, DType its, DType as, int K) {
+    const Rung* const found = find_rung(Backend::sim, id, its);
+    EXPECT_NE(found, nullptr) << id;
+    if (found == nullptr) return std::string();
+    Rung rung = *found;
+    rung.dtype = as;
+    Problem p;
+    p.dtype = as, p.M = p.N = 64, p.K = K, p.op_b = Op::T;
+    return Verifier(*device, p, Layouts::as_asked).verify(rung);
+  };
+  for (const int K : {1024, 4096}) {
+    for (const auto& [fast, promoted] : {std::pair{DType::e4m3_fast, DType::e4m3},
+                                         {DType::e4m3_f32_fast, DType::e4m3_f32},
+                                         {DType::e5m2_fast, DType::e5m2}}) {
+      EXPECT_EQ(failure("v30", fast, fast, K), "") << to_string(fast);
+      EXPECT_NE(failure("v30", fast, promoted, K), "") << to_string(fast);
+      EXPECT_EQ(failure("v31", promoted, promoted, K), "") << to_string(promoted);
+      EXPECT_EQ(failure("v31", promoted, fast, K), "") << to_string(promoted);
+    }
+  }
+  EXPECT_EQ(failure("v30", DType::e4m3_f32_fast, DType::e4m3_f32, 64), "") << "nothing is cut";
+}
+// The bound of uniform inputs alone does it, too.
+TEST(Fp8Sums, FastOnesExceedTheBoundOfPromotedOnes) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  Problem p;
+  p.dtype = DType::e4m3_f32_fast, p.M = p.N = 64, p.K = 4096, p.op_b = Op::T;
+  Verifier verifier(*device, p, Layouts::as_asked);
+  ASSERT_EQ(verifier.verify(*find_rung(Backend::sim, "v30", p.dtype)), "");
+  const double error = verifier.uniform().max_error;
+  p.dtype = DType::e4m3_f32;
+  EXPECT_GT(error, allowed_error(p, Inputs::uniform, 0));
+}
+
 const auto named = [](const auto& info) { return info.param.name; };
 INSTANTIATE_TEST_SUITE_P(Planted, Mutant, testing::ValuesIn(mutants()), named);
 INSTANTIATE_TEST_SUITE_P(Planted, BatchMutant, testing::ValuesIn(batch_mutants()), named);

@@ -103,8 +103,9 @@ float fp8_value(uint8_t code) {
   const float sign = code & 128 ? -1 : 1;
   if (magnitude > (E5M2 ? 0x7c : 0x7e)) return std::numeric_limits<float>::quiet_NaN();
   if (E5M2 && magnitude == 0x7c) return sign * std::numeric_limits<float>::infinity();
-  return sign * (exponent ? std::ldexp(float((1 << MANTISSA) + mantissa), exponent - BIAS - MANTISSA)
-                          : std::ldexp(float(mantissa), 1 - BIAS - MANTISSA));
+  return sign * (exponent
+                     ? std::ldexp(float((1 << MANTISSA) + mantissa), exponent - BIAS - MANTISSA)
+                     : std::ldexp(float(mantissa), 1 - BIAS - MANTISSA));
 }
 
 template <class T>

@@ -29,8 +29,7 @@ std::vector<float> simulate(int format) {
   std::vector<float> results(sums.size() * fragments::INSTRUCTIONS);
   with_format(format, [&](auto t) {
     gemm::launch(multiply_fragments<decltype(t)>, fragments::tiles_of(f), dim3(FRAGMENT_THREADS),
-                 {.smem = FRAGMENT_SMEM}, nullptr, a.data(), b.data(), sums.data(),
-                 results.data());
+                 {.smem = FRAGMENT_SMEM}, nullptr, a.data(), b.data(), sums.data(), results.data());
   });
   return results;
 }
@@ -65,9 +64,8 @@ TEST_P(WgmmaSums, AreNearTheExactOnes) {
       for (int col = 0; col < fragments::COLS; ++col) {
         double sum = tile.sums[row * fragments::COLS + col], largest = std::abs(sum);
         for (int k = 0; k < f.k(); ++k) {
-          const double product =
-              value_of(f, &tile.a[row * fragments::K_BYTES + k * f.bytes]) *
-              value_of(f, &tile.b[col * fragments::K_BYTES + k * f.bytes]);
+          const double product = value_of(f, &tile.a[row * fragments::K_BYTES + k * f.bytes]) *
+                                 value_of(f, &tile.b[col * fragments::K_BYTES + k * f.bytes]);
           sum += product;
           largest = std::max(largest, std::abs(product));
         }
@@ -75,8 +73,8 @@ TEST_P(WgmmaSums, AreNearTheExactOnes) {
                                   row * fragments::COLS + col];
         const double bound = (f.k() + 2) * std::ldexp(largest, -int(kept)) + 1e-38;
         ASSERT_TRUE(std::abs(got - sum) <= bound)
-            << fragments::KIND_NAMES[int(tile.kind)] << " row " << row << " column " << col
-            << ": " << got << " instead of " << sum;
+            << fragments::KIND_NAMES[int(tile.kind)] << " row " << row << " column " << col << ": "
+            << got << " instead of " << sum;
       }
   }
 }
@@ -112,8 +110,7 @@ TEST_P(WgmmaSums, AreTheCardsBitForBit) {
   EXPECT_GT(cards, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, WgmmaSums,
-                         testing::Range(0, int(std::size(fragments::FORMATS))),
+INSTANTIATE_TEST_SUITE_P(Formats, WgmmaSums, testing::Range(0, int(std::size(fragments::FORMATS))),
                          [](const auto& p) { return fragments::FORMATS[p.param].name; });
 
 }  // namespace

@@ -66,8 +66,8 @@ std::vector<Case> cases_of(const Format& f, const nlohmann::json& tiles) {
           const int row = instruction * ROWS + i / COLS, col = instruction * COLS + i % COLS;
           finite = decode(f, &tile.a[row * K_BYTES + k * f.bytes], a) &&
                    decode(f, &tile.b[col * K_BYTES + k * f.bytes], b) && finite;
-          c.products.push_back({a.significand * b.significand, a.exponent + b.exponent,
-                                a.fraction + b.fraction});
+          c.products.push_back(
+              {a.significand * b.significand, a.exponent + b.exponent, a.fraction + b.fraction});
         }
         if (finite) cases.push_back(std::move(c));
       }
@@ -120,9 +120,10 @@ void fit(const Format& f, const std::vector<Case>& cases) {
         exact += std::ldexp(static_cast<double>(t.significand), t.exponent - t.fraction);
         if (t.significand != 0) largest = std::max(largest, t.exponent);
       }
-      std::printf("    %-12s #%d before %a: card %a (%08x), model %a, exact %a, largest product 2^%d\n",
-                  KIND_NAMES[static_cast<int>(c.kind)], c.instruction, c.before,
-                  float_of(c.after), c.after, model, exact, largest);
+      std::printf(
+          "    %-12s #%d before %a: card %a (%08x), model %a, exact %a, largest product 2^%d\n",
+          KIND_NAMES[static_cast<int>(c.kind)], c.instruction, c.before, float_of(c.after), c.after,
+          model, exact, largest);
     }
   for (const auto& [kind, count] : differ)
     std::printf("    %s: %zu differ\n", KIND_NAMES[kind], count);

@@ -39,25 +39,24 @@ constexpr Format FORMATS[] = {{"e4m3", 1, 4, 3, false, ROUNDS_FP8},
 
 // What a tile is to show. `specials` last: whoever compares bits need not compare NaNs.
 enum class Kind {
-  any,             // all finite codes; the accumulator is zero
-  any_with_sum,    // the same, with an accumulator near the products
-  narrow,          // products of one or two exponents; accumulators 2^12 above to 2^12 below
-  sparse,          // most products are zero
-  cancelling,      // the second half of k takes away the first, but for one product
-  powers,          // powers of two far apart, accumulators that use all 24 bits or one
-  subnormal,       // subnormal codes, tiny accumulators
-  no_products,     // products of zero, accumulators of every bit pattern but NaN and infinity
-  one_large,       // one large product and many small ones
-  large_sum,       // an accumulator far above the products
-  overflowing,     // the largest codes, accumulators near the largest float
-  positive,        // positive numbers of one magnitude
-  specials,        // NaN and infinity among the codes and accumulators
+  any,           // all finite codes; the accumulator is zero
+  any_with_sum,  // the same, with an accumulator near the products
+  narrow,        // products of one or two exponents; accumulators 2^12 above to 2^12 below
+  sparse,        // most products are zero
+  cancelling,    // the second half of k takes away the first, but for one product
+  powers,        // powers of two far apart, accumulators that use all 24 bits or one
+  subnormal,     // subnormal codes, tiny accumulators
+  no_products,   // products of zero, accumulators of every bit pattern but NaN and infinity
+  one_large,     // one large product and many small ones
+  large_sum,     // an accumulator far above the products
+  overflowing,   // the largest codes, accumulators near the largest float
+  positive,      // positive numbers of one magnitude
+  specials,      // NaN and infinity among the codes and accumulators
   COUNT
 };
-constexpr const char* KIND_NAMES[] = {"any",        "any_with_sum", "narrow",      "sparse",
-                                      "cancelling", "powers",       "subnormal",   "no_products",
-                                      "one_large",  "large_sum",    "overflowing", "positive",
-                                      "specials"};
+constexpr const char* KIND_NAMES[] = {
+    "any",         "any_with_sum", "narrow",    "sparse",      "cancelling", "powers",  "subnormal",
+    "no_products", "one_large",    "large_sum", "overflowing", "positive",   "specials"};
 constexpr int KINDS = static_cast<int>(Kind::COUNT);
 static_assert(std::size(KIND_NAMES) == KINDS);
 
@@ -87,9 +86,7 @@ struct Tile {
 class TileMaker {
  public:
   TileMaker(const Format& f, int index)
-      : f_(f),
-        random_(1000 * (&f - FORMATS) + index),
-        kind_(static_cast<Kind>(index % KINDS)) {}
+      : f_(f), random_(1000 * (&f - FORMATS) + index), kind_(static_cast<Kind>(index % KINDS)) {}
 
   Tile make() {
     Tile tile{kind_, {}, {}, {}};
@@ -180,8 +177,8 @@ class TileMaker {
         case Kind::COUNT:
           c = any_code();
           if (random_.one_in(128)) {  // infinity or NaN; of e4m3, NaN
-            c = code({random_.one_in(2), 0, 0}) |
-                ((1u << f_.exponent_bits) - 1) << f_.mantissa_bits;
+            c = code({random_.one_in(2), 0, 0}) | ((1u << f_.exponent_bits) - 1)
+                                                      << f_.mantissa_bits;
             if (!f_.has_infinity || random_.one_in(2)) c |= (1u << f_.mantissa_bits) - 1;
           }
       }
@@ -248,8 +245,7 @@ class TileMaker {
   void append(std::vector<uint8_t>& to, const std::vector<uint32_t>& codes) const {
     for (uint32_t c : codes) {
       if (f_.bytes == 4) c <<= 13;  // tf32: the upper bits of a float
-      for (int byte = 0; byte < f_.bytes; ++byte)
-        to.push_back(static_cast<uint8_t>(c >> 8 * byte));
+      for (int byte = 0; byte < f_.bytes; ++byte) to.push_back(static_cast<uint8_t>(c >> 8 * byte));
     }
   }
 
@@ -303,8 +299,7 @@ __global__ void __launch_bounds__(FRAGMENT_THREADS)
     wgmma_commit();
     wgmma_wait<0>(acc);
     __syncthreads();
-    for (int e = 0; e < COLS / 2; ++e)
-      out[(tile * INSTRUCTIONS + i) * RESULTS + place(e)] = acc[e];
+    for (int e = 0; e < COLS / 2; ++e) out[(tile * INSTRUCTIONS + i) * RESULTS + place(e)] = acc[e];
   }
 }
 

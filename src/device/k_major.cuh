@@ -18,9 +18,7 @@ struct TransposeJob {
   int k, mn;
   uint32_t* to;
   int to_words;
-  int64_t blocks() const {
-    return int64_t{cdiv(mn, TRANSPOSE_TILE)} * cdiv(k, TRANSPOSE_TILE);
-  }
+  int64_t blocks() const { return int64_t{cdiv(mn, TRANSPOSE_TILE)} * cdiv(k, TRANSPOSE_TILE); }
 };
 
 // Transposes two matrices, the first by the first `blocks_a` CTAs. A thread turns 4 x 4 bytes in its
@@ -46,7 +44,7 @@ inline __global__ void __launch_bounds__(TRANSPOSE_THREADS)
     for (int row = 0; row < 4; ++row) {
       const int k = k0 + i * 4 + row;
       const uint8_t* const at = from + k * ld;
-      in[row] = k >= k_end                            ? 0
+      in[row] = k >= k_end                        ? 0
                 : whole_words && mn <= mn_end - 4 ? *reinterpret_cast<const uint32_t*>(at + mn)
                                                   : load_edge_word(at, mn, mn_end);
     }
@@ -71,8 +69,10 @@ class TransposedPair {
     return {reinterpret_cast<const uint8_t*>(from), ld, copied ? k : 0, mn, to.as<uint32_t>(),
             static_cast<int>(padded(k) / 4)};
   }
-  static MatrixView<T> view(const T* given, int64_t ld, int k, int mn, const Workspace& copy) {
-    if (copy.bytes() == 0) return {given, mn, k, ld};
+  // Of an empty operand there is no copy, but the copy's shape.
+  static MatrixView<T> view(bool k_major, const T* given, int64_t ld, int k, int mn,
+                            const Workspace& copy) {
+    if (k_major) return {given, mn, k, ld};
     return {copy.as<T>(), mn, k, padded(k)};
   }
 
@@ -85,8 +85,8 @@ class TransposedPair {
   TransposedPair(const GemmArgs<T, T, TC>& p, Stream stream)
       : copy_a_(p.op_a == Op::N ? 0 : p.M * padded(p.K), stream),
         copy_b_(p.op_b == Op::T ? 0 : p.N * padded(p.K), stream),
-        a(view(p.A, p.lda, p.K, p.M, copy_a_)),
-        b(view(p.B, p.ldb, p.K, p.N, copy_b_)) {
+        a(view(p.op_a == Op::N, p.A, p.lda, p.K, p.M, copy_a_)),
+        b(view(p.op_b == Op::T, p.B, p.ldb, p.K, p.N, copy_b_)) {
     const TransposeJob job_a = job(p.A, p.lda, p.K, p.M, copy_a_);
     const TransposeJob job_b = job(p.B, p.ldb, p.K, p.N, copy_b_);
     gemm::launch(transpose_kernel, job_a.blocks() + job_b.blocks(), dim3(TRANSPOSE_THREADS),

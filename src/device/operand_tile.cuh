@@ -33,9 +33,9 @@ struct OperandTile {
   using Element = T;
   static constexpr int EXTENT = MN, DEPTH = 128 / int{sizeof(T)};
   static constexpr Major LAYOUT = MAJOR;
-  static constexpr bool ALONG_K = MAJOR == Major::K;                     // rows of a panel
+  static constexpr bool ALONG_K = MAJOR == Major::K;                            // rows of a panel
   static constexpr int WIDTH = MAJOR == Major::K ? DEPTH : MN >= 64 ? 64 : MN;  // of a panel
-  static constexpr int ROW_BYTES = WIDTH * int{sizeof(T)};                    // of a panel
+  static constexpr int ROW_BYTES = WIDTH * int{sizeof(T)};                      // of a panel
   static constexpr Swizzle MODE = static_cast<Swizzle>(ROW_BYTES);
   static constexpr int PANELS = MAJOR == Major::K ? 1 : cdiv(MN, WIDTH);
   static constexpr int PANEL_BYTES = ROW_BYTES * (MAJOR == Major::K ? MN : DEPTH);

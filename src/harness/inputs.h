@@ -139,9 +139,8 @@ class Generator {
   GEMM_HOST_DEVICE float a(int64_t m, int64_t k) const {
     if (kind_ == Inputs::integers) return small_integer(0, m * K_ + k);
     if (kind_ == Inputs::products) return all_bits(0, m * K_ + k);
-    return static_cast<float>(a_half_ +
-                              mix(seeds_[0], m * K_ + first_of_pair(k)) %
-                                  static_cast<uint64_t>(a_half_));
+    return static_cast<float>(a_half_ + mix(seeds_[0], m * K_ + first_of_pair(k)) %
+                                            static_cast<uint64_t>(a_half_));
   }
   GEMM_HOST_DEVICE float b(int64_t k, int64_t n) const {
     if (kind_ == Inputs::integers) return small_integer(1, k * N_ + n);

@@ -112,8 +112,8 @@ struct Peaks {
   double tensor_f16_tflops =
       0;  // the faster of mma.sync and, on sm_90a, wgmma m64n256k16, random data
   double tensor_tf32_tflops = 0;
+  double copy_tbs = 0;          // device-to-device copy, bytes read + written, TB/s
   double tensor_f8_tflops = 0;  // wgmma m64n256k32 of e4m3; 0 where there is none
-  double copy_tbs = 0;  // device-to-device copy, bytes read + written, TB/s
 };
 Peaks measure_peaks(Device& device);
 

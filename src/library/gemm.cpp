@@ -286,9 +286,15 @@ bool takes_ops(const Rung& rung, const PlanKey& key) {
   return rung.needs.transposed || (key.op_a == 0 && key.op_b == 0);
 }
 
-// The library's rungs for a computer.
+// The library's rungs for a computer: those of the types that gemm.h names.
+std::vector<const Rung*> nameable(Backend backend) {
+  std::vector<const Rung*> all = rungs(backend);
+  std::erase_if(all, [](const Rung* r) { return type_of(info(r->dtype).in) > GEMM_BF16; });
+  return all;
+}
 const std::vector<const Rung*>& rungs_of(const Computer& computer) {
-  static const std::vector<const Rung*> simulated = rungs(Backend::sim), gpu = rungs(Backend::gpu);
+  static const std::vector<const Rung*> simulated = nameable(Backend::sim),
+                                        gpu = nameable(Backend::gpu);
   return computer.backend == Backend::gpu ? gpu : simulated;
 }
 

@@ -31,8 +31,8 @@ struct Fp8 {
     uint32_t code;
     if (magnitude >= LEAST_NORMAL) {
       const uint32_t half_less = (1u << (DROPPED - 1)) - 1;
-      code = ((magnitude - ((127u - BIAS) << 23)) + half_less + (magnitude >> DROPPED & 1)) >>
-             DROPPED;
+      code =
+          ((magnitude - ((127u - BIAS) << 23)) + half_less + (magnitude >> DROPPED & 1)) >> DROPPED;
     } else {  // subnormal: the addition aligns its last bit with the float's and rounds
       constexpr float ALIGN = __builtin_bit_cast(float, (128u - BIAS + DROPPED) << 23);
       code = __builtin_bit_cast(uint32_t, __builtin_bit_cast(float, magnitude) + ALIGN) -

@@ -17,8 +17,9 @@ namespace gemm::sim {
 // numbers in what a card has computed.
 struct TensorSum {
   int fraction_bits, result_bits;
-  int group;         // products that are added at once; an instruction's, or a part of them
-  bool zeros_align;  // whether a product of 0 takes part in the largest exponent, as a subnormal does
+  int group;  // products that are added at once; an instruction's, or a part of them
+  bool
+      zeros_align;  // whether a product of 0 takes part in the largest exponent, as a subnormal does
 };
 // FP8 keeps 14 bits of a sum, the leading one included: 2^14 + 1 is lost.
 constexpr TensorSum FP8_SUM{13, 13, 32, true};

@@ -375,9 +375,8 @@ void multiply_fp8(float* value, int n, const WgmmaOperand& operand_a,
           }
           to[lane] = special_sum(to[lane], factors[0], factors[1]);
         } else {
-          to[lane] = sum[lane] == 0 ? 0
-                                    : rounded_sum(sum[lane],
-                                                  largest[lane] - FP8_SUM.fraction_bits);
+          to[lane] =
+              sum[lane] == 0 ? 0 : rounded_sum(sum[lane], largest[lane] - FP8_SUM.fraction_bits);
         }
       }
     }

@@ -185,8 +185,8 @@ LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
   set(CUBLASLT_MATMUL_DESC_TRANSB, operation(p.op_a));
   if (info(p.dtype).unit == Unit::tensor_8) {
     const int8_t fast = info(p.dtype).accumulation == Accumulation::fast;
-    GEMM_BASELINE(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast,
-                                                 sizeof fast));
+    GEMM_BASELINE(
+        cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast));
   }
 
   cublasLtMatmulPreference_t preference = nullptr;

@@ -106,7 +106,8 @@ constexpr double wgmma_flops(DType dtype) {  // a block
   return 2.0 * WGMMA_M * WGMMA_N * k * WGMMA_BATCH * WGMMA_ITERATIONS * WGMMA_GROUPS;
 }
 
-constexpr int ROW_BYTES = 128;  // of a tile: four K steps of 32 bytes (32 FP8, 16 halves or 8 floats)
+constexpr int ROW_BYTES =
+    128;  // of a tile: four K steps of 32 bytes (32 FP8, 16 halves or 8 floats)
 
 // Without sm_90a's instructions it does nothing, and says so.
 template <DType DTYPE>
