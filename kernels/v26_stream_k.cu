@@ -114,7 +114,9 @@ __global__ void __launch_bounds__(THREADS, 1)
       if (k_tile == k_tiles - 1 && tid % 32 == 0) mbarrier_arrive(other);
     };
     const int last = multiply_k_tiles<1>(s.full, s.empty, state, k_tiles, multiply);
-    const TileIndex at = units.place(unit);  // while the last wgmma run
+    TileIndex at = units.place(unit);  // while the last wgmma run
+    if constexpr (Args::FUSED && BN > 128)
+      at = {at_use(at.m), at_use(at.n)};  // not behind the fixup
     finish_k_tiles<1>(s.empty, k_tiles, last);
     fence_operand(acc);
     // Epilogue.

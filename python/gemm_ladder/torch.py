@@ -106,9 +106,7 @@ def _keep_for_backward(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> Non
     a, b, c, ctx.alpha, ctx.beta, ctx.activation, ctx.slope, bias = inputs
     # Of ReLU the result's sign says all. Of the others the sum before the activation is needed, which
     # is computed again: to keep it would cost a second result of the forward kernel.
-    from_result = ctx.activation == "relu" or (
-        ctx.activation == "leaky_relu" and ctx.slope > 0
-    )
+    from_result = ctx.activation == "relu" or (ctx.activation == "leaky_relu" and ctx.slope > 0)
     ctx.again = bool(ctx.activation) and not from_result
     ctx.save_for_backward(
         a,

@@ -6,6 +6,7 @@
 // the main loop, and a residual from L2 (prefetch_c), 16 bytes at a time.
 #pragma once
 
+#include "device/ptx/ldmatrix.cuh"
 #include "device/wgmma_epilogue.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN
@@ -279,6 +280,8 @@ GEMM_DEVICE void apply_epilogue(const FusedArgs<T...>& p, bool aligned_c, int m,
     const auto add = [&](auto aligned) {
 #pragma unroll
       for (int i = 0; i < COUNT; i += AT_ONCE) {
+        // A branch, always taken, keeps a step's reads behind the step before: no spills.
+        if (COUNT > 64 && at_use(old.C) == nullptr) continue;
         Pair<TC> pairs[AT_ONCE / 2] = {};
         load_pairs<decltype(aligned)::value, AT_ONCE>(old, row, col + i * 2, pairs);
         add_pairs<TC>(p.fused.beta, acc + i, pairs);
