@@ -231,7 +231,6 @@ class Matmul(Base):
             (ValueError, "residual is 4 x 5, and the product 6 x 5", {"residual": b}),
             (ValueError, "residual is transposed", {"residual": matrix(5, 6).T}),
             (ValueError, "c and residual are the same", {"residual": c, "c": c}),
-            (gemm.Unsupported, "v29_tiles takes no bias", {"bias": row, "rung": "v29"}),
         ):
             with self.subTest(text=text):
                 self.refuses(error, text, gemm.matmul, a, b, **named)

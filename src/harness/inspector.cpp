@@ -157,6 +157,8 @@ GemmCall Inspector::call() const {
 std::vector<sim::Matrix> Inspector::matrices() const {
   const GemmCall call = this->call();
   const void* const first[] = {call.A, call.B, call.C};
+  // An epilogue pass, which a rung may have, reads the products in C and writes C again.
+  const bool has_pass = !call.epilogue.is_plain();
   std::vector<sim::Matrix> all;
   const auto add = [&](Operand operand, const char* name, const void* allocation, const void* at) {
     const MatrixLayout l = layout(padded_, operand);
@@ -169,9 +171,9 @@ std::vector<sim::Matrix> Inspector::matrices() const {
                    .cols = l.cols,
                    .ld = l.ld,
                    .element = static_cast<int>(element_size(padded_, operand)),
-                   .readable = !is_c || reads_d(padded_),
+                   .readable = !is_c || reads_d(padded_) || has_pass,
                    .writable = is_c,
-                   .written_once = is_c});
+                   .written_once = is_c && !has_pass});
   };
   for (int i = 0; i < 3; ++i) add(OPERANDS[i], NAMES[i], memory_ + offset_[i], first[i]);
   operands_.for_each([&](Operand operand, const char* name, const void* allocation) {
