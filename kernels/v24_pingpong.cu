@@ -23,6 +23,7 @@
 //   consumer 0  | tile 0 .......... | store | wait | tile 2 .......... | store |
 //   consumer 1  | wait              | tile 1 .......... | store | wait | tile 3 ..........
 #include "device/dynamic_shared.cuh"
+#include "device/fused_epilogue.cuh"
 #include "device/multicast.cuh"
 #include "device/operand_tile.cuh"
 #include "device/persistent.cuh"
@@ -54,12 +55,15 @@ struct Shared {                     // every panel starts at a multiple of 1024 
   uint64_t full[STAGES], empty[STAGES], order[2];
 };
 
-template <class T, class TC, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES,
-          int EPILOGUE_STAGES, int CLUSTER, bool BATCHED>
+// Args: GemmArgs, or FusedArgs for a kernel with the whole epilogue.
+template <class Args, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES, int EPILOGUE_STAGES,
+          int CLUSTER, bool BATCHED>
 __global__ void __launch_bounds__(THREADS, 1)
-    gemm_v24(GemmArgs<T, T, TC> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
+    gemm_v24(Args p, bool aligned_c, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
   grid_launch_dependents();  // first: CTAs take a while to start, 1 to 2 % at 512
+  using T = typename Args::TypeA;
+  using TC = typename Args::TypeC;
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
   const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK);
@@ -103,6 +107,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     fence_operand(bm, bn);  // or they are divided out behind the loop: 3 % at 1024
     const auto& out = args_of<BATCHED>(p, product);
     prefetch_c<BN>(out, aligned_c, bm * BM, bn * BN, BM);
+    touch_vectors<BN>(out, bn * BN);
     float acc[BM / MMA_M][BN / 2];
     clear_registers(acc);  // before the wait, while the other consumer computes
     if (k_tiles > 0) mbarrier_wait(&s.order[wg], parity);
@@ -149,17 +154,19 @@ bool fits_in_one_launch(const GemmArgs<T, T, TC>& p) {
          small_tiles * p.batch.count < 1 << 30;
 }
 
-template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER, class TC = T,
+template <class Args, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER,
           bool BATCHED = false>
-void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
-  if (!BATCHED && p.batch.count > 1) {
-    if constexpr (CLUSTER == 1)
-      if (fits_in_one_launch(p))
-        return launch<T, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, TC, true>(p, plan, stream);
-    return for_each_product(p, [&](const GemmArgs<T, T, TC>& one) {
-      launch<T, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, TC>(one, plan, stream);
-    });
-  }
+void launch_args(const Args& p, const Plan& plan, Stream stream) {
+  using T = typename Args::TypeA;
+  if constexpr (!Args::FUSED && !BATCHED)
+    if (p.batch.count > 1) {
+      if constexpr (CLUSTER == 1)
+        if (fits_in_one_launch(p))
+          return launch_args<Args, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, true>(p, plan, stream);
+      return for_each_product(p, [&](const Args& one) {
+        launch_args<Args, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER>(one, plan, stream);
+      });
+    }
   const int64_t cluster_tiles =
       int64_t{cdiv(p.M, BM * CLUSTER)} * cdiv(p.N, BN) * (BATCHED ? p.batch.count : 1);
   const int64_t grid = std::min<int64_t>(cluster_tiles, plan.ctas / CLUSTER) * CLUSTER;
@@ -171,7 +178,7 @@ void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
     using TileA = OperandTile<T, BM, a()>;
     using TileB = OperandTile<T, BN, b()>;
     gemm::launch(
-        gemm_v24<T, TC, a(), b(), BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, BATCHED>, grid,
+        gemm_v24<Args, a(), b(), BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, BATCHED>, grid,
         dim3(THREADS),
         {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>),
          .cluster = CLUSTER,
@@ -183,19 +190,30 @@ void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
   });
 }
 
+template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER, class TC = T>
+void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
+  launch_args<GemmArgs<T, T, TC>, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER>(p, plan, stream);
+}
+template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
+void launch_fused(const FusedArgs<T>& p, const Plan& plan, Stream stream) {
+  launch_args<FusedArgs<T>, BM, BN, STAGES, EPILOGUE_STAGES, 1>(p, plan, stream);
+}
+
 // Results in float: one configuration.
 template <class T>
 void launch_to_float(const GemmArgs<T, T, float>& p, Stream stream) {
   launch<T, 128, 128, 6, 2, 1, float>(p, Plan{.ctas = persistent_blocks()}, stream);
 }
 
+// Fused kernels have no clusters: what they win is less than an epilogue pass costs.
 template <class T>
-const Variant<T> VARIANTS[] = {{"128x192 s5", launch<T, 128, 192, 5, 1, 1>},
-                               {"128x128 s6", launch<T, 128, 128, 6, 2, 1>},
-                               {"64x128 s8", launch<T, 64, 128, 8, 2, 1>},
-                               {"128x192 s5 c2", launch<T, 128, 192, 5, 1, 2>},
-                               {"128x128 s6 c2", launch<T, 128, 128, 6, 2, 2>},
-                               {"64x128 s8 c2", launch<T, 64, 128, 8, 2, 2>}};
+const Variant<T> VARIANTS[] = {
+    {"128x192 s5", launch<T, 128, 192, 5, 1, 1>, nullptr, launch_fused<T, 128, 192, 5, 1>},
+    {"128x128 s6", launch<T, 128, 128, 6, 2, 1>, nullptr, launch_fused<T, 128, 128, 6, 2>},
+    {"64x128 s8", launch<T, 64, 128, 8, 2, 1>, nullptr, launch_fused<T, 64, 128, 8, 2>},
+    {"128x192 s5 c2", launch<T, 128, 192, 5, 1, 2>, nullptr, launch_fused<T, 128, 192, 5, 1>},
+    {"128x128 s6 c2", launch<T, 128, 128, 6, 2, 2>, nullptr, launch_fused<T, 128, 128, 6, 2>},
+    {"64x128 s8 c2", launch<T, 64, 128, 8, 2, 2>, nullptr, launch_fused<T, 64, 128, 8, 2>}};
 
 // The tile for whole waves: one of costs.whole; or, numbered behind those, one of costs.cluster,
 // tiles of two CTAs one above the other, where rows straddle 128-byte lines.

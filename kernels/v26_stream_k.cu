@@ -25,6 +25,7 @@
 //   consumer 0  | begins a tile, stores sums    | whole tile ...... | store |
 //   consumer 1  | wait | ends a tile | add the sums, store | whole tile ...
 #include "device/dynamic_shared.cuh"
+#include "device/fused_epilogue.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
 #include "device/ptx/grid.cuh"
@@ -55,10 +56,12 @@ struct Shared {                     // every panel starts at a multiple of 1024 
   WorkUnits units;
 };
 
-template <class T, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
+// Args: GemmArgs, or FusedArgs for a kernel with the whole epilogue.
+template <class Args, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
 __global__ void __launch_bounds__(THREADS, 1)
-    gemm_v26(GemmArgs<T> p, bool aligned_c, Fixup fixup, const __grid_constant__ TensorMap map_a,
+    gemm_v26(Args p, bool aligned_c, Fixup fixup, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
+  using T = typename Args::TypeA;
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
   const int tid = threadIdx.x, wg = warpgroup();
@@ -99,8 +102,10 @@ __global__ void __launch_bounds__(THREADS, 1)
       state.skip(k_tiles);
       continue;
     }
-    if (const TileIndex at = units.place(unit); units.ends_tile(unit))
+    if (const TileIndex at = units.place(unit); units.ends_tile(unit)) {
       prefetch_c<BN>(p, aligned_c, at.m * BM, at.n * BN, BM);
+      touch_vectors<BN>(p, at.n * BN);
+    }
     float acc[BM / MMA_M][BN / 2];
     clear_registers(acc);  // before the wait, while the other consumer computes
     if (k_tiles > 0) mbarrier_wait(&s.order[wg], (nth / 2 + wg + 1) % 2);  // consumer 0 begins
@@ -109,7 +114,9 @@ __global__ void __launch_bounds__(THREADS, 1)
       if (k_tile == k_tiles - 1 && tid % 32 == 0) mbarrier_arrive(other);
     };
     const int last = multiply_k_tiles<1>(s.full, s.empty, state, k_tiles, multiply);
-    const TileIndex at = units.place(unit);  // while the last wgmma run
+    TileIndex at = units.place(unit);  // while the last wgmma run
+    if constexpr (Args::FUSED && BN > 128)
+      at = {at_use(at.m), at_use(at.n)};  // not behind the fixup
     finish_k_tiles<1>(s.empty, k_tiles, last);
     fence_operand(acc);
     // Epilogue.
@@ -120,8 +127,11 @@ __global__ void __launch_bounds__(THREADS, 1)
     if (unit.begin > 0) fixup.add_partials(acc);
 #pragma unroll
     for (int i = 0; i < BM / MMA_M; ++i) {
-      const int m = at.m * BM + i * MMA_M, n = at.n * BN;
-      apply_epilogue<16>(p, aligned_c, m, n, acc[i]);  // 32 would spill
+      int m = at.m * BM + i * MMA_M;
+      const int n = at.n * BN;
+      if constexpr (Args::FUSED) m = at_use(m);  // its addresses, too: no spills
+      apply_epilogue<Args::FUSED && BN == 128 ? 32 : 16>(p, aligned_c, m, n,
+                                                         acc[i]);  // 32 would spill
       store_panels(p, aligned_c, map_c, m, n, s.C[wg], i, acc[i]);
     }
   }
@@ -129,8 +139,9 @@ __global__ void __launch_bounds__(THREADS, 1)
   if (tid % 32 == 0) tma_store_wait_read<0>();
 }
 
-template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
-void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
+template <class Args, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
+void launch(const Args& p, const Plan& plan, Stream stream) {
+  using T = typename Args::TypeA;
   const int64_t tiles = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
   const int64_t grid = std::min<int64_t>(tiles, plan.ctas);
   const TmaOperands<T> in(p, stream);
@@ -138,7 +149,7 @@ void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
   with_majors(p, [&](auto a, auto b) {
     using TileA = OperandTile<T, BM, a()>;
     using TileB = OperandTile<T, BN, b()>;
-    gemm::launch(gemm_v26<T, a(), b(), BM, BN, STAGES, EPILOGUE_STAGES>, grid, dim3(THREADS),
+    gemm::launch(gemm_v26<Args, a(), b(), BM, BN, STAGES, EPILOGUE_STAGES>, grid, dim3(THREADS),
                  {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>), .pdl = true},
                  stream, p, has_aligned_c(p), fixup.get(), TileA::map(in.A.data, p.M, p.K, in.A.ld),
                  TileB::map(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
@@ -146,8 +157,10 @@ void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
 }
 
 template <class T>
-const Variant<T> VARIANTS[] = {{"128x192 s4", launch<T, 128, 192, 4, 2>},
-                               {"128x128 s6", launch<T, 128, 128, 6, 2>}};
+const Variant<T> VARIANTS[] = {{"128x192 s4", launch<GemmArgs<T>, 128, 192, 4, 2>, nullptr,
+                                launch<FusedArgs<T>, 128, 192, 4, 2>},
+                               {"128x128 s6", launch<GemmArgs<T>, 128, 128, 6, 2>, nullptr,
+                                launch<FusedArgs<T>, 128, 128, 6, 2>}};
 
 template <class T>
 Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {

@@ -22,6 +22,7 @@
 //   consumer 0  | tall tile 0 .... | store | wait | tall tile 2 .... | store | short ...
 //   consumer 1  | wait             | tall tile 1 .... | store | wait | short tile 3 ...
 #include "device/dynamic_shared.cuh"
+#include "device/fused_epilogue.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
 #include "device/ptx/grid.cuh"
@@ -50,11 +51,13 @@ struct Shared {                     // every panel starts at a multiple of 1024 
   uint64_t full[STAGES], empty[STAGES], order[2];
 };
 
-template <class T, Major X_MAJOR, int BY, int STAGES, int EPILOGUE_STAGES>
+// Args: GemmArgs, or FusedArgs for a kernel with the whole epilogue.
+template <class Args, Major X_MAJOR, int BY, int STAGES, int EPILOGUE_STAGES>
 __global__ void __launch_bounds__(THREADS, 1)
-    gemm_v27(GemmArgs<T> p, RowPanels row_panels, const __grid_constant__ TensorMap map_x,
+    gemm_v27(Args p, RowPanels row_panels, const __grid_constant__ TensorMap map_x,
              const __grid_constant__ TensorMap map_tall,
              const __grid_constant__ TensorMap map_short, const __grid_constant__ TensorMap map_c) {
+  using T = typename Args::TypeA;
   using TileX = OperandTile<T, BX, X_MAJOR>;
   using TileY = OperandTile<T, BY, Major::K>;
   const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK);
@@ -93,6 +96,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   const int signal_k_tile = k_tiles > 1 ? k_tiles - 2 : 0;
   row_panels.for_each(first, 2 * gridDim.x, [&](int x, int m, int rows, int64_t left) {
     prefetch_c<BX>(p, true, m, x * BX, rows);
+    touch_vectors<BY, true>(p, m);
     float acc[BX / MMA_X][BY / 2];
     clear_registers(acc);  // before the wait, while the other consumer computes
     int last = 0;
@@ -110,7 +114,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     state.skip(k_tiles);  // the other consumer's tile
 
     // Epilogue.
-    GemmArgs<T> row_panel = p;
+    Args row_panel = p;
     row_panel.M = p.M < m + rows ? p.M : m + rows;  // where it ends
 #pragma unroll
     for (int i = 0; i < BX / MMA_X; ++i) {
@@ -126,8 +130,9 @@ __global__ void __launch_bounds__(THREADS, 1)
   if (tid % 32 == 0) tma_store_wait_read<0>();
 }
 
-template <class T, int BY, int STAGES, int EPILOGUE_STAGES>
-void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
+template <class Args, int BY, int STAGES, int EPILOGUE_STAGES>
+void launch(const Args& p, const Plan& plan, Stream stream) {
+  using T = typename Args::TypeA;
   const RowPanelChoice cut = plan.kept<RowPanelChoice>();
   const int64_t grid = std::min<int64_t>(cut.cluster_tiles(), plan.ctas);
   const TmaOperands<T> in(p, stream);
@@ -137,7 +142,7 @@ void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
   };
   with_majors(p, [&](auto, auto b) {
     using TileX = OperandTile<T, BX, b()>;
-    gemm::launch(gemm_v27<T, b(), BY, STAGES, EPILOGUE_STAGES>, grid, dim3(THREADS),
+    gemm::launch(gemm_v27<Args, b(), BY, STAGES, EPILOGUE_STAGES>, grid, dim3(THREADS),
                  {.smem = sizeof(Shared<TileX, TileY, STAGES, EPILOGUE_STAGES>), .pdl = true},
                  stream, p, cut.row_panels, TileX::map(in.B.data, p.N, p.K, in.B.ld),
                  map_y(cut.row_panels.short_box() + 8), map_y(cut.row_panels.short_box()),
@@ -146,9 +151,11 @@ void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
 }
 
 template <class T>
-const Variant<T> VARIANTS[] = {{"128x128 s6", launch<T, 128, 6, 2>},
-                               {"160x128 s5", launch<T, 160, 5, 2>},
-                               {"192x128 s5", launch<T, ROW_PANELS_128.tallest, 5, 1>}};
+const Variant<T> VARIANTS[] = {
+    {"128x128 s6", launch<GemmArgs<T>, 128, 6, 2>, nullptr, launch<FusedArgs<T>, 128, 6, 2>},
+    {"160x128 s5", launch<GemmArgs<T>, 160, 5, 2>, nullptr, launch<FusedArgs<T>, 160, 5, 2>},
+    {"192x128 s5", launch<GemmArgs<T>, ROW_PANELS_128.tallest, 5, 1>, nullptr,
+     launch<FusedArgs<T>, ROW_PANELS_128.tallest, 5, 1>}};
 
 template <class T>
 Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {

@@ -36,6 +36,7 @@ BACK = {
         "kernels/99_closing.md",
         "docs/library.md",
         "docs/python.md",
+        "docs/fused_epilogue.md",
         "docs/every_shape.md",
         "docs/how_a_wrong_kernel_passes.md",
         "docs/faq.md",

@@ -8,7 +8,8 @@
 
 namespace gemm {
 
-enum class Operand { A, B, C };
+// A GEMM's matrices; and the epilogue's operands (epilogue.h), `residual` being a C that is not D.
+enum class Operand { A, B, C, residual, bias, row_bias, scale_rows, scale_columns };
 
 // Element: name, bytes, significant bits, largest number, and what a check allows near 0, where
 // numbers are no closer together (half: its least) or a GPU may flush them (float's least normal).
@@ -82,12 +83,13 @@ GEMM_HOST_DEVICE constexpr ElementInfo info(Element element) {
 
 struct DTypeInfo {
   const char* name;
-  Element in, out;  // of A and B, of C
+  Element in, out;  // of A and B; of C, D and biases
   int bits;         // of a factor that a product keeps
   Unit unit;
   Accumulation accumulation;
   GEMM_HOST_DEVICE constexpr Element element(Operand operand) const {
-    return operand == Operand::C ? out : in;
+    if (operand == Operand::scale_rows || operand == Operand::scale_columns) return Element::f32;
+    return operand == Operand::A || operand == Operand::B ? in : out;
   }
   // Whether factors are rounded before they are multiplied.
   GEMM_HOST_DEVICE constexpr bool rounds_factors() const { return bits < info(in).bits; }

@@ -1,4 +1,5 @@
-// The epilogue: what becomes of a product on its way into C. D = act(alpha * AB + beta * C).
+// The epilogue: what becomes of a product on its way into C. D = act(alpha * AB + beta * C), in every
+// kernel; a fused one has scales, biases and a residual besides.
 // Kernels, references and the command line all take it from here.
 #pragma once
 
@@ -44,17 +45,28 @@ template <class Real>
 GEMM_INLINE_ANYWHERE Real silu(Real x, Real) {
   return times_sigmoid(x, x);
 }
+// GELU as it is defined: x times the normal distribution's integral.
+template <class Real>
+GEMM_INLINE_ANYWHERE Real gelu_erf(Real x, Real) {
+  return x * Real(0.5) * std::erfc(x * Real(-0.70710678118654752));
+}
 
 }  // namespace activations
 
 // Name, steepest slope (of leaky ReLU by the usual parameter), and error of the function in single
 // precision, in units of 2^-24 of x: 0 where it is exact.
-#define GEMM_ACTIVATIONS(ROW) \
-  ROW(none, 1, 0)             \
-  ROW(relu, 1, 0)             \
-  ROW(leaky_relu, 1, 1)       \
-  ROW(gelu, 1.13, 16)         \
+//
+// The first table's are in every kernel. GELU with erf is long: fused kernels and the epilogue pass
+// have it.
+#define GEMM_PLAIN_ACTIVATIONS(ROW) \
+  ROW(none, 1, 0)                   \
+  ROW(relu, 1, 0)                   \
+  ROW(leaky_relu, 1, 1)             \
+  ROW(gelu, 1.13, 16)               \
   ROW(silu, 1.1, 16)
+#define GEMM_ACTIVATIONS(ROW) \
+  GEMM_PLAIN_ACTIVATIONS(ROW) \
+  ROW(gelu_erf, 1.13, 16)
 
 enum class Activation : int32_t {
 #define ROW(name, slope, roundings) name,
@@ -82,7 +94,7 @@ constexpr Activation ALL_ACTIVATIONS[] = {
 #undef ROW
 };
 
-// All that touches C. beta == 0 never reads C, which may hold NaN: whoever applies the functor asks
+// All that touches C in a plain kernel. beta == 0 never reads C, which may hold NaN: whoever applies the functor asks
 // reads_c() first, and gives it 0 then.
 struct Epilogue {
   float alpha = 1, beta = 0;
@@ -111,6 +123,73 @@ struct Epilogue {
     return alpha * product + beta * c;
   }
   // One choice of the activation for all.
+  template <class Real, int COUNT>
+  GEMM_INLINE_ANYWHERE void activate(Real (&x)[COUNT]) const {
+    switch (activation) {
+#define ROW(name, steepest, roundings)                                                       \
+  case Activation::name:                                                                     \
+    GEMM_UNROLL for (int i = 0; i < COUNT; ++i) x[i] = activations::name(x[i], Real(slope)); \
+    break;
+      GEMM_PLAIN_ACTIVATIONS(ROW)
+#undef ROW
+      default:
+        break;
+    }
+  }
+};
+
+// The epilogue of a call: D = act(scale * alpha * AB + beta * C + bias). What a plain kernel lacks of
+// it is the work of a fused kernel, or of an epilogue pass after a plain one.
+struct FusedEpilogue {
+  float alpha = 1, beta = 0;
+  Activation activation = Activation::none;
+  float slope = 0.01f;  // of leaky ReLU below 0
+
+  // Operands, each of which may be missing: null. They need only the alignment of their elements.
+  const void* bias = nullptr;            // N elements of C's type: added to the columns
+  const void* row_bias = nullptr;        // M elements of C's type: added to the rows
+  const float* scale_columns = nullptr;  // N factors of the columns of AB
+  const float* scale_rows = nullptr;     // M factors of its rows
+  const void* c = nullptr;               // C where it is another matrix than D: a residual
+  int64_t ldc = 0;                       // of that, in elements
+
+  bool operator==(const FusedEpilogue&) const = default;
+
+  GEMM_INLINE_ANYWHERE bool reads_c() const { return beta != 0; }
+  GEMM_INLINE_ANYWHERE bool has_scales() const {
+    return scale_columns != nullptr || scale_rows != nullptr;
+  }
+  GEMM_INLINE_ANYWHERE bool has_biases() const { return bias != nullptr || row_bias != nullptr; }
+  GEMM_INLINE_ANYWHERE bool has_vectors() const { return has_scales() || has_biases(); }
+  // Whether every kernel computes it.
+  GEMM_INLINE_ANYWHERE bool is_plain() const {
+    return !has_vectors() && (c == nullptr || beta == 0) && activation != Activation::gelu_erf;
+  }
+  GEMM_INLINE_ANYWHERE Epilogue plain() const { return {alpha, beta, activation, slope}; }
+
+  // What an element's product is multiplied by beside alpha, and what is added beside beta * C.
+  GEMM_INLINE_ANYWHERE float scale_at(int m, int n) const {
+    return (scale_rows == nullptr ? 1.0f : scale_rows[m]) *
+           (scale_columns == nullptr ? 1.0f : scale_columns[n]);
+  }
+  template <class T>
+  GEMM_INLINE_ANYWHERE float bias_at(int m, int n) const {
+    return (bias == nullptr ? 0.0f : float(static_cast<const T*>(bias)[n])) +
+           (row_bias == nullptr ? 0.0f : float(static_cast<const T*>(row_bias)[m]));
+  }
+  // Where C's element (m, n) lies. `d`: where D's does.
+  template <class T>
+  GEMM_INLINE_ANYWHERE const T* c_at(int m, int n, const T* d) const {
+    return c == nullptr ? d : static_cast<const T*>(c) + m * ldc + n;
+  }
+  // Element (m, n) of D, of its product. `d`: where it will lie.
+  template <class T>
+  GEMM_INLINE_ANYWHERE float element(int m, int n, float product, const T* d) const {
+    const float old = reads_c() ? float(*c_at(m, n, d)) : 0.0f;
+    float x[1] = {alpha * (scale_at(m, n) * product) + beta * old + bias_at<T>(m, n)};
+    activate(x);
+    return x[0];
+  }
   template <class Real, int COUNT>
   GEMM_INLINE_ANYWHERE void activate(Real (&x)[COUNT]) const {
     switch (activation) {

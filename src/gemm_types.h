@@ -18,13 +18,14 @@ enum class Backend { gpu, sim, sim_traced };
 
 // How many products of one shape a call computes, and how far apart they lie: elements of each
 // operand from a product to the next. A or B with a stride of 0 is the same for all; products of C
-// do not overlap.
+// do not overlap. The epilogue's vectors are the same for all; a residual goes with one product only.
 struct Batch {
   int count = 1;
   int64_t stride_a = 0, stride_b = 0, stride_c = 0;
 };
 
-// One GEMM call with its types erased: C = act(alpha * op(A) * op(B) + beta * C), or a batch of them.
+// One GEMM call with its types erased: C = act(alpha * op(A) * op(B) + beta * C), with what else the
+// epilogue has, or a batch of them.
 // Row-major; leading dimensions in elements, each >= the stored row's length; M, N, K >= 0.
 // `stream` is a cudaStream_t, or null in the simulator. Pointers need only the alignment of their
 // element type.
@@ -36,7 +37,7 @@ struct GemmCall {
   int64_t ldb = 0;
   void* C = nullptr;
   int64_t ldc = 0;
-  Epilogue epilogue = {};
+  FusedEpilogue epilogue = {};
   Op op_a = Op::N, op_b = Op::N;
   void* stream = nullptr;
   Batch batch = {};

@@ -76,6 +76,23 @@ Rung& detail::add(Rung rung) {
   return added;
 }
 
+namespace {
+detail::EpiloguePass passes[3] = {};  // by Backend
+std::atomic<uint64_t> launched_passes = 0;
+}  // namespace
+
+void detail::set_epilogue_pass(Backend backend, EpiloguePass pass) {
+  passes[static_cast<int>(backend)] = pass;
+}
+void launch_epilogue_pass(Backend backend, DType dtype, const GemmCall& call,
+                          const ProductsInMemory& products) {
+  const detail::EpiloguePass pass = passes[static_cast<int>(backend)];
+  if (pass == nullptr) throw std::logic_error("no epilogue pass is linked into this program");
+  ++launched_passes;
+  pass(dtype, call, products);
+}
+uint64_t epilogue_passes() { return launched_passes; }
+
 void throw_refused(const LaunchStatus& status, int64_t grid, int threads, size_t smem) {
   constexpr int OUT_OF_MEMORY = 2;  // cudaErrorMemoryAllocation: a module is loaded when first used
   if (status.code == OUT_OF_MEMORY) throw std::bad_alloc();

@@ -93,8 +93,22 @@ std::vector<const Rung*> rungs(Backend backend);
 // The one entry, or null.
 const Rung* find_rung(Backend backend, const std::string& id_or_name, DType dtype);
 
+// The products of a call's batch, of C's type, before their epilogue: in D's memory, or elsewhere.
+struct ProductsInMemory {
+  const void* first;
+  int64_t ld, stride;
+};
+// The elementwise kernel that applies the call's epilogue to them and writes D. Launched by the host,
+// asynchronous on the GPU.
+void launch_epilogue_pass(Backend backend, DType dtype, const GemmCall& call,
+                          const ProductsInMemory& products);
+// How many of them the process has launched: a call that adds one was not fused.
+uint64_t epilogue_passes();
+
 namespace detail {
 Rung& add(Rung rung);  // to stay where it is
-}
+using EpiloguePass = void (*)(DType, const GemmCall&, const ProductsInMemory&);
+void set_epilogue_pass(Backend backend, EpiloguePass pass);
+}  // namespace detail
 
 }  // namespace gemm

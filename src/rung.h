@@ -12,6 +12,7 @@
 #include "device/current_device.h"
 #include "device/gemm_args.h"
 #include "device/platform.h"
+#include "device/workspace.h"
 #include "gemm_types.h"
 #include "registry.h"
 
@@ -104,6 +105,9 @@ using LaunchFn = void (*)(const GemmArgs<TA, TB, TC>&, Stream);
 template <class T, class TC = T>
 using PlannedLaunchFn = void (*)(const GemmArgs<T, T, TC>&, const Plan&, Stream);
 
+template <class T, class TC = T>
+using FusedLaunchFn = void (*)(const FusedArgs<T, T, TC>&, const Plan&, Stream);
+
 // One of several template configurations of a rung, instantiated once in its file.
 template <class T, class TC = T>
 struct Variant {
@@ -111,6 +115,8 @@ struct Variant {
   PlannedLaunchFn<T, TC> launch;
   bool (*fits)(const GemmArgs<T, T, TC>&) =
       nullptr;  // whether it takes this problem; null: every one
+  // The same with the whole epilogue, of one product. Null: an epilogue pass follows `launch`.
+  FusedLaunchFn<T, TC> fused = nullptr;
 };
 // How a rung with variants plans. Of the problem's pointers only the alignment matters.
 template <class T, class TC = T>
@@ -131,7 +137,53 @@ struct Entry {
   decltype(Rung::explain) explain = {};
   decltype(Rung::run) run = {};
   bool estimates = false, dispatches = false;
+  // Whether `run` has the call's whole epilogue in its kernel; empty: never.
+  std::function<bool(const GemmCall&, const Plan&)> fuses = {};
 };
+
+// Whether a fused kernel is better: where a plain one has not all, or not the fast functions.
+inline bool wants_fused(const FusedEpilogue& e) {
+  return !e.is_plain() || e.activation == Activation::gelu || e.activation == Activation::silu;
+}
+
+// launch(product), and an epilogue pass. The product is computed in D's memory, but where the pass
+// still has to read C there.
+template <class Launch>
+void launch_with_pass(const GemmCall& call, DType dtype, Launch&& launch) {
+  const auto stream = static_cast<Stream>(call.stream);
+  GemmCall product = call, pass = call;
+  FusedEpilogue& e = pass.epilogue;
+  if (e.c == call.C && e.ldc == call.ldc) e.c = nullptr;
+  const bool reads_d = e.beta != 0 && e.c == nullptr, apart = reads_d && e.has_scales();
+  product.epilogue = {.alpha = e.alpha, .beta = reads_d && !apart ? e.beta : 0};
+  e.alpha = 1;
+  if (reads_d && !apart) e.beta = 0;
+  const int64_t ld = int64_t{cdiv(call.N, 8)} * 8, elements = call.M * ld;
+  const Workspace products(
+      apart ? size_t(call.batch.count * elements * info(info(dtype).out).bytes) : 0, stream);
+  if (apart) {
+    product.C = products.as<char>();
+    product.ldc = ld;
+    product.batch.stride_c = elements;
+  }
+  launch(product);
+  launch_epilogue_pass(BACKEND, dtype, pass, {product.C, product.ldc, product.batch.stride_c});
+}
+
+// Of a rung's entry: calls whose epilogue its kernel has not, by a launch and a pass.
+inline Entry with_epilogue_pass(Entry e) {
+  const DType dtype = e.dtype;
+  if (e.launch)
+    e.launch = [dtype, plain = std::move(e.launch)](const GemmCall& c) {
+      c.epilogue.is_plain() ? plain(c) : launch_with_pass(c, dtype, plain);
+    };
+  if (e.run)
+    e.run = [dtype, fuses = e.fuses, run = std::move(e.run)](const GemmCall& c, const Plan& plan) {
+      if (c.epilogue.is_plain() || (fuses && fuses(c, plan))) return run(c, plan);
+      launch_with_pass(c, dtype, [&](const GemmCall& product) { run(product, plan); });
+    };
+  return e;
+}
 
 template <class TA, class TB, class TC>
 Entry entry(DType dtype, LaunchFn<TA, TB, TC> fn) {
@@ -159,7 +211,14 @@ Entry entry(DType dtype, const Variant<T, TC> (&variants)[N], Planner<T, TC> pla
   e.run = [all](const GemmCall& c, const Plan& plan) {
     const Stream stream = static_cast<Stream>(c.stream);
     const DeviceScope on_its_gpu(device_of(stream));
-    all[plan.variant].launch(typed<T, T, TC>(c), plan, stream);
+    const Variant<T, TC>& v = all[plan.variant];
+    if (c.batch.count == 1 && v.fused != nullptr && wants_fused(c.epilogue))
+      v.fused(fused<T, T, TC>(c), plan, stream);
+    else
+      v.launch(typed<T, T, TC>(c), plan, stream);
+  };
+  e.fuses = [all](const GemmCall& c, const Plan& plan) {
+    return c.batch.count == 1 && all[plan.variant].fused != nullptr;
   };
   for (const Variant<T, TC>& v : variants)
     e.variants.push_back({v.name, {}, [fits = v.fits](const GemmCall& c) {
@@ -252,6 +311,7 @@ struct Registration {
                std::source_location where = std::source_location::current()) {
     for (Entry& e : entries) {
       if (!about.needs.batches) e = product_by_product(std::move(e));
+      e = with_epilogue_pass(std::move(e));
       Rung& rung = gemm::detail::add({.id = {},
                                       .name = {},
                                       .file = where.file_name(),

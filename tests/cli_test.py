@@ -205,7 +205,15 @@ class Accepted(unittest.TestCase):
         self.assertIn("skipped: takes alpha and beta only, no gelu", run.stdout)
         run = bench(*small, "--kernel", "v1", "--epilogue", "tanh")
         self.assertEqual(run.returncode, 2)
-        self.assertIn("'tanh': choose from none, relu", run.stderr)
+        self.assertIn("'tanh': want a list, each once, of residual, bias", run.stderr)
+        run = bench(*small, "--kernel", "v1,v8,v29", "--epilogue", "bias,residual,relu")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("9x10x11 residual,bias,relu  alpha 1 beta 1", run.stdout)
+        self.assertIn("3 verified, 0 wrong, 0 skipped", run.stdout)
+        vectors = "bias,row_bias,scale_rows,scale_columns,gelu_erf"
+        run = bench(*small, "--kernel", "v1", "--batch", "3", "--epilogue", vectors)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn(f"9x10x11 batch:3 {vectors}  alpha 1", run.stdout)
 
     def test_batch(self) -> None:
         for entry in self.entries("--batch", "3", "--kernel", "v1,v24", "--dtype", "f16"):
@@ -330,6 +338,14 @@ class Refused(unittest.TestCase):
             self.soon_refused("--batch", batch, names="--batch .*1 .. 65536")
         self.soon_refused("--batch", "2", "--batch-pad", "-1", names="--batch-pad .*0 .. 1048576")
         self.soon_refused("--batch", "2", "--batch-shared", "C", names="choose from A, B, AB")
+        self.refused(
+            *SMALL,
+            "--batch",
+            "2",
+            "--epilogue",
+            "residual",
+            names="residual, which is of one product",
+        )
         self.soon_refused("--batch-pad", "8", names="belong to --batch of 2 or more")
         self.refused(*SMALL, "--batch", "2", "--inspect", "--html", "x", names="of one product")
         for ops in ("nx", "nnn", "", "nn,"):

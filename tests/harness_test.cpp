@@ -54,10 +54,55 @@ TEST(Epilogue, ActivationsAreWhatTheirNamesSay) {
     EXPECT_EQ(at(Activation::relu, x), x > 0 ? x : 0);
     EXPECT_NEAR(at(Activation::leaky_relu, x), x > 0 ? x : 0.01 * x, 1e-9);
     EXPECT_NEAR(at(Activation::silu, x), x / (1 + std::exp(-x)), 1e-15);
+    EXPECT_NEAR(at(Activation::gelu_erf, x), 0.5 * x * std::erfc(-x / std::sqrt(2)), 1e-15);
     const double inner = 0.7978845608 * (x + 0.044715 * x * x * x);
     EXPECT_NEAR(at(Activation::gelu, x), 0.5 * x * (1 + std::tanh(inner)), 1e-6);
   }
   EXPECT_TRUE(std::isnan(at(Activation::relu, NAN)));
+}
+
+// In float each is as exact as its row says: of gelu_erf the kernels compute a series.
+TEST(Epilogue, ActivationsAreExactInFloat) {
+  for (const Activation activation : ALL_ACTIVATIONS)
+    for (double x = -20; x < 20; x += 1.0 / 64) {
+      const FusedEpilogue e{.activation = activation};
+      float in_float[1] = {float(x)};
+      double in_double[1] = {x};
+      e.activate(in_float);
+      e.activate(in_double);
+      ASSERT_LE(std::abs(in_float[0] - in_double[0]),
+                info(activation).roundings * FLOAT_ROUNDOFF * std::abs(x))
+          << info(activation).name << " at " << x;
+    }
+}
+
+// Scales, biases and a residual, against the definition.
+TEST(Epilogue, OperandsAreWhatTheirNamesSay) {
+  Problem p = small();
+  p.alpha = 0.5f, p.beta = -2;
+  const HostReference product = cpu_reference(
+      [&] {
+        Problem plain = p;
+        plain.beta = 0;
+        return plain;
+      }(),
+      Inputs::uniform, 9);
+  p.operands = {true, true, true, true, true};
+  const HostReference r = cpu_reference(p, Inputs::uniform, 9);
+  const Generator g(p, Inputs::uniform, 9);
+  for (int m = 0; m < p.M; ++m)
+    for (int n = 0; n < p.N; ++n)
+      EXPECT_NEAR(r.want[m * p.N + n],
+                  g.stored(Operand::scale_rows, 0, m) * g.stored(Operand::scale_columns, 0, n) *
+                          product.want[m * p.N + n] -
+                      2 * g.stored(Operand::residual, m, n) + g.stored(Operand::bias, 0, n) +
+                      g.stored(Operand::row_bias, 0, m),
+                  1e-6);
+  EXPECT_GT(layout(p, Operand::residual).ld, layout(p, Operand::C).ld);
+  EXPECT_EQ(layout(p, Operand::bias).cols, p.N);
+  EXPECT_EQ(layout(p, Operand::scale_rows).cols, p.M);
+  p.activation = Activation::gelu;
+  EXPECT_EQ(epilogue_name(p), "residual,bias,row_bias,scale_rows,scale_columns,gelu");
 }
 
 // No activation is steeper than its row says, and what is exact stays bit for bit.
@@ -105,6 +150,29 @@ TEST(Batch, Layout) {
   EXPECT_EQ(call.batch.stride_b, b.stride);
 }
 
+// Vectors of the epilogue are one for all products.
+TEST(Batch, SharesVectors) {
+  Problem p = small();
+  p.batch = 3, p.operands = {false, true, true, true, true};
+  Problem plain = p;
+  plain.operands = {};
+  const HostReference r = cpu_reference(p, Inputs::uniform, 9),
+                      products = cpu_reference(plain, Inputs::uniform, 9);
+  const Generator g(p, Inputs::uniform, 9);
+  EXPECT_EQ(layout(p, Operand::bias).products, 1);
+  for (int64_t row = 0; row < int64_t{3} * p.M; ++row)
+    for (int64_t n = 0; n < p.N; ++n) {
+      const int64_t m = row % p.M;
+      EXPECT_NEAR(r.want[row * p.N + n],
+                  g.stored(Operand::scale_rows, 0, m) * g.stored(Operand::scale_columns, 0, n) *
+                          products.want[row * p.N + n] +
+                      g.stored(Operand::bias, 0, n) + g.stored(Operand::row_bias, 0, m),
+                  1e-6);
+      EXPECT_EQ(r.scale(row, n), r.scale(m, n));
+      EXPECT_EQ(g.scale(row, n), g.scale(m, n));
+    }
+}
+
 // Products differ, but for what they share; the first is that of a call without a batch.
 TEST(Batch, ProductsDiffer) {
   Problem p = small();
@@ -141,6 +209,9 @@ TEST(Reference, KnownResultsAreThoseOfBlas) {
             p.batch = 3, p.shared_a = k % 2 == 0, p.shared_b = k == 7;
             EXPECT_EQ(known_result(p, kind, 3).want, cpu_reference(p, kind, 3).want)
                 << to_string(dtype) << " K " << k << " alpha " << alpha << " in a batch";
+            p.operands = {false, true, true, true, true};
+            EXPECT_EQ(known_result(p, kind, 3).want, cpu_reference(p, kind, 3).want)
+                << to_string(dtype) << " K " << k << " alpha " << alpha << " with vectors";
           }
 }
 

@@ -175,6 +175,8 @@ double activated(const gemm_epilogue& e, double x) {
       return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
     case GEMM_ACTIVATION_SILU:
       return x / (1 + std::exp(-x));
+    case GEMM_ACTIVATION_GELU_ERF:
+      return 0.5 * x * std::erfc(-x / std::sqrt(2));
   }
   return x;
 }
@@ -184,6 +186,8 @@ struct Product {
   gemm_problem problem = GEMM_PROBLEM_DEFAULT;
   gemm_epilogue epilogue = GEMM_EPILOGUE_DEFAULT;
   Matrix a, b, c;
+  // The epilogue's operands, as far as with_operands() has added them.
+  std::unique_ptr<Matrix> bias, row_bias, scale_columns, scale_rows, residual;
 
   Product(Types types, int m, int n, int k, int op_a = GEMM_N, int op_b = GEMM_N, int pad = 0,
           int skew = 0)
@@ -213,7 +217,31 @@ struct Product {
       return epilogue.alpha == 0 ? NAN : float((i * 7 + j * 5) % 3 - 1);
     });
     b.fill([](int64_t i, int64_t j) { return float((i * 3 + j * 11) % 5 % 3 - 1); });
-    c.fill([&](int64_t i, int64_t j) { return epilogue.beta == 0 ? NAN : was(i, j); });
+    c.fill([&](int64_t i, int64_t j) {
+      return epilogue.beta == 0 || residual != nullptr ? NAN : was(i, j);
+    });
+  }
+  // All operands that `which` has a bit for: bias, row_bias, scale_columns, scale_rows, residual.
+  // They lie `skew` elements past a multiple of 256 bytes.
+  void with_operands(int which, int skew) {
+    const auto add = [&](int bit, std::unique_ptr<Matrix>& x, int32_t type, int64_t rows,
+                         int64_t cols, int64_t pad, auto element) -> const void* {
+      if ((which >> bit & 1) == 0) return nullptr;
+      x = std::make_unique<Matrix>(type, rows, cols, pad, skew);
+      x->fill(element);
+      return x->data();
+    };
+    const auto small = [](int64_t i, int64_t j) { return float((3 * i + 5 * j + 1) % 7 - 3); };
+    const auto power = [](int64_t, int64_t j) { return j % 3 == 0 ? 2.0f : 1.0f; };
+    const int64_t m = problem.m, n = problem.n;
+    epilogue.bias = add(0, bias, problem.type_c, 1, n, 0, small);
+    epilogue.row_bias = add(1, row_bias, problem.type_c, 1, m, 0, small);
+    epilogue.scale_columns =
+        static_cast<const float*>(add(2, scale_columns, GEMM_F32, 1, n, 0, power));
+    epilogue.scale_rows = static_cast<const float*>(add(3, scale_rows, GEMM_F32, 1, m, 0, power));
+    epilogue.residual = add(4, residual, problem.type_c, m, n, 8, small);
+    epilogue.ld_residual = residual == nullptr ? 0 : residual->ld();
+    if (residual != nullptr) epilogue.beta = 2;
   }
   static float was(int64_t i, int64_t j) { return float((i + 2 * j) % 7 - 3); }
 
@@ -222,8 +250,14 @@ struct Product {
     for (int64_t k = 0; k < problem.k && epilogue.alpha != 0; ++k)
       sum += (problem.op_a == GEMM_T ? a.at(k, i) : a.at(i, k)) *
              (problem.op_b == GEMM_T ? b.at(j, k) : b.at(k, j));
+    const auto at = [](const std::unique_ptr<Matrix>& x, int64_t k, double none) {
+      return x == nullptr ? none : double{x->at(0, k)};
+    };
+    const double old = residual == nullptr ? was(i, j) : residual->at(i, j);
     return activated(epilogue,
-                     epilogue.alpha * sum + (epilogue.beta == 0 ? 0 : epilogue.beta * was(i, j)));
+                     at(scale_rows, i, 1) * at(scale_columns, j, 1) * epilogue.alpha * sum +
+                         (epilogue.beta == 0 ? 0 : epilogue.beta * old) + at(bias, j, 0) +
+                         at(row_bias, i, 0));
   }
   // Of what cannot be computed exactly: a rounding to C's type, and the functor's own errors.
   bool is_close(float got, double want) const {
@@ -324,7 +358,8 @@ TEST_F(Library, AlphaAndBeta) {
 
 TEST_F(Library, Activations) {
   for (const Types types : TYPES)
-    for (int activation = GEMM_ACTIVATION_NONE; activation <= GEMM_ACTIVATION_SILU; ++activation)
+    for (int activation = GEMM_ACTIVATION_NONE; activation <= GEMM_ACTIVATION_GELU_ERF;
+         ++activation)
       for (const float beta : {0.0f, 1.0f}) {
         SCOPED_TRACE(testing::Message()
                      << types.name << " activation " << activation << " beta " << beta);
@@ -339,6 +374,42 @@ TEST_F(Library, Activations) {
           EXPECT_EQ(p.wrong(), "");
         }
       }
+}
+
+// Each operand of the epilogue alone, and all of them; where groups of 16 bytes are whole, and where
+// they are not.
+TEST_F(Library, EpilogueOperands) {
+  constexpr int ALL = 31;
+  for (const Types types : TYPES)
+    for (const int which : {1, 2, 4, 8, 16, ALL})
+      for (const int skew : {0, 1}) {
+        SCOPED_TRACE(testing::Message() << types.name << " operands " << which << " skew " << skew);
+        Product p(types, 35, skew == 0 ? 72 : 71, 40);
+        const gemm_plan plan = planned(p.problem);
+        p.with_operands(which, skew);
+        if (which == ALL) p.epilogue.activation = GEMM_ACTIVATION_RELU;
+        for (const bool by_plan : {false, true}) {
+          p.fill();
+          ASSERT_EQ(by_plan ? p.run(plan) : p.matmul(), GEMM_OK) << gemm_last_error();
+          EXPECT_EQ(p.wrong(), "");
+        }
+        if (p.residual != nullptr) {
+          EXPECT_TRUE(p.residual->only_elements_written());
+        }
+      }
+}
+
+// A structure as programs have it that were compiled before it had operands.
+TEST_F(Library, AnEpilogueWithoutOperands) {
+  Product p(TYPES[0], 16, 24, 8);
+  p.with_operands(31, 0);
+  p.epilogue.size = 20;
+  p.epilogue.beta = 0;
+  p.fill();
+  ASSERT_EQ(p.matmul(), GEMM_OK) << gemm_last_error();
+  for (auto* operand : {&p.bias, &p.row_bias, &p.scale_columns, &p.scale_rows, &p.residual})
+    operand->reset();
+  EXPECT_EQ(p.wrong(), "");
 }
 
 // The default is a hundredth; any other number is data too.
@@ -489,6 +560,50 @@ TEST_F(Library, ABatchIsPlannedAsAWhole) {
   const size_t one = workspace_of(planned(p));
   p.batch = 2;
   EXPECT_EQ(workspace_of(planned(p)), one);
+}
+
+// The products of a batch share the epilogue's vectors; a residual is of one product.
+TEST_F(Library, BatchesWithOperands) {
+  for (const Types types : TYPES)
+    for (const int64_t n : {40, 33}) {
+      const int64_t m = 70, k = 24, count = 3, gap = n == 40 ? 8 : 1;
+      SCOPED_TRACE(testing::Message() << types.name << " n " << n);
+      Product vectors(types, int(m), int(n), int(k));
+      vectors.with_operands(15, 1);
+      gemm_problem problem = vectors.problem;
+      problem.ldc = 0;
+      problem.batch = count;
+      problem.stride_a = m * k, problem.stride_b = k * n, problem.stride_c = m * n + gap;
+      Matrix a(types.in, 1, count * m * k, 0, 0), b(types.in, 1, count * k * n, 0, 0);
+      Matrix c(types.out, 1, count * problem.stride_c, 0, 0);
+      a.fill([](int64_t, int64_t i) { return float(i * 7 % 13 % 3 - 1); });
+      b.fill([](int64_t, int64_t i) { return float(i * 3 % 11 % 3 - 1); });
+      c.fill([](int64_t, int64_t) { return 77.0f; });
+      gemm_epilogue& e = vectors.epilogue;
+      const auto multiply = [&] {
+        return gemm_matmul(&problem, &e, a.data(), b.data(), c.data(), nullptr,
+                           GEMM_CURRENT_DEVICE);
+      };
+      ASSERT_EQ(multiply(), GEMM_OK) << gemm_last_error();
+      wait();
+      c.read();
+      for (int64_t p = 0; p < count; ++p)
+        for (int64_t i = 0; i < m; ++i)
+          for (int64_t j = 0; j < n; ++j) {
+            float sum = 0;
+            for (int64_t l = 0; l < k; ++l)
+              sum += a.at(0, p * m * k + i * k + l) * b.at(0, p * k * n + l * n + j);
+            const float want =
+                vectors.scale_rows->at(0, i) * vectors.scale_columns->at(0, j) * sum +
+                vectors.bias->at(0, j) + vectors.row_bias->at(0, i);
+            ASSERT_EQ(c.at(0, p * problem.stride_c + i * n + j), want)
+                << "product " << p << " C[" << i << "][" << j << "]";
+          }
+      EXPECT_EQ(c.at(0, m * n), 77.0f) << "between products";
+      e.residual = c.data();
+      EXPECT_EQ(multiply(), GEMM_UNSUPPORTED);
+      EXPECT_THAT(gemm_last_error(), HasSubstr("a batch takes no residual"));
+    }
 }
 
 TEST_F(Library, BadBatches) {
@@ -652,13 +767,23 @@ TEST_F(Library, BadEpilogues) {
   expect(e, GEMM_BAD_ARGUMENT, "activation is 77: allowed are GEMM_ACTIVATION_NONE to ");
   e = {};
   expect(e, GEMM_BAD_ARGUMENT, "gemm_epilogue.size is 0: start from GEMM_EPILOGUE_DEFAULT");
+  e = GEMM_EPILOGUE_DEFAULT;
+  e.reserved = 1;
+  expect(e, GEMM_BAD_ARGUMENT, "gemm_epilogue.reserved is not 0");
+  e = GEMM_EPILOGUE_DEFAULT;
+  e.bias = static_cast<const char*>(good.a.data()) + 2;
+  expect(e, GEMM_BAD_ARGUMENT, "bias is not aligned to its elements of 4 bytes");
+  e = GEMM_EPILOGUE_DEFAULT;
+  e.residual = good.a.data();
+  e.ld_residual = 23;
+  expect(e, GEMM_BAD_ARGUMENT, "the rows of the residual lie 23 elements apart: allowed are 24");
 }
 
 // A program whose header is newer than the library: what the library does not know must be 0.
 TEST_F(Library, FieldsOfALaterVersion) {
   struct Later {
     gemm_epilogue epilogue = GEMM_EPILOGUE_DEFAULT;
-    int32_t field = 0;
+    int64_t field = 0;
   } later;
   struct LaterProblem {
     gemm_problem problem;

@@ -33,8 +33,33 @@ TEST_P(Mutant, IsCaught) {
   std::cout << "caught " << GetParam().name << ": " << why;
 }
 
+// Each pass by itself: sums bit for bit, and uniform inputs within the bound. Single products have no
+// bias and no C, but scales.
+Problem with_operands() {
+  Problem p;
+  p.M = 37, p.N = 41, p.K = 52;
+  p.beta = 0.5f;
+  p.activation = Activation::relu;
+  p.operands = {true, true, true, true, true};
+  return p;
+}
+
+class EpilogueMutant : public testing::TestWithParam<Rung> {};
+TEST_P(EpilogueMutant, IsCaught) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  Verifier verifier(*device, with_operands());
+  for (const Inputs kind : {Inputs::sums, Inputs::uniform})
+    EXPECT_NE(verifier.pass(GetParam(), kind, 0), "")
+        << GetParam().name << " passed with " << (kind == Inputs::sums ? "sums" : "uniform inputs");
+}
+
 class Twin : public testing::TestWithParam<Rung> {};
 TEST_P(Twin, Passes) { EXPECT_EQ(failure(GetParam()), ""); }
+
+TEST(EpilogueTwin, Passes) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  EXPECT_EQ(Verifier(*device, with_operands()).verify(correct_twins().front()), "");
+}
 
 std::string failure_in_a_batch(const Rung& rung, Layouts layouts = Layouts::also_padded) {
   const std::unique_ptr<Device> device = make_sim_device();
@@ -120,6 +145,7 @@ TEST(Fp8Sums, FastOnesExceedTheBoundOfPromotedOnes) {
 
 const auto named = [](const auto& info) { return info.param.name; };
 INSTANTIATE_TEST_SUITE_P(Planted, Mutant, testing::ValuesIn(mutants()), named);
+INSTANTIATE_TEST_SUITE_P(Planted, EpilogueMutant, testing::ValuesIn(epilogue_mutants()), named);
 INSTANTIATE_TEST_SUITE_P(Planted, BatchMutant, testing::ValuesIn(batch_mutants()), named);
 INSTANTIATE_TEST_SUITE_P(Correct, Twin, testing::ValuesIn(correct_twins()), named);
 INSTANTIATE_TEST_SUITE_P(Wrong, Precision, testing::ValuesIn(sim_precision_mutants()),

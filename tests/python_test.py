@@ -3,6 +3,7 @@ libraries that have been built. tests/python_torch_test.py has the rest, for mac
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -127,6 +128,12 @@ class Matmul(Base):
         self.assertIs(gemm.matmul(a, b, beta=2, out=out, rung="v6"), out)
         self.close(out, product(a, b) + 2.0 * c, 1e-5)
         self.assertEqual(gemm.matmul(a[:0], b).shape, (0, 20, 9))
+        # Vectors of the epilogue are the same for all products.
+        bias, rows = matrix(1, 9, seed=3)[0], matrix(1, 20, seed=4)[0]
+        got = gemm.matmul(a, b, bias=bias, scale_rows=rows)
+        self.close(got, rows[:, None] * product(a, b) + bias, 1e-5)
+        self.refuses(ValueError, "a batch takes no residual", gemm.matmul, a, b, residual=c)
+        self.refuses(ValueError, "out overlaps bias", gemm.matmul, a, b, bias=out[1, 3], out=out)
         self.assertIn("of 32 products", str(gemm.plan(512, 512, 512, "float16", batch=32)))
         self.refuses(ValueError, "batch is 0", gemm.plan, 1, 1, 1, batch=0)
         self.refuses(ValueError, "out lies in the memory of a", gemm.matmul, c, b[:9], out=c)
@@ -162,6 +169,7 @@ class Matmul(Base):
             "relu": np.maximum(x, 0),
             "leaky_relu": np.where(x > 0, x, 0.2 * x),
             "gelu": 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+            "gelu_erf": 0.5 * x * (1 + np.vectorize(math.erf)(x / np.sqrt(2))),
             "silu": x / (1 + np.exp(-x)),
         }
         before = c.copy()
@@ -176,6 +184,60 @@ class Matmul(Base):
                 self.close(gemm.matmul(a, b, c=c, out=out, **how), wanted, 1e-5)
         out = np.full_like(c, np.nan)
         self.close(gemm.matmul(a, b, out=out), product(a, b), 1e-5)  # beta = 0 reads nothing
+
+    def test_operands(self) -> None:
+        a, b, residual = matrix(30, 20), matrix(20, 25), matrix(40, 28, seed=2)[3:33, 1:26]
+        bias, row_bias = matrix(1, 25, seed=3)[0], matrix(1, 30, seed=4)[0]
+        rows, columns = matrix(1, 30, seed=5)[0], matrix(1, 25, seed=6)[0]
+        x = product(a, b)
+        scaled = rows[:, None] * x * columns
+        for how, wanted in (
+            ({"bias": bias}, x + bias),
+            ({"row_bias": row_bias}, x + row_bias[:, None]),
+            ({"residual": residual}, x + residual),
+            ({"residual": residual, "beta": 2, "alpha": 0.5}, 0.5 * x + 2.0 * residual),
+            ({"scale_rows": rows, "scale_columns": columns}, scaled),
+            (
+                {"scale_rows": rows, "scale_columns": columns, "bias": bias, "residual": residual},
+                scaled + bias + residual,
+            ),
+            ({"bias": bias, "activation": "relu", "rung": "v6"}, np.maximum(x + bias, 0)),
+        ):
+            with self.subTest(operands=sorted(how)):
+                self.close(gemm.matmul(a, b, **how), wanted, 1e-5)
+                out = np.full_like(matrix(30, 25), np.nan)
+                self.close(gemm.matmul(a, b, out=out, **how), wanted, 1e-5)
+        out = np.array(residual)
+        self.close(gemm.matmul(a, b, residual=out, out=out), x + residual, 1e-5)
+        half = [y.astype(np.float16) for y in (a, b, bias, residual)]
+        got = gemm.matmul(half[0], half[1], bias=half[2], residual=half[3], activation="relu")
+        self.assertEqual(got.dtype, np.float16)
+        wanted = product(half[0], half[1]) + half[2].astype(float) + half[3].astype(float)
+        self.close(got, np.maximum(wanted, 0))
+        got = gemm.matmul(half[0], half[1], bias=bias, out_dtype="float32")
+        self.close(got, product(half[0], half[1]) + bias, 1e-5)
+
+    def test_wrong_operands(self) -> None:
+        a, b, c = matrix(6, 4), matrix(4, 5), matrix(6, 5)
+        row, column = c[0], c[:, 0]
+        for error, text, named in (
+            (ValueError, "bias has the shape 6: wanted is 5", {"bias": np.array(column)}),
+            (ValueError, "bias has the shape 6 x 5: wanted is 5", {"bias": c}),
+            (ValueError, "row_bias has the shape 5: wanted is 6", {"row_bias": row}),
+            (ValueError, "row_bias has gaps", {"row_bias": column}),
+            (TypeError, "bias is float16: wanted is float32", {"bias": row.astype(np.float16)}),
+            (TypeError, "scale_rows is float64", {"scale_rows": np.ones(6)}),
+            (TypeError, "bias is a list", {"bias": [1.0]}),
+            (ValueError, "residual is 4 x 5, and the product 6 x 5", {"residual": b}),
+            (ValueError, "residual is transposed", {"residual": matrix(5, 6).T}),
+            (ValueError, "c and residual are the same", {"residual": c, "c": c}),
+        ):
+            with self.subTest(text=text):
+                self.refuses(error, text, gemm.matmul, a, b, **named)
+        big = matrix(7, 5)
+        self.refuses(
+            ValueError, "out overlaps residual", gemm.matmul, a, b, residual=big[1:], out=big[:6]
+        )
 
     def test_by_a_rung(self) -> None:
         a, b = matrix(70, 20), matrix(20, 65)

@@ -27,6 +27,7 @@ ACTIVATIONS: dict[Any, Any] = {
     "relu": torch.relu,
     "leaky_relu": lambda x: torch.nn.functional.leaky_relu(x, 0.2),
     "gelu": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    "gelu_erf": torch.nn.functional.gelu,
     "silu": torch.nn.functional.silu,
 }
 
@@ -104,6 +105,23 @@ class Operator(Base):
                     x, z, w = (t.detach().double().requires_grad_() for t in (a, b, c))
                     wanted_y = activation(0.5 * (x @ z) + 2.0 * w)
                     wanted = torch.autograd.grad(wanted_y, (x, z, w), seed.double())
+                    self.close(y.detach(), wanted_y.detach(), 1e-5)
+                    for mine, theirs in zip(got, wanted):
+                        self.close(mine, theirs, 1e-5)
+
+    def test_gradients_with_a_bias(self) -> None:
+        """The bias's too; and a residual, which the operator knows as c."""
+        for device in DEVICES:
+            for name, activation in ACTIVATIONS.items():
+                with self.subTest(device=device, activation=name):
+                    a, b, c = self.operands(device)
+                    bias = matrix(1, 17, device)[0].detach().requires_grad_()
+                    seed = matrix(33, 17, device)
+                    y = gemm_ladder.matmul(a, b, bias=bias, residual=c, activation=name, slope=0.2)
+                    got = torch.autograd.grad(y, (a, b, c, bias), seed)
+                    x, z, w, v = (t.detach().double().requires_grad_() for t in (a, b, c, bias))
+                    wanted_y = activation(x @ z + w + v)
+                    wanted = torch.autograd.grad(wanted_y, (x, z, w, v), seed.double())
                     self.close(y.detach(), wanted_y.detach(), 1e-5)
                     for mine, theirs in zip(got, wanted):
                         self.close(mine, theirs, 1e-5)

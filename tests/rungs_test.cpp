@@ -102,6 +102,86 @@ TEST_P(RungTest, Activations) {
       }
 }
 
+// Each operand of the epilogue alone, and all of them.
+TEST_P(RungTest, EpilogueOperands) {
+  std::vector<EpilogueOperands> all = {{true, true, true, true, true}};
+  if (!related())
+    for (const EpilogueOperands one : {EpilogueOperands{.residual = true},
+                                       {.bias = true},
+                                       {.row_bias = true},
+                                       {.scale_rows = true},
+                                       {.scale_columns = true}})
+      all.push_back(one);
+  for (const EpilogueOperands& operands : all)
+    for (Problem p : {shape(65, 33, 47), shape(200, 136, 48), shape(64, 264, 0)}) {
+      p.operands = operands;
+      p.alpha = 2;
+      p.beta = operands.residual ? -1 : 0;
+      if (!unmet_need(GetParam(), p, *device_).empty()) continue;
+      if (operands.bias) p.activation = Activation::relu;
+      expect_right(p);
+      if (operands.residual && !related()) {  // neither a pointer nor a row of whole groups
+        p.misalign = 1;
+        expect_right(p);
+      }
+    }
+}
+
+// The rungs of halves with fused kernels have the whole epilogue in one kernel, in all variants that
+// have one, whatever is transposed and missing; other rungs launch an epilogue pass.
+TEST(FusedEpilogue, IsOneKernel) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  constexpr EpilogueOperands ALL = {true, true, true, true, true};
+  constexpr EpilogueOperands BIAS = {.bias = true};
+  for (const DType dtype : {DType::f16, DType::bf16})
+    for (const char* id : {"v24", "v26", "v27"})
+      for (const auto& [operands, activation] : {std::pair{ALL, Activation::gelu},
+                                                 {BIAS, Activation::gelu_erf},
+                                                 {BIAS, Activation::silu},
+                                                 {EpilogueOperands{}, Activation::gelu},
+                                                 {ALL, Activation::leaky_relu}})
+        for (const int transposed : {0, 1, 2, 3}) {
+          const Rung* const rung = find_rung(Backend::sim, id, dtype);
+          ASSERT_NE(rung, nullptr);
+          Problem p;
+          p.dtype = dtype;
+          p.M = 200, p.N = transposed == 3 ? 261 : 264, p.K = 1096;
+          p.alpha = 0.5f, p.beta = operands.residual ? -1 : 0;
+          p.op_a = transposed & 1 ? Op::T : Op::N;
+          p.op_b = transposed & 2 ? Op::T : Op::N;
+          p.operands = operands;
+          p.activation = activation;
+          const uint64_t before = epilogue_passes();
+          EXPECT_EQ(Verifier(*device, p).verify(*rung), "")
+              << id << " " << epilogue_name(p) << " " << ops_name(p);
+          EXPECT_EQ(epilogue_passes(), before)
+              << id << " " << epilogue_name(p) << " " << ops_name(p);
+        }
+}
+TEST(FusedEpilogue, OtherRungsHaveAPass) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  Problem p;
+  p.M = 70, p.N = 72, p.K = 40;
+  p.operands.bias = true;
+  const Rung& rung = *find_rung(Backend::sim, "v23", p.dtype = DType::f16);
+  const uint64_t before = epilogue_passes();
+  EXPECT_EQ(Verifier(*device, p).verify(rung), "");
+  EXPECT_GT(epilogue_passes(), before);
+}
+// beta * C with C in D's memory, and scales of the product alone: it waits in a workspace.
+TEST(FusedEpilogue, AScaledProductBesideItsOwnC) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  for (const char* id : {"v1", "v23", "v24"})
+    for (const int n : {72, 71}) {
+      Problem p;
+      p.dtype = DType::f16;
+      p.M = 70, p.N = n, p.K = 40;
+      p.beta = -0.5f;
+      p.operands = {.row_bias = true, .scale_rows = true, .scale_columns = true};
+      EXPECT_EQ(Verifier(*device, p).verify(*find_rung(Backend::sim, id, p.dtype)), "") << id;
+    }
+}
+
 TEST_P(RungTest, MisalignedPointers) {
   for (const int misalign : {1, 2, 4}) {
     Problem p = shape(72, 136, 40);
@@ -129,6 +209,10 @@ TEST_P(RungTest, Batches) {
   if (!related()) expect_right(p, {0});
   p.shared_a = false, p.shared_b = true, p.batch = 7;
   expect_right(p, {0, 8});
+  Problem q = p;  // the epilogue's vectors are the same for all products
+  q.operands = {false, true, true, true, true};
+  q.activation = Activation::relu;
+  if (unmet_need(GetParam(), q, *device_).empty()) expect_right(q, {0, 1});
   p.M = 0;
   expect_right(p, {0});
   p.M = 70, p.K = 0;

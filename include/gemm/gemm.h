@@ -1,5 +1,5 @@
-/* GEMM as a library: C = act(alpha * op(A) * op(B) + beta * C), row-major. The C interface; gemm.hpp
- * is the C++ one. docs/library.md explains both.
+/* GEMM as a library: C = act(alpha * op(A) * op(B) + beta * C), row-major, with biases, scales and a
+ * residual where they are given. The C interface; gemm.hpp is the C++ one. docs/library.md explains both.
  *
  *   gemm_problem problem = GEMM_PROBLEM_DEFAULT;
  *   problem.m = problem.n = problem.k = 4096;
@@ -64,7 +64,8 @@ typedef enum gemm_activation {
   GEMM_ACTIVATION_RELU = 1,
   GEMM_ACTIVATION_LEAKY_RELU = 2, /* x, and slope * x below 0 */
   GEMM_ACTIVATION_GELU = 3,       /* with tanh */
-  GEMM_ACTIVATION_SILU = 4        /* x / (1 + exp(-x)) */
+  GEMM_ACTIVATION_SILU = 4,       /* x / (1 + exp(-x)) */
+  GEMM_ACTIVATION_GELU_ERF = 5    /* GELU with erf */
 } gemm_activation;
 
 /* Structures grow: a later version adds fields at the end, and there 0 means what was before. `size`
@@ -92,20 +93,33 @@ typedef struct gemm_problem {
   int64_t stride_a, stride_b, stride_c;
 } gemm_problem;
 
-/* What becomes of a product: act(alpha * AB + beta * C). A null pointer to an epilogue means
- * GEMM_EPILOGUE_DEFAULT. beta = 0 never reads C, alpha = 0 never reads A or B. */
+/* What becomes of a product: act(scale * alpha * AB + beta * C + bias). A null pointer to an epilogue
+ * means GEMM_EPILOGUE_DEFAULT. beta = 0 never reads C, alpha = 0 never reads A or B.
+ *
+ * Vectors and the residual are operands like A and B: device pointers of a call on a GPU, aligned to
+ * their elements; what is null is not there. */
 typedef struct gemm_epilogue {
   uint32_t size; /* sizeof(gemm_epilogue) */
   float alpha, beta;
-  int32_t activation; /* gemm_activation */
-  float slope;        /* of GEMM_ACTIVATION_LEAKY_RELU; others do not look at it */
+  int32_t activation;         /* gemm_activation */
+  float slope;                /* of GEMM_ACTIVATION_LEAKY_RELU; others do not look at it */
+  int32_t reserved;           /* 0 */
+  const void* bias;           /* n elements of type_c, one for each column */
+  const void* row_bias;       /* m elements of type_c, one for each row */
+  const float* scale_columns; /* n factors, one for each column of the product */
+  const float* scale_rows;    /* m factors, one for each row */
+  /* C where it is not the matrix that the result goes to: m x n elements of type_c, which beta
+   * multiplies. The call's C is then only written. ld_residual 0: rows without gaps. Not of a batch,
+   * whose products share the vectors above: GEMM_UNSUPPORTED. */
+  const void* residual;
+  int64_t ld_residual;
 } gemm_epilogue;
 
 /* Initialisers. float; A B, neither transposed. */
 #define GEMM_PROBLEM_DEFAULT \
   { (uint32_t)sizeof(gemm_problem), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 #define GEMM_EPILOGUE_DEFAULT \
-  { (uint32_t)sizeof(gemm_epilogue), 1.0f, 0.0f, GEMM_ACTIVATION_NONE, 0.01f }
+  { (uint32_t)sizeof(gemm_epilogue), 1.0f, 0.0f, GEMM_ACTIVATION_NONE, 0.01f, 0, 0, 0, 0, 0, 0, 0 }
 
 /* A launch, planned: which kernel, which tiles, on which device. A plain value to copy and keep for
  * as long as the process lives, and to be used by any number of threads at once. */

@@ -50,6 +50,13 @@ struct Epilogue {
   float alpha = 1, beta = 0;
   gemm_activation activation = GEMM_ACTIVATION_NONE;
   float slope = 0.01f;  // of leaky ReLU below 0
+  // As in gemm_epilogue. Biases and the residual have C's type, which nobody can check here.
+  const void* bias = nullptr;
+  const void* row_bias = nullptr;
+  const float* scale_columns = nullptr;
+  const float* scale_rows = nullptr;
+  const void* residual = nullptr;  // times beta
+  int64_t ld_residual = 0;         // 0: rows without gaps
 };
 
 namespace detail {
@@ -86,6 +93,12 @@ inline gemm_epilogue to_c(const Epilogue& e) {
   epilogue.beta = e.beta;
   epilogue.activation = e.activation;
   epilogue.slope = e.slope;
+  epilogue.bias = e.bias;
+  epilogue.row_bias = e.row_bias;
+  epilogue.scale_columns = e.scale_columns;
+  epilogue.scale_rows = e.scale_rows;
+  epilogue.residual = e.residual;
+  epilogue.ld_residual = e.ld_residual;
   return epilogue;
 }
 

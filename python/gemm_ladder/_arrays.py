@@ -51,7 +51,7 @@ class NumpyArrays:
         """None: on the GPU, by way of copies."""
         return None if backend == "gpu" else (simulator(), SIMULATOR, None)
 
-    def needs_gradient(self, a: Any, b: Any, c: Any, out: Any) -> bool:
+    def needs_gradient(self, *arrays: Any) -> bool:
         return False
 
 
@@ -138,10 +138,8 @@ class TorchTensors:
             raise ValueError('tensors on the CPU: backend="gpu" wants them there, a.cuda()')
         return simulator(), SIMULATOR, None
 
-    def needs_gradient(self, a: Any, b: Any, c: Any, out: Any) -> bool:
-        wants = a.requires_grad or b.requires_grad
-        wants = wants or (c is not None and c.requires_grad)
-        wants = wants or (out is not None and out.requires_grad)
+    def needs_gradient(self, *arrays: Any) -> bool:
+        wants = any(x is not None and x.requires_grad for x in arrays)
         return wants and self.torch.is_grad_enabled()
 
 
@@ -239,17 +237,20 @@ class Extent:
 
 
 def run_by_copies(extents: list[Extent], reads_c: bool, run: Any) -> None:
-    """Copies A, B and C to the GPU, runs there, and copies C back. run(library, device, a, b, c)."""
+    """Copies A, B, C and more inputs to the GPU, runs there, and copies C back.
+
+    run(library, device, a, b, c, ...).
+    """
     library = cuda()
     library.check(0 if library.count(library.gpu_count) else _no_gpu(library))
-    a, b, c = extents
-    with _cuda_memory.Buffers([x.bytes for x in extents]) as (on_a, on_b, on_c):
-        _cuda_memory.to_device(on_a, a.first, a.bytes)
-        _cuda_memory.to_device(on_b, b.first, b.bytes)
-        if reads_c or c.pitch != c.width:  # what lies between C's rows stays
-            _cuda_memory.to_device(on_c, c.first, c.bytes)
-        run(library, CURRENT_DEVICE, on_a, on_b, on_c)
-        _cuda_memory.to_host(c.first, on_c, c.bytes)
+    c = extents[2]
+    with _cuda_memory.Buffers([x.bytes for x in extents]) as copies:
+        for copy, extent in zip(copies, extents):
+            # What lies between C's rows stays.
+            if extent is not c or reads_c or c.pitch != c.width:
+                _cuda_memory.to_device(copy, extent.first, extent.bytes)
+        run(library, CURRENT_DEVICE, *copies)
+        _cuda_memory.to_host(c.first, copies[2], c.bytes)
 
 
 def _no_gpu(library: Library) -> int:

@@ -12,7 +12,7 @@ CURRENT_DEVICE, SIMULATOR = -1, -2
 TYPES = ("float32", "float16", "bfloat16")  # the index is the gemm_type
 BYTES = (4, 2, 2)
 COMPUTE = ("exact", "tf32")  # gemm_compute
-ACTIVATIONS = (None, "relu", "leaky_relu", "gelu", "silu")  # gemm_activation
+ACTIVATIONS = (None, "relu", "leaky_relu", "gelu", "silu", "gelu_erf")  # gemm_activation
 PLAN_WORDS = 64  # of 8 bytes, in a gemm_plan
 
 
@@ -73,6 +73,10 @@ class Epilogue(ctypes.Structure):
         ("beta", ctypes.c_float),
         ("activation", ctypes.c_int32),
         ("slope", ctypes.c_float),
+        ("reserved", ctypes.c_int32),
+        *((name, ctypes.c_void_p) for name in ("bias", "row_bias")),
+        *((name, ctypes.c_void_p) for name in ("scale_columns", "scale_rows", "residual")),
+        ("ld_residual", ctypes.c_int64),
     ]
 
 

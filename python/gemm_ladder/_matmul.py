@@ -194,6 +194,70 @@ def _epilogue(alpha: float, beta: float, activation: Optional[str], slope: float
     return Epilogue(size=size, alpha=alpha, beta=beta, activation=code, slope=slope)
 
 
+class Operands:
+    """What an epilogue has besides numbers: checked, with where it lies."""
+
+    VECTORS = ("bias", "row_bias", "scale_columns", "scale_rows")
+
+    def __init__(self, kind: Any, prepared: Prepared, a: Any, given: dict[str, Any]) -> None:
+        self.extents: dict[str, Extent] = {}
+        self.ld_residual = 0
+        for name, x in given.items():
+            if x is None:
+                continue
+            if kind_of(x, name) is not kind:
+                raise TypeError(f"a and {name} must be of one kind: a is one of {kind.name}")
+            if getattr(x, "device", None) != getattr(a, "device", None):
+                raise ValueError(f"{name} is on {x.device} and a on {a.device}: move it there")
+            stored = self._vector(kind, prepared, name, x)
+            if name == "residual":
+                stored = Stored(kind, x, name)
+                if (stored.rows, stored.cols) != (prepared.m, prepared.n):
+                    raise ValueError(
+                        f"residual is {stored.rows} x {stored.cols}, "
+                        f"and the product {prepared.m} x {prepared.n}"
+                    )
+                if stored.op and prepared.m and prepared.n:
+                    raise ValueError("residual is transposed: its rows must be contiguous")
+                self.ld_residual = stored.ld
+            wanted = prepared.type_c if name[:5] != "scale" else TYPES.index("float32")
+            told = kind.type_name(x)
+            if told != TYPES[wanted]:
+                raise TypeError(f"{name} is {told}: wanted is {TYPES[wanted]}")
+            stored.type = wanted
+            self.extents[name] = Extent(stored, kind.pointer(x))
+
+    @staticmethod
+    def _vector(kind: Any, prepared: Prepared, name: str, x: Any) -> Stored:
+        length = prepared.n if name in ("bias", "scale_columns") else prepared.m
+        stored = Stored.__new__(Stored)
+        stored.rows, stored.cols, stored.op, stored.ld = 1, length, 0, length
+        if name != "residual":
+            if tuple(x.shape) != (length,):
+                shape = " x ".join(map(str, x.shape))
+                raise ValueError(
+                    f"{name} has the shape {shape or 'of a number'}: wanted is {length}"
+                )
+            if length > 1 and tuple(kind.strides(x)) != (1,):
+                raise ValueError(f"{name} has gaps between its elements: copy it")
+        return stored
+
+    def check_overlap(self, prepared: Prepared, result: int) -> None:
+        out = prepared.extents(0, 0, result)[2]
+        for name, extent in self.extents.items():
+            in_place = name == "residual" and (extent.first, extent.pitch) == (result, out.pitch)
+            if not in_place and out.overlaps(extent):
+                raise ValueError(f"out overlaps {name}: the kernels write out while they read it")
+
+    def add_to(self, epilogue: Epilogue, pointers: tuple[int, ...]) -> Epilogue:
+        """A copy of the epilogue that has them, at these addresses."""
+        made = Epilogue.from_buffer_copy(epilogue)
+        for name, pointer in zip(self.extents, pointers):
+            setattr(made, name, pointer)
+        made.ld_residual = self.ld_residual
+        return made
+
+
 def matmul(
     a: Any,
     b: Any,
@@ -201,6 +265,11 @@ def matmul(
     alpha: float = 1.0,
     beta: float = 0.0,
     c: Any = None,
+    bias: Any = None,
+    residual: Any = None,
+    row_bias: Any = None,
+    scale_rows: Any = None,
+    scale_columns: Any = None,
     out: Any = None,
     activation: Optional[str] = None,
     slope: float = 0.01,
@@ -209,7 +278,7 @@ def matmul(
     out_dtype: Any = None,
     compute: str = "exact",
 ) -> Any:
-    """activation(alpha * a @ b + beta * c), by the kernels of the ladder.
+    """activation(alpha * a @ b + beta * c + bias), by the kernels of the ladder, in one of them.
 
     a and b are two-dimensional NumPy arrays, torch tensors or CuPy arrays, of float32, float16 or
     bfloat16; transposed views are taken as they are. Of three dimensions, they are batches of as many
@@ -219,8 +288,10 @@ def matmul(
     NumPy arrays to the GPU and back.
 
     c is not changed; without it, beta * out is added. out receives the result, else a new array does.
-    activation is "relu", "leaky_relu" (with slope), "gelu" (with tanh) or "silu". rung names a kernel
-    ("v6"), else the best one is planned. out_dtype may be float32 for halves; compute="tf32" rounds
+    bias is added to every row, row_bias to every column, residual like c, but read where it is: all
+    of the result's type. scale_rows and scale_columns, of float32, multiply rows and columns of a @ b.
+    activation is "relu", "leaky_relu" (with slope), "gelu" (with tanh), "gelu_erf" or "silu". rung
+    names a kernel ("v6"), else the best one is planned. out_dtype may be float32 for halves; compute="tf32" rounds
     floats to 10 bits of mantissa first.
     """
     kind = kind_of(a, "a")
@@ -236,12 +307,24 @@ def matmul(
         beta = float(beta)
     if backend is not None and backend not in ("simulator", "gpu"):
         raise ValueError(f'backend is {backend!r}: allowed are "simulator", "gpu" and None')
-    if kind.needs_gradient(a, b, c, out):
+    if residual is not None:
+        if c is not None:
+            raise ValueError("c and residual are the same addend: give one")
+        if len(a.shape) > 2 or len(b.shape) > 2:
+            raise ValueError("a batch takes no residual: give c, which is added to each product")
+        beta = beta or 1.0
+    others = (row_bias, scale_rows, scale_columns)
+    if kind.needs_gradient(a, b, c, out, bias, residual, *others):
         if len(a.shape) > 2 or len(b.shape) > 2:
             raise ValueError("batches keep no gradient: call under torch.no_grad()")
-        return _with_gradient(
-            a, b, c, out, alpha, beta, activation, slope, (rung, backend, out_dtype, compute)
-        )
+        if any(x is not None for x in others):
+            raise ValueError(
+                "row_bias, scale_rows and scale_columns keep no gradient: "
+                "call under torch.no_grad()"
+            )
+        addend = c if residual is None else residual
+        fixed = (rung, backend, out_dtype, compute)
+        return _with_gradient(a, b, addend, bias, out, alpha, beta, activation, slope, fixed)
 
     key = (kind.key(a), kind.key(b), out_dtype if out is None else (kind.key(out),), compute)
     prepared = _prepared.get(key)
@@ -258,7 +341,13 @@ def matmul(
         result, pc = out, kind.pointer(out)
         prepared.check_overlap(pa, pb, pc)
     place = kind.place(a, b, result, backend)
-    if beta != 0:
+    operands = None
+    if bias is not None or residual is not None or any(x is not None for x in others):
+        given = {"bias": bias, "row_bias": row_bias, "residual": residual}
+        given |= {"scale_rows": scale_rows, "scale_columns": scale_columns}
+        operands = Operands(kind, prepared, a, given)
+        operands.check_overlap(prepared, pc)
+    if beta != 0 and residual is None:
         if c is not None:
             kind.assign(result, c)
         elif out is None:
@@ -271,15 +360,22 @@ def matmul(
     if epilogue is None:
         epilogue = _keep(_epilogues, parameters, _epilogue(alpha, beta, activation, slope))
     if place is None:
-        run_by_copies(
-            prepared.extents(pa, pb, pc),
-            beta != 0,
-            lambda library, device, *on_gpu: _call(
-                library, device, None, prepared, epilogue, rung, *on_gpu
-            ),
-        )
+        extents = prepared.extents(pa, pb, pc)
+        if operands is not None:
+            extents += list(operands.extents.values())
+
+        numbers: Epilogue = epilogue
+
+        def run(library: Library, device: int, *on_gpu: int) -> None:
+            with_them = numbers if operands is None else operands.add_to(numbers, on_gpu[3:])
+            _call(library, device, None, prepared, with_them, rung, *on_gpu[:3])
+
+        run_by_copies(extents, beta != 0, run)
     else:
         library, device, stream = place
+        if operands is not None:
+            pointers = tuple(extent.first for extent in operands.extents.values())
+            epilogue = operands.add_to(epilogue, pointers)
         if rung is not None:
             _call(library, device, stream, prepared, epilogue, rung, pa, pb, pc)
         else:
@@ -346,6 +442,7 @@ def _with_gradient(
     a: Any,
     b: Any,
     c: Any,
+    bias: Any,
     out: Any,
     alpha: float,
     beta: float,
@@ -361,7 +458,9 @@ def _with_gradient(
         )
     from .torch import matmul as differentiable
 
-    return differentiable(a, b, c, alpha=alpha, beta=beta, activation=activation, slope=slope)
+    return differentiable(
+        a, b, c, bias=bias, alpha=alpha, beta=beta, activation=activation, slope=slope
+    )
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,17 @@ def _usable(x: Tensor) -> Tensor:
     return x if layout(*x.shape, *x.stride()) is not None else x.contiguous()
 
 
-def _check(a: Tensor, b: Tensor, c: Optional[Tensor], beta: float, activation: str) -> None:
+def _by_rows(x: Optional[Tensor]) -> Optional[Tensor]:
+    """x, or a contiguous copy where its rows are not contiguous."""
+    if x is None:
+        return None
+    found = layout(*x.shape, *x.stride())
+    return x if found is not None and found[0] == 0 else x.contiguous()
+
+
+def _check(
+    a: Tensor, b: Tensor, c: Optional[Tensor], bias: Optional[Tensor], beta: float, activation: str
+) -> None:
     """What can be known without the elements, also of tensors that have none."""
     if a.dim() != 2 or b.dim() != 2:
         raise ValueError(f"a has {a.dim()} dimensions and b {b.dim()}: allowed are 2")
@@ -33,11 +43,21 @@ def _check(a: Tensor, b: Tensor, c: Optional[Tensor], beta: float, activation: s
         raise ValueError(f"beta is {beta:g}, and there is no c to add")
     if c is not None and (c.dim() != 2 or c.shape[0] != a.shape[0] or c.shape[1] != b.shape[1]):
         raise ValueError(f"c is {tuple(c.shape)}, the product {a.shape[0], b.shape[1]}")
+    if bias is not None and (bias.dim() != 1 or bias.shape[0] != b.shape[1]):
+        raise ValueError(f"bias is {tuple(bias.shape)}: wanted is {(b.shape[1],)}")
+    for name, x in (("c", c), ("bias", bias)):
+        if x is not None and (x.dtype != a.dtype or x.device != a.device):
+            raise TypeError(
+                f"a is {a.dtype} on {a.device}, {name} {x.dtype} on {x.device}: convert one"
+            )
     if (activation or None) not in ACTIVATIONS:
         raise ValueError(f"activation is {activation!r}: allowed are {ACTIVATIONS[1:]} and none")
 
 
-SCHEMA = "(Tensor a, Tensor b, Tensor? c, float alpha, float beta, str activation, float slope) -> Tensor"
+SCHEMA = (
+    "(Tensor a, Tensor b, Tensor? c, float alpha, float beta, str activation, float slope, "
+    "Tensor? bias=None) -> Tensor"
+)
 
 
 @torch.library.custom_op("gemm_ladder::matmul", mutates_args=(), schema=SCHEMA)
@@ -49,13 +69,16 @@ def _op(
     beta: float,
     activation: str,
     slope: float,
+    bias: Optional[Tensor] = None,
 ) -> Tensor:
-    _check(a, b, c, beta, activation)
+    _check(a, b, c, bias, beta, activation)
+    reads_c = c is not None and beta != 0
     with torch.no_grad():
         return _matmul(
             _usable(a),
             _usable(b),
-            c=c,
+            residual=_by_rows(c) if reads_c else None,  # read where it is
+            bias=None if bias is None else bias.contiguous(),
             alpha=alpha,
             beta=beta,
             activation=activation or None,
@@ -72,42 +95,52 @@ def _(
     beta: float,
     activation: str,
     slope: float,
+    bias: Optional[Tensor] = None,
 ) -> Tensor:
-    _check(a, b, c, beta, activation)
+    _check(a, b, c, bias, beta, activation)
     return a.new_empty((a.shape[0], b.shape[1]))
 
 
 # torch passes the arguments by these names.
 def _keep_for_backward(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    a, b, c, ctx.alpha, ctx.beta, ctx.activation, ctx.slope = inputs
+    a, b, c, ctx.alpha, ctx.beta, ctx.activation, ctx.slope, bias = inputs
     # Of ReLU the result's sign says all. Of the others the sum before the activation is needed, which
     # is computed again: to keep it would cost a second result of the forward kernel.
     from_result = ctx.activation == "relu" or (ctx.activation == "leaky_relu" and ctx.slope > 0)
     ctx.again = bool(ctx.activation) and not from_result
-    ctx.save_for_backward(a, b, c if ctx.again else None, output if from_result else None)
+    ctx.save_for_backward(
+        a,
+        b,
+        c if ctx.again else None,
+        bias if ctx.again else None,
+        output if from_result else None,
+    )
 
 
 def _before_activation(gradient: Tensor, x: Tensor, activation: str, slope: float) -> Tensor:
     """The gradient of the activation's argument x. For ReLU and leaky ReLU x may be the result."""
     if activation == "gelu":
         return torch.ops.aten.gelu_backward(gradient, x, approximate="tanh")
+    if activation == "gelu_erf":
+        return torch.ops.aten.gelu_backward(gradient, x, approximate="none")
     if activation == "silu":
         return torch.ops.aten.silu_backward(gradient, x)
     return torch.where(x > 0, gradient, gradient * (slope if activation == "leaky_relu" else 0.0))
 
 
 def _backward(context: Any, gradient: Tensor) -> tuple[Any, ...]:
-    a, b, c, output = context.saved_tensors
+    a, b, c, bias, output = context.saved_tensors
     if context.activation:
         x = output
         if context.again:
-            x = matmul(a, b, c, alpha=context.alpha, beta=context.beta)
+            x = matmul(a, b, c, bias=bias, alpha=context.alpha, beta=context.beta)
         gradient = _before_activation(gradient, x, context.activation, context.slope)
     wanted = context.needs_input_grad
     of_a = matmul(gradient, b.t(), alpha=context.alpha) if wanted[0] else None  # NT
     of_b = matmul(a.t(), gradient, alpha=context.alpha) if wanted[1] else None  # TN
     of_c = gradient * context.beta if wanted[2] else None
-    return of_a, of_b, of_c, None, None, None, None
+    of_bias = gradient.sum(0) if wanted[7] else None
+    return of_a, of_b, of_c, None, None, None, None, of_bias
 
 
 _op.register_autograd(_backward, setup_context=_keep_for_backward)
@@ -118,10 +151,12 @@ def matmul(
     b: Tensor,
     c: Optional[Tensor] = None,
     *,
+    bias: Optional[Tensor] = None,
     alpha: float = 1.0,
     beta: float = 0.0,
     activation: Optional[str] = None,
     slope: float = 0.01,
 ) -> Tensor:
-    """activation(alpha * a @ b + beta * c) as the operator gemm_ladder::matmul."""
-    return torch.ops.gemm_ladder.matmul.default(a, b, c, alpha, beta, activation or "", slope)
+    """activation(alpha * a @ b + beta * c + bias) as the operator gemm_ladder::matmul."""
+    operator = torch.ops.gemm_ladder.matmul.default
+    return operator(a, b, c, alpha, beta, activation or "", slope, bias)

@@ -50,7 +50,8 @@ std::vector<Shape> default_shapes(const Options& o, Backend backend) {
 void refuse_overflow(const Problem& p) {
   const double largest = info(info(p.dtype).out).largest;
   const bool half = largest < 1 << 24;
-  const double sum = half ? std::max(64.0, 2 * std::sqrt(p.K)) : 1 << 24;
+  const int scales = 1 << p.operands.scales();  // the largest: see inputs.h
+  const double sum = (half ? std::max(64.0, 2 * std::sqrt(p.K)) : 1 << 24) * scales;
   const double most_alpha = largest / 2 / sum, most_beta = largest / 2 / 3;
   if (std::abs(p.alpha) <= most_alpha && std::abs(p.beta) <= most_beta) return;
   throw UsageError(fmt::format(
@@ -105,12 +106,11 @@ void refuse_unknown_variant(const std::vector<const Rung*>& chosen, const std::s
 
 std::string Job::name() const {
   const std::string asked = variant < 0 ? "" : "/variant:" + rung->variants[variant].name;
-  const std::string activation = problem.activation == Activation::none
-                                     ? ""
-                                     : fmt::format("/epilogue:{}", info(problem.activation).name);
+  const std::string asked_for = epilogue_name(problem);
+  const std::string epilogue = asked_for.empty() ? "" : "/epilogue:" + asked_for;
   const std::string batch = problem.batch == 1 ? "" : "/" + batch_name(problem);
   return fmt::format("{}/{}/{}/{}{}{}{}", rung->name, to_string(problem.dtype), ops_name(problem),
-                     shape_name(problem), batch, activation, asked);
+                     shape_name(problem), batch, epilogue, asked);
 }
 
 std::vector<Job> plan(const Options& o, Backend backend) {
@@ -141,12 +141,17 @@ std::vector<Job> plan(const Options& o, Backend backend) {
                         .beta = o.beta,
                         .ld_pad = o.ld_pad,
                         .activation = o.activation,
+                        .operands = o.operands,
                         .batch = s.batch > 0 ? s.batch : o.batch,
                         .batch_pad = o.batch_pad,
                         .shared_a = o.shared_a,
                         .shared_b = o.shared_b};
         if (p.batch > 1 && (o.tune || o.tune_first || !o.html.empty()))
           throw UsageError("a batch does not go with --tune or --html, which are of one product");
+        if (p.batch > 1 && p.operands.residual)
+          throw UsageError(
+              "a batch does not go with --epilogue residual, which is of one product: --beta adds "
+              "each product's own C");
         for (const Rung* r : chosen)
           if (r->dtype == dtype && contains(here, r))
             for (const Job& job : jobs_of(r, p, o.variant)) jobs.push_back(job);

@@ -12,7 +12,9 @@ GEMM_BUILD_NAMESPACE_BEGIN
 //   tile's end fits in an int).
 template <class TA, class TB = TA, class TC = TA>
 struct GemmArgs {
+  using TypeA = TA;
   using TypeC = TC;
+  static constexpr bool FUSED = false;
   int M, N, K;
   const TA* A;
   int64_t lda;
@@ -23,6 +25,13 @@ struct GemmArgs {
   Epilogue epilogue;
   Op op_a, op_b;
   Batch batch = {};  // of one product, unless the rung's Needs say that its kernel takes batches
+};
+
+// The same with the whole epilogue, as fused kernels take it. Of one product.
+template <class TA, class TB = TA, class TC = TA>
+struct FusedArgs : GemmArgs<TA, TB, TC> {
+  static constexpr bool FUSED = true;
+  FusedEpilogue fused;
 };
 
 // One product of a batch.
@@ -47,15 +56,21 @@ GemmArgs<TA, TB, TC> typed(const GemmCall& c) {
           c.ldb,
           static_cast<TC*>(c.C),
           c.ldc,
-          c.epilogue,
+          c.epilogue.plain(),
           c.op_a,
           c.op_b,
           c.batch};
 }
+template <class TA, class TB = TA, class TC = TA>
+FusedArgs<TA, TB, TC> fused(const GemmCall& c) {
+  return {typed<TA, TB, TC>(c), c.epilogue};
+}
 template <class TA, class TB, class TC>
 GemmCall untyped(const GemmArgs<TA, TB, TC>& p, Stream stream) {
-  return {p.M, p.N,   p.K,        p.A,    p.lda,  p.B,    p.ldb,
-          p.C, p.ldc, p.epilogue, p.op_a, p.op_b, stream, p.batch};
+  const Epilogue& e = p.epilogue;
+  return {p.M,    p.N,    p.K,    p.A,    p.lda,
+          p.B,    p.ldb,  p.C,    p.ldc,  {e.alpha, e.beta, e.activation, e.slope},
+          p.op_a, p.op_b, stream, p.batch};
 }
 
 GEMM_BUILD_NAMESPACE_END

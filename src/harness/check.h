@@ -35,6 +35,9 @@ GEMM_HOST_DEVICE inline bool is_power_of_two(float x) {
 //              + [FP8, fast] s |alpha| 2^-13 K (2 + sqrt(K) / 32)             never promoted
 //              + e (4 s |alpha| sqrt(K) + |want| + |beta|)                    split inputs
 //              + [beta != 0] u_out (|want| + |beta|)                          see below
+//              + [scales] 3 u (4 s |alpha| sqrt(K) + |want| + |beta|)
+//
+// `scale`, the epilogue's at this element, multiplies alpha. A bias counts as beta = 1.
 //
 // 10: a float sum in order of K errs by 0.30 s u K (root mean square), and P(error > t s u K) falls
 // as exp(-3.9 t): measured, and what a random walk's rounding gives. At t = 10 that is 1e-17.
@@ -49,11 +52,13 @@ GEMM_HOST_DEVICE inline bool is_power_of_two(float x) {
 // promoted sum may, from K = 1024 on.
 // beta != 0: cuBLAS rounds some products to half before it adds beta * C (seen at 64 x 136 x 48; its
 // math modes do not prevent it).
-GEMM_HOST_DEVICE inline double allowed_error(const Problem& p, Inputs kind, double want) {
+GEMM_HOST_DEVICE inline double allowed_error(const Problem& p, Inputs kind, double want,
+                                             double scale = 1) {
   constexpr double u = FLOAT_ROUNDOFF;
   const ElementInfo out = info(info(p.dtype).out);
   const double u_out = out.roundoff(), e = p.product_error;
-  const double alpha = fabs(p.alpha), beta = fabs(p.beta), size = fabs(want), K = p.K;
+  const double alpha = fabs(p.alpha * scale), size = fabs(want), K = p.K;
+  const double beta = fabs(p.beta) + p.operands.biases();
   const double tiny = out.tiny;
   if (kind == Inputs::uniform) {
     const double walk = PRODUCT_RMS * alpha * sqrt(K);
@@ -66,7 +71,8 @@ GEMM_HOST_DEVICE inline double allowed_error(const Problem& p, Inputs kind, doub
            walk * sqrt(K) * u * (tensor ? 10 + sqrt(K) / 2 : 10) + u_out * size +
            2 * u * (size + beta) +
            (info(p.dtype).rounds_factors() ? (4 * walk + 2 * (size + beta)) / (1 << 10) : 0) +
-           e * (4 * walk + size + beta) + (beta == 0 ? 0 : u_out * (size + beta)) + tiny;
+           e * (4 * walk + size + beta) + (p.beta == 0 ? 0 : u_out * (size + beta)) +
+           (p.operands.scales() == 0 ? 0 : 3 * u * (4 * walk + size + beta)) + tiny;
   }
   if (kind == Inputs::products) {
     return e == 0 ? 0 : (u_out + 2 * u + e) * size + tiny;
@@ -84,18 +90,22 @@ GEMM_HOST_DEVICE inline double wanted(const Problem& p, double before) {
 // The same bound after the activation: as many times the error before it as it is steep, its own
 // error in single precision, and unless it is exact a second rounding to the output.
 GEMM_HOST_DEVICE inline double allowed_after_activation(const Problem& p, Inputs kind,
-                                                        double before) {
-  const double bound = allowed_error(p, kind, before);
+                                                        double before, double scale = 1) {
+  const double bound = allowed_error(p, kind, before, scale);
   const ActivationInfo activation = info(p.activation);
   if (activation.roundings == 0) return bound * activation.slope;
   const ElementInfo out = info(info(p.dtype).out);
-  return bound * activation.slope + activation.roundings * FLOAT_ROUNDOFF * fabs(before) +
+  // Fused kernels take tanh.approx where C is bf16: 2^-11 of it, so 2^-12 of x.
+  const bool tanh = p.activation == Activation::gelu || p.activation == Activation::silu;
+  const double own = tanh && info(p.dtype).out == Element::bf16 ? 0x1p-12 : 0;
+  return bound * activation.slope + (activation.roundings * FLOAT_ROUNDOFF + own) * fabs(before) +
          out.roundoff() * fabs(wanted(p, before)) + out.tiny;
 }
 
-// A typical Sum |alpha a b| + |beta c| of uniform inputs: what errors are told in.
+// A typical Sum |scale alpha a b| + |beta c| + |bias| of uniform inputs: what errors are told in.
 inline double typical_magnitude(const Problem& p) {
-  return std::abs(p.alpha) * p.K / 4.0 + std::abs(p.beta) / 2.0;
+  const double scale = std::pow(1.5, p.operands.scales());  // the largest: see inputs.h
+  return scale * std::abs(p.alpha) * p.K / 4.0 + (std::abs(p.beta) + p.operands.biases()) / 2.0;
 }
 
 // An error in roundings of single precision: see CheckResult.

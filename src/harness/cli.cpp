@@ -164,11 +164,34 @@ std::string activation_names() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-Activation parse_activation(const std::string& text) {
-  for (const Activation a : ALL_ACTIVATIONS)
-    if (text == info(a).name) return a;
-  throw UsageError(
-      fmt::format("bad --epilogue '{}': choose from {}", printable(text), activation_names()));
+std::string operand_names() {
+  std::vector<std::string> names;
+#define ROW(name) names.emplace_back(#name);
+  GEMM_EPILOGUE_OPERANDS(ROW)
+#undef ROW
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// One activation and any operands, each at most once: "bias,gelu".
+void parse_epilogue(const std::string& text, Options& o) {
+  bool has_activation = false;
+  const auto take = [&](const std::string& word) {
+    for (const Activation a : ALL_ACTIVATIONS)
+      if (word == info(a).name && !has_activation) {
+        o.activation = a;
+        return has_activation = true;
+      }
+#define ROW(name) \
+  if (word == #name && !o.operands.name) return o.operands.name = true;
+    GEMM_EPILOGUE_OPERANDS(ROW)
+#undef ROW
+    return false;
+  };
+  for (const std::string& word : split(text, ','))
+    if (!take(word))
+      throw UsageError(
+          fmt::format("bad --epilogue '{}': want a list, each once, of {}, and one of {}",
+                      printable(text), operand_names(), activation_names()));
 }
 
 // A line: "MxNxK [op] [dtype] [batch:N] [rungs]", lists allowed for M, N and K, or sizes as after --size in place of the shape; # starts a
@@ -355,7 +378,9 @@ Options parse_command_line(int argc, const char* const* argv) {
       ->capture_default_str();
   app.add_option("--alpha", alpha, "Scalar alpha")->capture_default_str()->type_name("NUMBER");
   app.add_option("--beta", beta, "Scalar beta; 0 never reads C")->capture_default_str();
-  app.add_option("--epilogue", epilogue, "Activation f: " + activation_names())
+  app.add_option("--epilogue", epilogue,
+                 "What the epilogue has besides alpha and beta, a list: " + operand_names() +
+                     "; and an activation: " + activation_names())
       ->capture_default_str();
   app.add_option("--ld-pad", ld_pad, "Elements between the rows of every matrix")
       ->capture_default_str()
@@ -470,7 +495,10 @@ Options parse_command_line(int argc, const char* const* argv) {
         fmt::format("{} shapes are too many: at most {} in one run", o.shapes.size(), MOST_SHAPES));
   o.alpha = parse_scalar("--alpha", alpha);
   o.beta = parse_scalar("--beta", beta);
-  o.activation = parse_activation(epilogue);
+  parse_epilogue(epilogue, o);
+  if (o.operands.residual && app.count("--beta") == 0) o.beta = 1;
+  if (o.operands.residual && o.beta == 0)
+    throw UsageError("--epilogue residual is read times --beta, which is 0");
   o.ld_pad = parse_extent(ld_pad).value_or(-1);
   if (o.ld_pad < 0 || o.ld_pad > (1 << 20))
     throw UsageError(fmt::format("bad --ld-pad '{}': want 0 .. {}", printable(ld_pad), 1 << 20));

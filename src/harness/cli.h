@@ -30,6 +30,7 @@ struct Options {
   std::vector<Shape> shapes;    // empty: the backend's default
   float alpha = 1, beta = 0;
   Activation activation = Activation::none;
+  EpilogueOperands operands = {};
   int ld_pad = 0;
   int batch = 1, batch_pad = 0;
   bool shared_a = false, shared_b = false;

@@ -2,6 +2,7 @@
 // the simulator.
 #pragma once
 
+#include <iterator>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -38,6 +39,13 @@ class Reference {
 // An M x N row-major matrix of doubles.
 struct HostReference : Reference {
   std::vector<double> want;
+  std::vector<double> scale_rows, scale_columns;  // of the epilogue; empty: 1
+
+  // Of a batch, m is a row of all.
+  double scale(int64_t m, int64_t n) const {
+    return (scale_rows.empty() ? 1 : scale_rows[m % std::ssize(scale_rows)]) *
+           (scale_columns.empty() ? 1 : scale_columns[n]);
+  }
 };
 // Double precision on the CPU through a BLAS library.
 HostReference cpu_reference(const Problem& p, Inputs kind, uint64_t seed);
@@ -65,8 +73,8 @@ class Device {
   virtual void release(void* p) = 0;
   virtual void download(void* host, const void* device, size_t bytes) = 0;
   virtual void upload(void* device, const void* host, size_t bytes) = 0;
-  // Fills a whole guarded allocation: A and B with `kind` and NaN around; C with NaN when beta ==
-  // 0, else with `kind`, and CANARY around.
+  // Fills a whole guarded allocation: C with `kind`, or with NaN when it is not read, and CANARY
+  // around; other operands with `kind` and NaN around.
   virtual void fill(void* allocation, const Problem& p, Operand operand, Inputs kind,
                     uint64_t seed) = 0;
   // Launches and waits. Throws LaunchError or DeviceFault; std::bad_alloc when its workspace does

@@ -37,7 +37,7 @@ void fill(T* x, const Problem& p, Operand operand, Inputs kind, uint64_t seed) {
   for_each_element(layout(p, operand), [&](int64_t i, int64_t row, int64_t col) {
     if (row < 0)
       x[i] = operand == Operand::C ? canary : nan;
-    else if (operand == Operand::C && p.beta == 0)
+    else if (operand == Operand::C && !reads_d(p))
       x[i] = nan;
     else
       x[i] = T(generator.stored(operand, row, col));
@@ -58,7 +58,7 @@ CheckResult check(const T* c, const Problem& p, Inputs kind, const HostReference
     ++r.elements;
     const double before = reference.want[row * p.N + col], want = wanted(p, before);
     const double got = static_cast<float>(c[i]), rounded = round_to(p.dtype, want);
-    const double bound = allowed_after_activation(p, kind, before);
+    const double bound = allowed_after_activation(p, kind, before, reference.scale(row, col));
     const bool same = got == rounded;  // also where both are infinite
     const double error = same && bound == 0 ? 0 : std::abs(got - want);
     const double known = std::isnan(error) ? std::numeric_limits<double>::infinity() : error;

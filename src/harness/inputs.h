@@ -55,15 +55,18 @@ class Generator {
         b_shared_(p.shared_b),
         a_transposed_(p.op_a == Op::T),
         b_transposed_(p.op_b == Op::T),
+        operands_(p.operands),
         bits_(info(p.dtype).bits) {
     for (int operand = 0; operand < 3; ++operand) seeds_[operand] = seed * 3 + operand;
+    for (int operand = 3; operand < 8; ++operand) seeds_[operand] = (seed + 1) * 1009 + operand;
     // `sums` stay exact in any order while the sum of all |products| is below 2^24 (2^14 of FP8's
     // fast sums): in quarters, and after alpha, where the scalars ask for that.
     const Accumulation sums = info(p.dtype).accumulation;
     double room = sums == Accumulation::fast ? 1 << FAST_SUM_BITS : 1 << 24;
     if (exact_scalars(p)) {
       const bool whole = p.alpha == static_cast<int>(p.alpha) && p.beta == static_cast<int>(p.beta);
-      const double alpha = p.alpha < 0 ? -p.alpha : p.alpha, beta = p.beta < 0 ? -p.beta : p.beta;
+      const double alpha = (p.alpha < 0 ? -p.alpha : p.alpha) * (1 << operands_.scales());
+      const double beta = (p.beta < 0 ? -p.beta : p.beta) + operands_.biases();
       room = (room / (whole ? 1 : 4) - 3 * beta) / (alpha > 1 ? alpha : 1);
     }
     a_half_ = bits_ < 4 ? 1 << (bits_ - 1) : 8;
@@ -80,11 +83,29 @@ class Generator {
     every_ = each >= 1 ? 1 : static_cast<int64_t>(1 / each) + 1;
   }
 
-  // The element of a stored matrix; of a batch, by its row of all (MatrixLayout).
+  // The element of a stored matrix, or of a vector: row 0. A residual is what C would be. Of a batch,
+  // matrices by their row of all (MatrixLayout).
   GEMM_HOST_DEVICE float stored(Operand operand, int64_t row, int64_t col) const {
+    if (operand == Operand::residual) operand = Operand::C;
+    if (operand == Operand::bias || operand == Operand::row_bias) return bias_element(operand, col);
+    if (operand == Operand::scale_rows || operand == Operand::scale_columns)
+      return scale_element(operand, col);
     if (batch_ == 1) return stored_of_one(operand, row, col);
     const int64_t rows = stored_rows(operand), product = row / rows;
     return of_product(product).stored_of_one(operand, row - product * rows, col);
+  }
+
+  // What the epilogue's scales make of a product at (m, n), and, but for rounding to C's type, what
+  // its biases add. Of a batch, m is a row of all: vectors are the same for all products.
+  GEMM_HOST_DEVICE double scale(int64_t m, int64_t n) const {
+    if (batch_ > 1) m %= M_;
+    return (operands_.scale_rows ? double{scale_element(Operand::scale_rows, m)} : 1) *
+           (operands_.scale_columns ? double{scale_element(Operand::scale_columns, n)} : 1);
+  }
+  GEMM_HOST_DEVICE double bias(int64_t m, int64_t n) const {
+    if (batch_ > 1) m %= M_;
+    return (operands_.bias ? double{bias_element(Operand::bias, n)} : 0) +
+           (operands_.row_bias ? double{bias_element(Operand::row_bias, m)} : 0);
   }
 
   // C[m][n] after the call and before the activation, of `sums` and `products`: only one product of
@@ -112,7 +133,20 @@ class Generator {
       const int64_t k = single_k(n);
       product = double{a(m, k)} * (kind_ == Inputs::sums ? left_over(n) : b(k, n));
     }
-    return p.alpha * product + p.beta * c(m, n);
+    return p.alpha * scale(m, n) * product + p.beta * c(m, n) + bias(m, n);
+  }
+
+  // Elements of vectors. Scales are 1 or 2 where results are to be exact; single products have no
+  // bias, as they have no C.
+  GEMM_HOST_DEVICE float bias_element(Operand operand, int64_t i) const {
+    const int at = static_cast<int>(operand);
+    if (kind_ == Inputs::uniform) return random_value(seeds_[at], i);
+    return kind_ == Inputs::products ? 0 : small_integer(at, i);
+  }
+  GEMM_HOST_DEVICE float scale_element(Operand operand, int64_t i) const {
+    const int at = static_cast<int>(operand);
+    if (kind_ == Inputs::uniform) return 1 + random_value(seeds_[at], i) / 2;
+    return static_cast<float>(1 + mix(seeds_[at], i) % 2);
   }
 
   // Of one product of a batch: no two hold the same, but for operands that they share.
@@ -132,7 +166,7 @@ class Generator {
     return M_;
   }
 
-  // Elements, not of `uniform`.
+  // Elements of matrices, not of `uniform`.
   GEMM_HOST_DEVICE float c(int64_t m, int64_t n) const {
     return kind_ == Inputs::products ? 0 : small_integer(2, m * N_ + n);
   }
@@ -189,10 +223,11 @@ class Generator {
   int batch_;
   bool a_shared_, b_shared_;
   bool a_transposed_, b_transposed_;
+  EpilogueOperands operands_;
   int bits_;
   int a_half_;  // A of `sums` holds integers from this to below twice it
   int64_t b_most_, every_;
-  uint64_t seeds_[3];
+  uint64_t seeds_[8];  // by Operand
 };
 
 // What fills the guards and the gap between columns and ld. A and B: NaN (0x7FFF in f16, 0x7FFFFFFF

@@ -127,8 +127,14 @@ int64_t default_traced_blocks(const Problem& p) {
 }
 
 Inspector::Inspector(const Problem& problem, int pad)
-    : device_(make_sim_device()), problem_(problem), padded_(problem) {
-  padded_.ld_pad += pad;
+    : device_(make_sim_device()),
+      problem_(problem),
+      padded_([&] {
+        Problem padded = problem;
+        padded.ld_pad += pad;
+        return padded;
+      }()),
+      operands_(*device_, padded_) {
   size_t bytes = 0;
   for (int i = 0; i < 3; ++i) {
     offset_[i] = bytes;
@@ -136,39 +142,52 @@ Inspector::Inspector(const Problem& problem, int pad)
   }
   memory_ = static_cast<char*>(device_->allocate(bytes));
   std::memset(memory_, 0, bytes);  // no kernel's control flow looks at values
+  operands_.fill(padded_, Inputs::uniform, SEED);
 }
 
 Inspector::~Inspector() { device_->release(memory_); }
 
-std::vector<sim::Matrix> Inspector::matrices() const {
-  const GemmCall call =
+GemmCall Inspector::call() const {
+  GemmCall call =
       make_call(padded_, memory_ + offset_[0], memory_ + offset_[1], memory_ + offset_[2]);
+  operands_.attach(padded_, call);
+  return call;
+}
+
+std::vector<sim::Matrix> Inspector::matrices() const {
+  const GemmCall call = this->call();
   const void* const first[] = {call.A, call.B, call.C};
+  // An epilogue pass, which a rung may have, reads the products in C and writes C again.
+  const bool has_pass = !call.epilogue.is_plain();
   std::vector<sim::Matrix> all;
-  for (int i = 0; i < 3; ++i) {
-    const MatrixLayout l = layout(padded_, OPERANDS[i]);
-    all.push_back({.name = NAMES[i],
-                   .allocation = memory_ + offset_[i],
+  const auto add = [&](Operand operand, const char* name, const void* allocation, const void* at) {
+    const MatrixLayout l = layout(padded_, operand);
+    const bool is_c = operand == Operand::C;
+    all.push_back({.name = name,
+                   .allocation = allocation,
                    .allocation_bytes = l.bytes,
-                   .first = first[i],
+                   .first = at,
                    .rows = l.all_rows(),
                    .cols = l.cols,
                    .ld = l.ld,
-                   .element = static_cast<int>(element_size(padded_, OPERANDS[i])),
-                   .readable = i != C || padded_.beta != 0,
-                   .writable = i == C,
-                   .written_once = i == C});
-  }
+                   .element = static_cast<int>(element_size(padded_, operand)),
+                   .readable = !is_c || reads_d(padded_) || has_pass,
+                   .writable = is_c,
+                   .written_once = is_c && !has_pass});
+  };
+  for (int i = 0; i < 3; ++i) add(OPERANDS[i], NAMES[i], memory_ + offset_[i], first[i]);
+  operands_.for_each([&](Operand operand, const char* name, const void* allocation) {
+    add(operand, name, allocation,
+        static_cast<const char*>(allocation) +
+            layout(padded_, operand).first * element_size(padded_, operand));
+  });
   all.insert(all.end(), inputs_.begin(), inputs_.end());
   return all;
 }
 
 sim::Trace Inspector::trace(const Rung& rung, sim::TraceOptions options) {
   options.matrices = matrices();
-  return sim::trace(options, [&] {
-    rung.launch(
-        make_call(padded_, memory_ + offset_[0], memory_ + offset_[1], memory_ + offset_[2]));
-  });
+  return sim::trace(options, [&] { rung.launch(call()); });
 }
 
 sim::Trace Inspector::trace(const Rung& rung, std::vector<int64_t> blocks) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness/device.h"
+#include "harness/operand_buffers.h"
 #include "harness/problem.h"
 #include "registry.h"
 #include "sim/inspect.h"
@@ -63,11 +64,13 @@ class Inspector {
   // The options' matrices are filled in.
   sim::Trace trace(const Rung& rung, sim::TraceOptions options);
   sim::Trace trace(const Rung& rung, std::vector<int64_t> blocks);
+  GemmCall call() const;
   std::vector<sim::Matrix> matrices() const;
 
   std::unique_ptr<Device> device_;
   Problem problem_, padded_;
-  char* memory_;  // all matrices, so that their distances are the same in every run
+  OperandBuffers operands_;  // of the epilogue
+  char* memory_;  // all other matrices, so that their distances are the same in every run
   size_t offset_[3];
   std::vector<sim::Matrix> inputs_;
 };

@@ -33,16 +33,30 @@ std::string ops_name(const Problem& p) {
   return std::string(p.op_a == Op::N ? "n" : "t") + (p.op_b == Op::N ? "n" : "t");
 }
 
+std::string epilogue_name(const Problem& p) {
+  std::string name;
+#define ROW(operand) \
+  if (p.operands.operand) name += (name.empty() ? "" : ",") + std::string(#operand);
+  GEMM_EPILOGUE_OPERANDS(ROW)
+#undef ROW
+  if (p.activation != Activation::none)
+    name += (name.empty() ? "" : ",") + std::string(info(p.activation).name);
+  return name;
+}
+
 MatrixLayout layout(const Problem& p, Operand operand) {
   MatrixLayout l;
   l.rows = operand == Operand::B ? p.K : p.M;
   l.cols = operand == Operand::A ? p.K : p.N;
   if ((operand == Operand::A && p.op_a == Op::T) || (operand == Operand::B && p.op_b == Op::T))
     std::swap(l.rows, l.cols);
-  l.ld = l.cols + p.ld_pad;
-  const bool shared =
-      (operand == Operand::A && p.shared_a) || (operand == Operand::B && p.shared_b);
-  l.products = shared ? 1 : p.batch;
+  constexpr int RESIDUAL_PAD = 32;  // elements: whole groups of 16 bytes
+  if (operand == Operand::bias || operand == Operand::scale_columns) l.rows = 1;
+  if (operand == Operand::row_bias || operand == Operand::scale_rows) l.rows = 1, l.cols = p.M;
+  l.ld = l.cols + p.ld_pad + (operand == Operand::residual ? RESIDUAL_PAD : 0);
+  const bool each = operand == Operand::C || (operand == Operand::A && !p.shared_a) ||
+                    (operand == Operand::B && !p.shared_b);
+  l.products = each ? p.batch : 1;
   l.stride = l.rows * l.ld + p.batch_pad;
   const int64_t guard = GUARD_BYTES / element_size(p, operand);
   l.first = guard + p.misalign;

@@ -10,6 +10,23 @@ namespace gemm {
 
 constexpr int LARGEST_EXTENT = 2147483647 - 1024;  // a tile's end must fit in an int (rung.h)
 
+// Which operands an epilogue has, with the names that the command line knows them by.
+#define GEMM_EPILOGUE_OPERANDS(ROW) \
+  ROW(residual)                     \
+  ROW(bias)                         \
+  ROW(row_bias)                     \
+  ROW(scale_rows)                   \
+  ROW(scale_columns)
+struct EpilogueOperands {
+#define ROW(name) bool name = false;
+  GEMM_EPILOGUE_OPERANDS(ROW)
+#undef ROW
+  bool operator==(const EpilogueOperands&) const = default;
+  GEMM_HOST_DEVICE bool any() const { return *this != EpilogueOperands(); }
+  GEMM_HOST_DEVICE int biases() const { return int{bias} + int{row_bias}; }
+  GEMM_HOST_DEVICE int scales() const { return int{scale_rows} + int{scale_columns}; }
+};
+
 // C = act(alpha * op(A) * op(B) + beta * C). Leading dimension of every matrix = its columns + ld_pad.
 struct Problem {
   DType dtype = DType::f32;
@@ -20,11 +37,12 @@ struct Problem {
   int misalign =
       0;  // elements by which every matrix's first element is moved past a 256-byte boundary
   Activation activation = Activation::none;
+  EpilogueOperands operands = {};           // vectors are one for all products
   int batch = 1;                            // products; their matrices follow each other
   int batch_pad = 0;                        // elements between them
   bool shared_a = false, shared_b = false;  // one A, one B for all products
   double product_error = 0;                 // what the check allows a product (Rung::product_error)
-  GEMM_INLINE_ANYWHERE Epilogue epilogue() const { return {alpha, beta, activation}; }
+  GEMM_INLINE_ANYWHERE FusedEpilogue epilogue() const { return {alpha, beta, activation}; }
   bool operator==(const Problem&) const = default;
 };
 
@@ -34,8 +52,13 @@ std::string dtype_names();                 // "f32, f16, ...": all
 std::string shape_name(const Problem& p);  // "4096x4096x128" (M x N x K)
 std::string batch_name(const Problem& p);  // "batch:64", "batch:64/shared:B"; empty of one product
 std::string ops_name(const Problem& p);    // "nn", "tn", ...
+std::string epilogue_name(const Problem& p);  // "bias,gelu"; empty: alpha and beta alone
 inline size_t element_size(const Problem& p, Operand operand) {  // bytes
   return info(info(p.dtype).element(operand)).bytes;
+}
+// Whether a call of the problem reads what D's memory holds.
+GEMM_HOST_DEVICE inline bool reads_d(const Problem& p) {
+  return p.beta != 0 && !p.operands.residual;
 }
 inline double flops(const Problem& p) { return 2.0 * p.M * p.N * p.K * p.batch; }
 
@@ -70,7 +93,7 @@ struct MatrixLayout {
 constexpr size_t GUARD_BYTES = 4096;
 
 // The stored matrix: A is M x K, or K x M when op_a is T; B is K x N, or N x K when op_b is T; C is
-// M x N.
+// M x N, and a residual too, with a row pitch of its own. Vectors are one row.
 MatrixLayout layout(const Problem& p, Operand operand);
 
 // A call of the problem on three guarded allocations.

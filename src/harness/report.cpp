@@ -31,16 +31,14 @@ void Table::heading(const Outcome& o) {
   const Problem& p = o.problem;
   std::string group = fmt::format("{} {} {}", to_string(p.dtype), ops_name(p), shape_name(p));
   if (p.batch > 1) group += " " + batch_name(p);
-  if (p.activation != Activation::none) group += fmt::format(" {}", info(p.activation).name);
+  if (const std::string epilogue = epilogue_name(p); !epilogue.empty()) group += " " + epilogue;
   if (group == group_) return;
   group_ = group;
   tflops_.clear();
   fmt::print("\n{}  alpha {:g} beta {:g}", group, p.alpha, p.beta);
   if (o.timing) {
-    fmt::print(
-        "   cuBLAS{} {:.2f}",
-        p.activation == Activation::none ? "" : fmt::format(" without {}", info(p.activation).name),
-        o.baseline.cublas_tflops);
+    fmt::print("   cuBLAS{} {:.2f}", epilogue_name(p).empty() ? "" : " + kernel",
+               o.baseline.cublas_tflops);
     if (o.baseline.cublaslt_tried > 0)
       fmt::print(", cuBLASLt best of {} {:.2f}", o.baseline.cublaslt_tried,
                  o.baseline.cublaslt_tflops);

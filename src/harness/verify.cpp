@@ -55,8 +55,9 @@ Verifier::Verifier(Device& device, const Problem& problem, Layouts layouts, uint
     a_ = device_.allocate(layout(largest, Operand::A).bytes);
     b_ = device_.allocate(layout(largest, Operand::B).bytes);
     c_ = device_.allocate(layout(largest, Operand::C).bytes);
+    operands_ = std::make_unique<OperandBuffers>(device_, largest);
   } catch (...) {
-    device_.release(a_), device_.release(b_);
+    device_.release(a_), device_.release(b_), device_.release(c_);
     throw;
   }
 }
@@ -86,11 +87,16 @@ std::string Verifier::pass(const Rung& rung, Inputs kind, int ld_pad) {
   if (filled_ != std::pair(kind, ld_pad)) {
     device_.fill(a_, p, Operand::A, kind, seed_);
     device_.fill(b_, p, Operand::B, kind, seed_);
+    operands_->fill(p, kind, seed_);
     filled_ = {kind, ld_pad};
   }
   device_.fill(c_, p, Operand::C, kind, seed_);
+  GemmCall call = make_call(p, a_, b_, c_);
+  operands_->attach(p, call);
   try {
-    device_.run(rung, make_call(p, a_, b_, c_));
+    const uint64_t passes = epilogue_passes();
+    device_.run(rung, call);
+    if (epilogue_passes() != passes) p.product_error += info(info(p.dtype).out).roundoff();
   } catch (const LaunchError& e) {
     if (device_.backend() == Backend::gpu) throw;  // the machine refused: no verdict on the rung
     return e.what();
@@ -124,8 +130,8 @@ std::string unmet_need(const Rung& rung, const Problem& p, const Device& device)
       return why;
   if (!rung.needs.transposed && (p.op_a == Op::T || p.op_b == Op::T))
     return fmt::format("takes row-major N, N operands only, not {}", ops_name(p));
-  if (rung.needs.no_activation && p.activation != Activation::none)
-    return fmt::format("takes alpha and beta only, no {}", info(p.activation).name);
+  if (rung.needs.no_activation && !epilogue_name(p).empty())
+    return fmt::format("takes alpha and beta only, no {}", epilogue_name(p));
   if (rung.fits && !rung.fits(make_call(p, nullptr, nullptr, nullptr)))
     return fmt::format("variant {} does not take this problem", rung.variants[0].name);
   return "";

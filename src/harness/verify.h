@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "harness/device.h"
+#include "harness/operand_buffers.h"
 
 namespace gemm {
 
@@ -20,7 +21,7 @@ enum class Layouts {
 
 // Verifies any number of rungs on one problem, on the device's memory. Three passes, by Inputs'
 // names: sums, bit for bit; products, likewise; uniform, within check.h's bound. In every one C holds
-// NaN (beta == 0) or known values, and guards lie around all three matrices.
+// NaN (where it is not read) or known values, and guards lie around all three matrices.
 class Verifier {
  public:
   // Throws std::bad_alloc when the matrices do not fit.
@@ -47,7 +48,8 @@ class Verifier {
   void* a_ = nullptr;
   void* b_ = nullptr;
   void* c_ = nullptr;
-  std::optional<std::pair<Inputs, int>> filled_;  // what A and B hold, and their ld_pad
+  std::unique_ptr<OperandBuffers> operands_;      // of the epilogue
+  std::optional<std::pair<Inputs, int>> filled_;  // what all but C hold, and their ld_pad
   CheckResult uniform_;
   std::shared_ptr<const Reference> reference_;
 };

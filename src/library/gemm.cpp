@@ -202,15 +202,40 @@ static_assert(int{GEMM_ACTIVATION_RELU} == int(Activation::relu) &&
               int{GEMM_ACTIVATION_LEAKY_RELU} == int(Activation::leaky_relu) &&
               int{GEMM_ACTIVATION_GELU} == int(Activation::gelu) &&
               int{GEMM_ACTIVATION_SILU} == int(Activation::silu) &&
-              std::size(ALL_ACTIVATIONS) == 1 + int{GEMM_ACTIVATION_SILU});
+              int{GEMM_ACTIVATION_GELU_ERF} == int(Activation::gelu_erf) &&
+              std::size(ALL_ACTIVATIONS) == 1 + int{GEMM_ACTIVATION_GELU_ERF});
 
-Epilogue checked(const gemm_epilogue* epilogue) {
+// `c`: the matrix that the result goes to.
+FusedEpilogue checked(const gemm_epilogue* epilogue, const Matrix& c) {
   if (epilogue == nullptr) return {};
   const gemm_epilogue e = sized(*epilogue, 20, "gemm_epilogue", "GEMM_EPILOGUE_DEFAULT");
-  if (e.activation < GEMM_ACTIVATION_NONE || e.activation > GEMM_ACTIVATION_SILU)
+  if (e.activation < GEMM_ACTIVATION_NONE || e.activation > GEMM_ACTIVATION_GELU_ERF)
     fail(GEMM_BAD_ARGUMENT, "activation is ", e.activation,
-         ": allowed are GEMM_ACTIVATION_NONE to ", "GEMM_ACTIVATION_SILU");
-  return {e.alpha, e.beta, static_cast<Activation>(e.activation), e.slope};
+         ": allowed are GEMM_ACTIVATION_NONE to ", "GEMM_ACTIVATION_GELU_ERF");
+  if (e.reserved != 0) fail(GEMM_BAD_ARGUMENT, "gemm_epilogue.reserved is not 0");
+  const auto check = [](const char* name, const void* p, int bytes) {
+    if (reinterpret_cast<uintptr_t>(p) % bytes != 0)
+      fail(GEMM_BAD_ARGUMENT, name, " is not aligned to its elements of ", bytes, " bytes");
+  };
+  check("bias", e.bias, c.bytes);
+  check("row_bias", e.row_bias, c.bytes);
+  check("scale_columns", e.scale_columns, sizeof(float));
+  check("scale_rows", e.scale_rows, sizeof(float));
+  check("residual", e.residual, c.bytes);
+  const int64_t ld = e.ld_residual == 0 ? c.cols : e.ld_residual;
+  if (e.residual != nullptr && (ld < c.cols || ld > INT64_MAX / 8 / std::max<int64_t>(c.rows, 1)))
+    fail(GEMM_BAD_ARGUMENT, "the rows of the residual lie ", ld, " elements apart: allowed are ",
+         c.cols, ", a row's length, or more, within 2^63 bytes in all");
+  return {.alpha = e.alpha,
+          .beta = e.beta,
+          .activation = static_cast<Activation>(e.activation),
+          .slope = e.slope,
+          .bias = e.bias,
+          .row_bias = e.row_bias,
+          .scale_columns = e.scale_columns,
+          .scale_rows = e.scale_rows,
+          .c = e.residual,
+          .ldc = e.residual == nullptr ? 0 : ld};
 }
 
 // Exponent of the largest power of two, up to MAX_ALIGN, that divides the address.
@@ -247,8 +272,8 @@ uint8_t planned_align(const char* name, int32_t align, int bytes) {
 // Planning
 // -------------------------------------------------------------------------------------------------
 
-GemmCall make_call(const PlanKey& key, const Epilogue& e, const void* a, const void* b, void* c,
-                   void* stream) {
+GemmCall make_call(const PlanKey& key, const FusedEpilogue& e, const void* a, const void* b,
+                   void* c, void* stream) {
   return {.M = key.M,
           .N = key.N,
           .K = key.K,
@@ -265,11 +290,12 @@ GemmCall make_call(const PlanKey& key, const Epilogue& e, const void* a, const v
           .batch = {key.batch, key.stride_a, key.stride_b, key.stride_c}};
 }
 
-// One of each kind that a launch may have a kernel for: plain, with C, and with an activation.
-constexpr Epilogue EPILOGUES[] = {{}, {.beta = 1}, {.activation = Activation::gelu}};
+// One of each kind that a launch may have a kernel for: plain, with C, with an activation, and fused.
+constexpr FusedEpilogue EPILOGUES[] = {
+    {}, {.beta = 1}, {.activation = Activation::gelu}, {.activation = Activation::gelu_erf}};
 
 // The same on pointers that only have the alignment. Nobody reads or writes there.
-GemmCall make_call(const PlanKey& key, const Epilogue& e) {
+GemmCall make_call(const PlanKey& key, const FusedEpilogue& e) {
   const auto address = [](uint8_t align) {
     return reinterpret_cast<void*>((uintptr_t{1} << 32) + (align < 7 ? 1u << align : 0));
   };
@@ -349,7 +375,7 @@ PreparedPlan prepare(const PlanKey& key, const char* rung = nullptr) {
     if (made.plan.rung->dispatches)
       fail(GEMM_INTERNAL_ERROR, made.plan.rung->name, " has chosen no rung");
     const LaunchModeScope scope({.device = place.device, .prepare = true});
-    for (const Epilogue& e : EPILOGUES) launch(make_call(key, e), made.plan);
+    for (const FusedEpilogue& e : EPILOGUES) launch(make_call(key, e), made.plan);
     made.workspace = launch_mode().workspace_peak;
   });
   return made;
@@ -362,9 +388,19 @@ const PreparedPlan& find_or_prepare(const PlanKey& key) {
   return cache->insert(prepare(key));
 }
 
+// What a rung's needs leave out of the epilogue is refused, and what a batch does.
+void check_needs(const Rung& rung, const PlanKey& key, const FusedEpilogue& e) {
+  if (key.batch > 1 && e.c != nullptr)
+    fail(GEMM_UNSUPPORTED, "a batch takes no residual: beta adds each product's own C");
+  if (rung.needs.no_activation && (!e.is_plain() || e.activation != Activation::none))
+    fail(GEMM_UNSUPPORTED, rung.name, " takes alpha and beta only");
+}
+
 // `prepared`: its kernels have been loaded for pointers aligned like these.
-void run(const Plan& plan, const PlanKey& key, const Epilogue& e, const void* a, const void* b,
+void run(const Plan& plan, const PlanKey& key, const FusedEpilogue& e, const void* a, const void* b,
          void* c, void* stream, bool prepared) {
+  check_needs(*plan.rung, key, e);
+  if (e.has_scales() && e.beta != 0) prepared = false;  // its product may lie in a workspace
   LaunchMode mode = launch_mode();
   mode.device = place_of(key.device).device;
   mode.prepared = prepared;
@@ -492,7 +528,7 @@ gemm_status gemm_run(const gemm_plan* plan, const gemm_epilogue* epilogue, const
   int device = -1;
   return guarded(device, [&] {
     const HeldPlan& h = held(plan);
-    const gemm::Epilogue e = checked(epilogue);
+    const gemm::FusedEpilogue e = checked(epilogue, h.matrices[2]);
     check_pointers(h.matrices, a, b, c, e.alpha != 0);
     const PlanKey& planned = h.prepared.key;
     if (planned.M == 0 || planned.N == 0) return;
@@ -522,7 +558,7 @@ gemm_status gemm_matmul(const gemm_problem* problem, const gemm_epilogue* epilog
   int known = -1;
   return guarded(known, [&] {
     const Checked checked_problem = checked(problem);
-    const gemm::Epilogue e = checked(epilogue);
+    const gemm::FusedEpilogue e = checked(epilogue, checked_problem.matrices[2]);
     check_pointers(checked_problem.matrices, a, b, c, e.alpha != 0);
     PlanKey key = checked_problem.key;
     if (e.alpha == 0) key.K = 0;

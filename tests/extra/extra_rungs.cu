@@ -51,7 +51,7 @@ Rung rung(const char* name, Entry e) {
   r.id = r.name = name;
   r.dtype = e.dtype;
   r.backend = BACKEND;
-  r.launch = product_by_product(std::move(e)).launch;
+  r.launch = with_epilogue_pass(product_by_product(std::move(e))).launch;
   return r;
 }
 

@@ -23,10 +23,37 @@ enum Bug {
   EDGE_NOT_ZEROED,
   WRITES_PAST_THE_EDGE,
   RETURN_BEFORE_BARRIER,
+  FORGOTTEN_BIAS,
+  FORGOTTEN_ROW_BIAS,
+  BIAS_BY_ROW,
+  BIAS_AFTER_ACTIVATION,
+  SCALED_BIAS,
+  FORGOTTEN_SCALE,
+  SCALE_BY_ROW,
+  IGNORED_RESIDUAL,
+  RESIDUAL_WITH_LDC,
 };
 
+// An element of D where the epilogue has operands.
 template <int BUG>
-__global__ void gemm_mutant(GemmArgs<float> p) {
+GEMM_DEVICE float epilogue_mutant(const FusedArgs<float>& p, int m, int n, float acc) {
+  FusedEpilogue e = p.fused;
+  const int column = BUG == BIAS_BY_ROW ? m : n;
+  if (BUG == FORGOTTEN_BIAS) e.bias = nullptr;
+  if (BUG == FORGOTTEN_ROW_BIAS) e.row_bias = nullptr;
+  if (BUG == FORGOTTEN_SCALE) e.scale_columns = nullptr;
+  if (BUG == IGNORED_RESIDUAL) e.c = nullptr;
+  if (BUG == RESIDUAL_WITH_LDC) e.ldc = p.ldc;
+  const float scale = e.scale_at(m, BUG == SCALE_BY_ROW ? m : n);
+  const float bias = e.bias_at<float>(m, column) * (BUG == SCALED_BIAS ? scale : 1);
+  const float old = e.reads_c() ? *e.c_at(m, n, p.C + m * p.ldc + n) : 0;
+  float x[1] = {e.alpha * scale * acc + e.beta * old + (BUG == BIAS_AFTER_ACTIVATION ? 0 : bias)};
+  e.activate(x);
+  return x[0] + (BUG == BIAS_AFTER_ACTIVATION ? bias : 0);
+}
+
+template <int BUG>
+__global__ void gemm_mutant(FusedArgs<float> p) {
   const int tiles_n = cdiv(p.N, TILE);
   const int bm = blockIdx.x / tiles_n, bn = blockIdx.x % tiles_n;
   const int tm = threadIdx.y, tn = threadIdx.x;
@@ -50,7 +77,9 @@ __global__ void gemm_mutant(GemmArgs<float> p) {
   float* c = p.C + (BUG == IGNORED_LDC ? int64_t{m} * p.N : m * p.ldc) + n;
   if (BUG == ALL_NAN) acc = __builtin_nanf("");
   if (BUG == ONE_ELEMENT_OFF && m == p.M / 2 && n == p.N / 2) acc += 1;
-  if (BUG == IGNORED_BETA)
+  if (p.fused.has_vectors() || p.fused.c != nullptr)
+    *c = epilogue_mutant<BUG>(p, m, n, acc);
+  else if (BUG == IGNORED_BETA)
     *c = p.epilogue.alpha * acc;
   else if (p.epilogue.beta == 0 && BUG != BETA_ZERO_READS_C)
     *c = p.epilogue.alpha * acc;
@@ -81,12 +110,13 @@ __global__ void gemm_async(GemmArgs<float> p) {
 }
 
 template <int BUG>
-void launch_mutant(const GemmArgs<float>& p, Stream stream) {
+void launch_mutant(const FusedArgs<float>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, TILE)} * cdiv(p.N, TILE);
   gemm::launch(gemm_mutant<BUG>, grid, dim3(TILE, TILE), {}, stream, p);
 }
 template <bool WAITS>
-void launch_async(const GemmArgs<float>& p, Stream stream) {
+void launch_async(const FusedArgs<float>& fused, Stream stream) {
+  const GemmArgs<float>& p = fused;
   gemm::launch(gemm_async<WAITS>, int64_t{p.M} * cdiv(p.N, 32), dim3(32), {}, stream, p);
 }
 
@@ -101,10 +131,10 @@ enum BatchBug {
   GAP_OF_C_IGNORED,
 };
 template <int BUG>
-void launch_batch(const GemmArgs<float>& p, Stream stream) {
+void launch_batch(const FusedArgs<float>& p, Stream stream) {
   const int count = p.batch.count - (BUG == LAST_PRODUCT_LEFT_OUT);
   for (int i = 0; i < count; ++i) {
-    GemmArgs<float> one = product_of(p, i);
+    FusedArgs<float> one{product_of(p, i), p.fused};
     if (BUG == FIRST_A_FOR_ALL) one.A = p.A;
     if (BUG == FIRST_B_FOR_ALL) one.B = p.B;
     if (BUG == STRIDE_OF_A_FOR_B) one.B = p.B + i * p.batch.stride_a;
@@ -114,13 +144,12 @@ void launch_batch(const GemmArgs<float>& p, Stream stream) {
   }
 }
 
-Rung rung(const char* name, LaunchFn<float> fn) {
-  Entry e = f32(fn);
+Rung rung(const char* name, void (*fn)(const FusedArgs<float>&, Stream)) {
   Rung r;
   r.id = r.name = name;
   r.dtype = DType::f32;
   r.backend = BACKEND;
-  r.launch = std::move(e.launch);
+  r.launch = [fn](const GemmCall& c) { fn(fused<float>(c), static_cast<Stream>(c.stream)); };
   return r;
 }
 
@@ -157,6 +186,18 @@ std::vector<Rung> mutants() {
           rung("writes_past_the_edge", launch_mutant<WRITES_PAST_THE_EDGE>),
           rung("return_before_barrier", launch_mutant<RETURN_BEFORE_BARRIER>),
           rung("missing_cp_async_wait", launch_async<false>)};
+}
+
+std::vector<Rung> epilogue_mutants() {
+  return {rung("forgotten_bias", launch_mutant<FORGOTTEN_BIAS>),
+          rung("forgotten_row_bias", launch_mutant<FORGOTTEN_ROW_BIAS>),
+          rung("bias_by_row", launch_mutant<BIAS_BY_ROW>),
+          rung("bias_after_activation", launch_mutant<BIAS_AFTER_ACTIVATION>),
+          rung("scaled_bias", launch_mutant<SCALED_BIAS>),
+          rung("forgotten_scale", launch_mutant<FORGOTTEN_SCALE>),
+          rung("scale_by_row", launch_mutant<SCALE_BY_ROW>),
+          rung("ignored_residual", launch_mutant<IGNORED_RESIDUAL>),
+          rung("residual_with_ldc", launch_mutant<RESIDUAL_WITH_LDC>)};
 }
 
 }  // namespace gemm

@@ -8,6 +8,8 @@
 namespace gemm {
 std::vector<Rung> correct_twins();
 std::vector<Rung> mutants();
+// Of a problem whose epilogue has all operands and ReLU.
+std::vector<Rung> epilogue_mutants();
 // Wrong as soon as a call has several products; right with one.
 Rung correct_batch();
 std::vector<Rung> batch_mutants();

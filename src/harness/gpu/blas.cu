@@ -5,6 +5,7 @@
 #include <bit>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "device/blas.h"
@@ -96,6 +97,22 @@ void set_stream(cublasHandle_t handle, cudaStream_t stream, void* workspace, siz
   check_cublas<Error>(cublasSetWorkspace(handle, workspace, bytes), "cublasSetWorkspace");
 }
 
+bool has_residual(const GemmCall& c) { return c.epilogue.c != nullptr; }
+
+// cuBLASLt's name of an epilogue; none where it has no such one. Its bias is one value for each row
+// of its column-major D: for each of our columns.
+std::optional<cublasLtEpilogue_t> lt_epilogue(const Problem& p) {
+  if (p.operands.row_bias || p.operands.scales() > 0) return {};
+  const bool bias = p.operands.bias;
+  if (p.activation == Activation::none)
+    return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  if (p.activation == Activation::relu)
+    return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+  if (p.activation == Activation::gelu)
+    return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+  return {};
+}
+
 }  // namespace
 
 Blas::Blas(cudaStream_t stream, size_t workspace_bytes)
@@ -170,15 +187,43 @@ void cublas_gemm(const Blas& blas, DType dtype, const GemmCall& c) {
       "cublasGemmEx_64");
 }
 
+GemmCall library_part_of(const GemmCall& call) {
+  if (call.epilogue.scale_rows != nullptr || call.epilogue.scale_columns != nullptr)
+    if (call.epilogue.reads_c() && !has_residual(call))
+      throw BaselineError("the libraries have no scales, and beta * C would be scaled, too");
+  GemmCall product = call;
+  product.epilogue = {.alpha = call.epilogue.alpha,
+                      .beta = has_residual(call) ? 0 : call.epilogue.beta};
+  return product;
+}
+
+GemmCall rest_of(const GemmCall& call) {
+  GemmCall rest = call;
+  rest.epilogue.alpha = 1;
+  if (!has_residual(call)) rest.epilogue.beta = 0;
+  return rest;
+}
+
+void apply_epilogue(const Blas& blas, DType dtype, const GemmCall& rest) {
+  const FusedEpilogue& e = rest.epilogue;
+  if (e == FusedEpilogue{.slope = e.slope}) return;
+  GemmCall call = rest;
+  call.stream = blas.stream();
+  launch_epilogue_pass(Backend::gpu, dtype, call, {rest.C, rest.ldc, rest.batch.stride_c});
+}
+
 LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
     : blas_(blas),
       a_(create_layout(p, Operand::B)),
       b_(create_layout(p, Operand::A)),
-      c_(create_layout(p, Operand::C)) {
+      c_(create_layout(p, p.operands.residual && lt_epilogue(p) ? Operand::residual : Operand::C)),
+      d_(create_layout(p, Operand::C)),
+      dtype_(p.dtype),
+      has_epilogue_(lt_epilogue(p).has_value()) {
   cublasLtMatmulDesc_t desc = nullptr;
   GEMM_BASELINE(cublasLtMatmulDescCreate(&desc, compute_type(p.dtype), CUDA_R_32F));
   operation_.reset(desc);
-  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, cublasOperation_t value) {
+  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
     GEMM_BASELINE(cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof value));
   };
   set(CUBLASLT_MATMUL_DESC_TRANSA, operation(p.op_b));
@@ -188,6 +233,7 @@ LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
     GEMM_BASELINE(
         cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast));
   }
+  if (const auto epilogue = lt_epilogue(p)) set(CUBLASLT_MATMUL_DESC_EPILOGUE, *epilogue);
 
   cublasLtMatmulPreference_t preference = nullptr;
   GEMM_BASELINE(cublasLtMatmulPreferenceCreate(&preference));
@@ -200,13 +246,14 @@ LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
   // The default assumes 256 bytes; a candidate chosen on that would fault on less.
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(p, Operand::B));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(p, Operand::A));
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(p, Operand::C));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+         alignment(p, p.operands.residual ? Operand::residual : Operand::C));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(p, Operand::C));
 
   if (max_candidates <= 0) return;
   found_ = std::make_unique<cublasLtMatmulHeuristicResult_t[]>(max_candidates);
   const cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(blas.lt(), desc, a_.get(), b_.get(), c_.get(), c_.get(),
+      cublasLtMatmulAlgoGetHeuristic(blas.lt(), desc, a_.get(), b_.get(), c_.get(), d_.get(),
                                      preference, max_candidates, found_.get(), &count_);
   // "Not supported" means that there is no candidate, which is no failure.
   if (status == CUBLAS_STATUS_NOT_SUPPORTED)
@@ -218,11 +265,16 @@ LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
 void LtGemm::run(int candidate, const GemmCall& c) const {
   const cublasLtMatmulHeuristicResult_t& choice = found_[candidate];
   check_cublas<BaselineError>(choice.state, "cublasLtMatmulAlgoGetHeuristic");
+  const FusedEpilogue e = has_epilogue_ ? c.epilogue : library_part_of(c).epilogue;
+  if (has_epilogue_ && e.bias != nullptr)
+    GEMM_BASELINE(cublasLtMatmulDescSetAttribute(
+        operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &e.bias, sizeof e.bias));
   check_cublas<BaselineError>(
-      cublasLtMatmul(blas_.lt(), operation_.get(), &c.epilogue.alpha, c.B, a_.get(), c.A, b_.get(),
-                     &c.epilogue.beta, c.C, c_.get(), c.C, c_.get(), &choice.algo,
+      cublasLtMatmul(blas_.lt(), operation_.get(), &e.alpha, c.B, a_.get(), c.A, b_.get(), &e.beta,
+                     e.c == nullptr ? c.C : e.c, c_.get(), c.C, d_.get(), &choice.algo,
                      blas_.workspace(), blas_.workspace_bytes(), blas_.stream()),
       "cublasLtMatmul");
+  if (!has_epilogue_) apply_epilogue(blas_, dtype_, rest_of(c));
 }
 
 }  // namespace gemm

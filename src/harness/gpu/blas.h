@@ -44,6 +44,13 @@ class Blas {
   cudaStream_t stream_ = nullptr;
 };
 
+// What a library computes of a call whose epilogue it has not: alpha and, where C is D, beta.
+GemmCall library_part_of(const GemmCall& call);
+// What is left to do then, on the product in D.
+GemmCall rest_of(const GemmCall& call);
+// Queues that as one elementwise kernel; nothing where nothing is left.
+void apply_epilogue(const Blas& blas, DType dtype, const GemmCall& rest);
+
 // Queues the call with cuBLAS's own choice of kernel (cublasGemmEx_64). Throws BaselineError when
 // cuBLAS refuses it.
 void cublas_gemm(const Blas& blas, DType dtype, const GemmCall& call);
@@ -55,6 +62,8 @@ class LtGemm {
   LtGemm(const Blas& blas, const Problem& p, int max_candidates);
 
   int candidates() const { return count_; }
+  // Whether the library has the problem's whole epilogue; else an elementwise kernel does the rest.
+  bool has_epilogue() const { return has_epilogue_; }
   // Queues the call; not every candidate accepts every call.
   void run(int candidate, const GemmCall& call) const;
 
@@ -63,7 +72,9 @@ class LtGemm {
 
   const Blas& blas_;
   Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> operation_;
-  Layout a_, b_, c_;  // as cuBLASLt names them: its A is our B
+  Layout a_, b_, c_, d_;  // as cuBLASLt names them: its A is our B
+  DType dtype_;
+  bool has_epilogue_;
   // No std::vector: nvcc 13.0 breaks off with an internal error on one of this unnamed C struct.
   std::unique_ptr<cublasLtMatmulHeuristicResult_t[]> found_;
   int count_ = 0;

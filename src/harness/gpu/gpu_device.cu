@@ -116,7 +116,9 @@ struct Judge {
       return t;
     }
     const double before = want(element), expected = wanted(p, before);
-    const double bound = allowed_after_activation(p, kind, before), got = static_cast<float>(c[i]);
+    const double scale = generator.scale(element / layout.cols, element % layout.cols);
+    const double bound = allowed_after_activation(p, kind, before, scale);
+    const double got = static_cast<float>(c[i]);
     const bool same = got == static_cast<float>(static_cast<T>(expected));  // infinities, too
     const double error = same && bound == 0 ? 0 : fabs(got - expected);
     t.max_error = isnan(error) ? INFINITY : error;
@@ -156,7 +158,8 @@ CheckResult check_matrix(GpuDevice& device, const T* c, const Problem& p, Inputs
     else
       result.want = judge.want(t.worst_at);
     result.got = static_cast<float>(got);
-    result.bound = allowed_after_activation(p, kind, result.want);
+    result.bound = allowed_after_activation(p, kind, result.want,
+                                            judge.generator.scale(result.row, result.col));
     result.want = wanted(p, result.want);
     if (result.bound == 0) result.want = static_cast<float>(static_cast<T>(result.want));
   }
@@ -314,7 +317,7 @@ void GpuDevice::fill(void* allocation, const Problem& p, Operand operand, Inputs
   const MatrixLayout l = layout(p, operand);
   const bool is_c = operand == Operand::C;
   const uint32_t outside = is_c ? CANARY_BITS : NAN_BITS;
-  const bool all_nan = is_c && p.beta == 0;
+  const bool all_nan = is_c && !reads_d(p);
   with_element<GpuTypes>(info(p.dtype).element(operand), [&](auto t) {
     fill_kernel<<<blocks_for(l.elements), THREADS, 0, stream_>>>(
         static_cast<decltype(t)*>(allocation), l, outside, all_nan, operand,

@@ -31,10 +31,39 @@ void fill(GpuDevice& device, double* out, const Problem& p, Operand operand, dou
   check_cuda(cudaGetLastError(), "doubles_kernel");
 }
 
+// The scales and biases of the epilogue, on the finished sums. They are rounded to T, as in memory.
+template <class T>
+__global__ void finish_kernel(double* want, Problem p, Generator generator) {
+  const int64_t elements = int64_t{p.batch} * p.M * p.N;
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
+  const auto rounded = [&](Operand operand, int64_t i) {
+    return double{static_cast<float>(static_cast<T>(generator.stored(operand, 0, i)))};
+  };
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements; i += stride) {
+    const int64_t m = i / p.N, n = i % p.N;  // a row of all products
+    const double c =
+        p.beta == 0
+            ? 0
+            : p.beta *
+                  double{static_cast<float>(static_cast<T>(generator.stored(Operand::C, m, n)))};
+    want[i] = generator.scale(m, n) * want[i] + c +
+              (p.operands.bias ? rounded(Operand::bias, n) : 0) +
+              (p.operands.row_bias ? rounded(Operand::row_bias, m % p.M) : 0);
+  }
+}
+
+void finish(GpuDevice& device, double* want, const Problem& p, uint64_t seed) {
+  const auto blocks = static_cast<unsigned>(device.properties().multiProcessorCount * 32);
+  const auto kernel =
+      with_element<GpuTypes>(info(p.dtype).out, [](auto t) { return &finish_kernel<decltype(t)>; });
+  kernel<<<blocks, 256, 0, device.stream()>>>(want, p, Generator(p, Inputs::uniform, seed));
+  check_cuda(cudaGetLastError(), "finish_kernel");
+}
+
 std::unique_ptr<GpuReference> multiply(GpuDevice& device, const Problem& p, uint64_t seed) {
   auto result = std::make_unique<GpuReference>(device, p);
   double* const want = result->want.as<double>();
-  fill(device, want, p, Operand::C, p.beta, seed);
+  fill(device, want, p, Operand::C, 0, seed);
   if (p.alpha != 0 && p.M > 0 && p.N > 0 && p.K > 0) {
     const int64_t size_a = int64_t{p.M} * p.K, size_b = int64_t{p.K} * p.N;
     const DeviceMemory a(device, sizeof(double) * layout(p, Operand::A).products * size_a);
@@ -52,6 +81,7 @@ std::unique_ptr<GpuReference> multiply(GpuDevice& device, const Problem& p, uint
                          layout(p, Operand::A).cols, &one, want + i * p.M * p.N, p.N));
     device.synchronize();  // before the inputs go
   }
+  finish(device, want, p, seed);
   return result;
 }
 
@@ -69,7 +99,9 @@ double exact_element(const Problem& p, uint64_t seed, int64_t row, int64_t n) {
     for (int64_t k = 0; k < p.K; ++k)
       sum += (p.op_a == Op::N ? at(Operand::A, m, k) : at(Operand::A, k, m)) *
              (p.op_b == Op::N ? at(Operand::B, k, n) : at(Operand::B, n, k));
-  return p.alpha * sum + (p.beta == 0 ? 0 : p.beta * at(Operand::C, m, n));
+  return p.alpha * generator.scale(m, n) * sum + (p.beta == 0 ? 0 : p.beta * at(Operand::C, m, n)) +
+         (p.operands.bias ? at(Operand::bias, 0, n) : 0) +
+         (p.operands.row_bias ? at(Operand::row_bias, 0, m) : 0);
 }
 
 // Whether two results are those of the same sum in double precision, added in different orders.
@@ -103,7 +135,20 @@ void check_against_cpu(GpuDevice& device) {
   const Problem problems[] = {
       {.dtype = DType::f32, .M = 640, .N = 512, .K = 768, .alpha = 1.5f, .beta = -0.5f},
       {.dtype = DType::f16, .M = 640, .N = 512, .K = 768, .op_a = Op::T, .op_b = Op::T},
-      {.dtype = DType::bf16, .M = 640, .N = 512, .K = 768, .op_a = Op::T}};
+      {.dtype = DType::bf16, .M = 640, .N = 512, .K = 768, .op_a = Op::T},
+      {.dtype = DType::f16,
+       .M = 640,
+       .N = 512,
+       .K = 768,
+       .beta = 1,
+       .operands = {true, true, true, true, true}},
+      {.dtype = DType::bf16,
+       .M = 160,
+       .N = 96,
+       .K = 128,
+       .beta = 1,
+       .operands = {false, true, true, true, true},
+       .batch = 3}};
   for (const Problem& p : problems) {
     const HostReference cpu = cpu_reference(p, Inputs::uniform, 1);
     const auto gpu = multiply(device, p, 1);

@@ -10,6 +10,7 @@
 #include "harness/gpu/gpu_device.h"
 #include "harness/gpu/stream_timer.h"
 #include "harness/nvtx.h"
+#include "harness/operand_buffers.h"
 #include "harness/timing.h"
 
 namespace gemm {
@@ -25,34 +26,45 @@ int launches_for(double sample, double seconds) {
   return static_cast<int>(std::clamp<double>(std::ceil(sample / seconds), 1, MAX_LAUNCHES));
 }
 
-// Copies of the problem's matrices to rotate over: A and B shared by the two that are compared, one
-// C for each. One allocation, so that thousands of small sets cost one call.
+// Of the epilogue's operands those that all calls share: vectors stay in L2 in any case.
+Problem without_residual(Problem p) {
+  p.operands.residual = false;
+  return p;
+}
+
+// Copies of the problem's matrices to rotate over: A, B and a residual shared by the two that are
+// compared, one C for each. One allocation, so that thousands of small sets cost one call.
 class BufferSets {
  public:
   BufferSets(GpuDevice& device, const Problem& p, bool l2_cold)
       : offsets_(aligned_offsets(p)),
         count_(count(device, p, l2_cold)),
-        slab_(device, static_cast<size_t>(count_) * offsets_[4]) {
+        slab_(device, static_cast<size_t>(count_) * offsets_[5]) {
     // All sets at once, of which there may be thousands; the first, which is compared, once more.
-    device.fill_random(slab_.as<void>(), static_cast<size_t>(count_) * offsets_[4],
+    device.fill_random(slab_.as<void>(), static_cast<size_t>(count_) * offsets_[5],
                        info(p.dtype).in, SEED + 1);
     device.fill(a(0), p, Operand::A, Inputs::uniform, SEED);
     device.fill(b(0), p, Operand::B, Inputs::uniform, SEED);
     for (int side : {0, 1}) device.fill(c(0, side), p, Operand::C, Inputs::uniform, SEED);
+    if (p.operands.residual) device.fill(residual(0), p, Operand::residual, Inputs::uniform, SEED);
   }
 
   int count() const { return count_; }
   void* a(int set) const { return at(set, 0); }
   void* b(int set) const { return at(set, 1); }
   void* c(int set, int side) const { return at(set, 2 + side); }
+  void* residual(int set) const { return at(set, 4); }
 
  private:
-  // Where A, B, C and C start in a set, and the size of a set.
-  static std::array<size_t, 5> aligned_offsets(const Problem& p) {
-    std::array<size_t, 5> offsets{};
-    const Operand order[] = {Operand::A, Operand::B, Operand::C, Operand::C};
-    for (int i = 0; i < 4; ++i)
-      offsets[i + 1] = (offsets[i] + layout(p, order[i]).bytes + 255) / 256 * 256;
+  // Where A, B, C, C and the residual start in a set, and the size of a set.
+  static std::array<size_t, 6> aligned_offsets(const Problem& p) {
+    std::array<size_t, 6> offsets{};
+    const Operand order[] = {Operand::A, Operand::B, Operand::C, Operand::C, Operand::residual};
+    for (int i = 0; i < 5; ++i) {
+      const bool is_there = order[i] != Operand::residual || p.operands.residual;
+      const size_t bytes = is_there ? layout(p, order[i]).bytes : 0;
+      offsets[i + 1] = (offsets[i] + bytes + 255) / 256 * 256;
+    }
     return offsets;
   }
 
@@ -61,22 +73,22 @@ class BufferSets {
     const auto bytes = [&](Operand o) { return static_cast<double>(element_size(p, o)); };
     const double a = bytes(Operand::A) * p.M * p.K, b = bytes(Operand::B) * p.K * p.N;
     const double touched = a * (p.shared_a ? 1 : p.batch) + b * (p.shared_b ? 1 : p.batch) +
-                           bytes(Operand::C) * p.M * p.N * p.batch;
+                           bytes(Operand::C) * p.M * p.N * (p.operands.residual ? 2 : 1) * p.batch;
     const double needed = std::floor(2.0 * device.properties().l2CacheSize / touched) + 1;
     // Odd, so that two sides taking turns each see all sets and not every other one.
     const int wanted = static_cast<int>(std::clamp<double>(needed, 2, MAX_SETS)) | 1;
     size_t free = 0, total = 0;
     GEMM_CUDA(cudaMemGetInfo(&free, &total));
     const size_t margin = size_t{512} << 20;  // what libraries and the check allocate later
-    const size_t fitting = (free > margin ? free - margin : 0) / offsets_[4];
+    const size_t fitting = (free > margin ? free - margin : 0) / offsets_[5];
     return std::max(1, static_cast<int>(std::min<size_t>(wanted, fitting)));
   }
 
   char* at(int set, int matrix) const {
-    return slab_.as<char>() + static_cast<size_t>(set) * offsets_[4] + offsets_[matrix];
+    return slab_.as<char>() + static_cast<size_t>(set) * offsets_[5] + offsets_[matrix];
   }
 
-  std::array<size_t, 5> offsets_;
+  std::array<size_t, 6> offsets_;
   int count_;
   DeviceMemory slab_;
 };
@@ -92,10 +104,16 @@ class GpuTimedProblem final : public TimedProblem {
         lt_(blas_, p, options.lt_heuristics),
         timer_(device.stream()),
         reference_(reference != nullptr ? std::move(reference) : device.reference(p, SEED)),
+        operands_(device, without_residual(p)),
         sets_(device, p, options.l2_cold) {
+    operands_.fill(p, Inputs::uniform, SEED);
     for (int set = 0; set < sets_.count(); ++set)
-      for (int side : {RUNG, BASELINE})
-        calls_[side].push_back(make_call(p, sets_.a(set), sets_.b(set), sets_.c(set, side)));
+      for (int side : {RUNG, BASELINE}) {
+        GemmCall call = make_call(p, sets_.a(set), sets_.b(set), sets_.c(set, side));
+        operands_.attach(p, call);
+        if (p.operands.residual) attach(p, Operand::residual, sets_.residual(set), call);
+        calls_[side].push_back(call);
+      }
     choose_baseline();
   }
 
@@ -163,8 +181,8 @@ class GpuTimedProblem final : public TimedProblem {
       }
       for (const Rung& rung : rungs) {
         device_.fill(sets_.c(0, RUNG), p_, Operand::C, Inputs::uniform, SEED);
-        device_.run(rung, calls_[RUNG][0]);
-        if (const CheckResult result = check_set_0(RUNG, rung.product_error); !result.ok())
+        const double error = run_once(rung);
+        if (const CheckResult result = check_set_0(RUNG, error); !result.ok())
           throw WrongResult(rung.name + ", after timing: " + describe(result));
       }
       return medians;
@@ -200,17 +218,32 @@ class GpuTimedProblem final : public TimedProblem {
   std::vector<Candidate> candidates() {
     std::vector<Candidate> all;
     if (info(p_.dtype).unit != Unit::tensor_8)  // FP8 is cuBLASLt's alone
-      all.push_back({-1, [this] { cublas_gemm(blas_, p_.dtype, next_call(BASELINE)); }});
+      all.push_back({-1, [this] {
+                       const GemmCall& call = next_call(BASELINE);
+                       cublas_gemm(blas_, p_.dtype, library_part_of(call));
+                       apply_epilogue(blas_, p_.dtype, rest_of(call));
+                     }});
     for (int i = 0; i < lt_.candidates(); ++i)
       all.push_back({i, [this, i] { lt_.run(i, next_call(BASELINE)); }});
     return all;
+  }
+
+  // Launches on the first set. The result is what the check allows the rung's products: with an
+  // epilogue pass they are rounded to C's type before it.
+  double run_once(const Rung& rung) {
+    const uint64_t passes = epilogue_passes();
+    device_.run(rung, calls_[RUNG][0]);
+    return rung.product_error +
+           (epilogue_passes() == passes ? 0 : info(info(p_.dtype).out).roundoff());
   }
 
   CheckResult check_set_0(int side, double product_error = 0) {
     const NvtxRange range("verify timed buffers");
     Problem checked = p_;
     checked.product_error = product_error;
-    if (side == BASELINE) checked.activation = Activation::none;  // the libraries have few of them
+    // The libraries' products are rounded to C's type before an epilogue that is not their own.
+    if (side == BASELINE && !epilogue_name(p_).empty())
+      checked.product_error = info(info(p_.dtype).out).roundoff();
     return device_.check(sets_.c(0, side), checked, Inputs::uniform, SEED, reference_.get());
   }
 
@@ -307,8 +340,10 @@ class GpuTimedProblem final : public TimedProblem {
   }
 
   static bool faster(const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; }
-  static std::string name(const Candidate& c) {
-    return c.index < 0 ? "cuBLAS" : "cuBLASLt#" + std::to_string(c.index);
+  std::string name(const Candidate& c) const {
+    const bool whole = epilogue_name(p_).empty() || (c.index >= 0 && lt_.has_epilogue());
+    return (c.index < 0 ? "cuBLAS" : "cuBLASLt#" + std::to_string(c.index)) +
+           (whole ? "" : " + kernel");
   }
 
   // Seconds a launch takes once everything is loaded and hot.
@@ -347,6 +382,7 @@ class GpuTimedProblem final : public TimedProblem {
     const double slow = adaptive ? options_.most_ms / 1e3 / options_.min_samples : 0.5;
     const int enough = pair > slow ? std::min(options_.min_samples, 5) : options_.min_samples;
 
+    const double error = run_once(rung);
     // The first timed launch takes the first set, so what is compared below was written in time.
     device_.fill(sets_.c(0, RUNG), p_, Operand::C, Inputs::uniform, SEED);
     next_set_ = 0;
@@ -383,11 +419,11 @@ class GpuTimedProblem final : public TimedProblem {
       t.alone_baseline = alone_baseline();
       t.alone = alone(rung.name, launch, seconds);
     }
-    if (p_.beta != 0) {  // C was its own input many times over: once more, from the start
+    if (reads_d(p_)) {  // C was its own input many times over: once more, from the start
       device_.fill(sets_.c(0, RUNG), p_, Operand::C, Inputs::uniform, SEED);
       device_.run(rung, calls_[RUNG][0]);
     }
-    t.after = check_set_0(RUNG, rung.product_error);
+    t.after = check_set_0(RUNG, error);
     return t;
   }
 
@@ -435,6 +471,7 @@ class GpuTimedProblem final : public TimedProblem {
   StreamTimer timer_;
   // Of the first set, which has the seed SEED; before sets_, which take what is left.
   std::shared_ptr<const Reference> reference_;
+  OperandBuffers operands_;
   BufferSets sets_;
   std::vector<GemmCall> calls_[2];  // a side's call on each set
   int next_set_ = 0;

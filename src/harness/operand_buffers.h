@@ -1,0 +1,41 @@
+// The epilogue's operands of a problem, in the memory of a device.
+#pragma once
+
+#include "harness/device.h"
+
+namespace gemm {
+
+// Biases, scales and a residual, as far as a problem has them. Each is a guarded allocation: NaN
+// around it poisons the result of a kernel that reads beside it.
+class OperandBuffers {
+ public:
+  // For problems no larger than this one. Throws std::bad_alloc.
+  OperandBuffers(Device& device, const Problem& largest);
+  ~OperandBuffers();
+  OperandBuffers(const OperandBuffers&) = delete;
+
+  void fill(const Problem& p, Inputs kind, uint64_t seed);
+  // Adds them to a call of the problem.
+  void attach(const Problem& p, GemmCall& call) const;
+  // Calls visit(operand, name, allocation) for each.
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+#define ROW(name) \
+  if (name##_ != nullptr) visit(Operand::name, #name, name##_);
+    GEMM_EPILOGUE_OPERANDS(ROW)
+#undef ROW
+  }
+
+ private:
+  void release();
+
+  Device& device_;
+#define ROW(name) void* name##_ = nullptr;
+  GEMM_EPILOGUE_OPERANDS(ROW)
+#undef ROW
+};
+
+// Adds one operand to a call of the problem: a guarded allocation of it.
+void attach(const Problem& p, Operand operand, const void* allocation, GemmCall& call);
+
+}  // namespace gemm
