@@ -196,6 +196,12 @@ def without_unused(files: dict[Path, list[list[str]]], rung: Path) -> dict[Path,
         for of_file in files.values()
         for block in of_file
     }
+    pasted = {  # beginnings of names that macros put together
+        name
+        for of_file in files.values()
+        for block in of_file
+        for name in re.findall(r"(\w+)##", "\n".join(block))
+    }
     while True:
         count: dict[str, int] = {}
         for of_file in files.values():
@@ -208,7 +214,7 @@ def without_unused(files: dict[Path, list[list[str]]], rung: Path) -> dict[Path,
                 for block in of_file
                 if path == rung
                 or not (names := defined(block))
-                or any(count.get(name, 0) > 1 for name in names)
+                or any(count.get(name, 0) > 1 or name.startswith((*pasted,)) for name in names)
             ]
             for path, of_file in files.items()
         }
@@ -257,16 +263,9 @@ def check(rung: Rung, text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / f"{rung.name}.cu"
         source.write_text(text, encoding="utf-8")
-        command = [
-            *([ccache] if ccache else []),
-            nvcc,
-            "-c",
-            "-std=c++20",
-            "-O3",
-            f"-arch={arch(rung)}",
-        ]
+        command = [*([ccache] if ccache else []), nvcc, "-c", "-std=c++20", "-Werror=all-warnings"]
         done = subprocess.run(
-            [*command, "-Werror=all-warnings", source, "-o", source.with_suffix(".o")]
+            [*command, f"-arch={arch(rung)}", source, "-o", source.with_suffix(".o")]
         )
     if done.returncode != 0:
         sys.exit(1)
