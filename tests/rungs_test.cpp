@@ -6,17 +6,12 @@
 #include "gpu.h"
 #include "harness/verify.h"
 #include "print.h"
+#include "second_type.h"
 #include "sim/simulator.h"
 
 namespace gemm {
 
 namespace {
-
-// A type whose code is another's with elements of the same size: bf16 is f16's, e5m2 is e4m3's.
-bool is_second_type(DType dtype) {
-  const Element in = info(dtype).in;
-  return in == Element::bf16 || in == Element::f8e5m2;
-}
 
 class RungTest : public testing::TestWithParam<Rung> {
  protected:
