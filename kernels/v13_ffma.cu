@@ -138,7 +138,7 @@ Plan plan(const GemmArgs<float>& p, const Arch& arch, int variant) {
   if (variant != ANY_VARIANT)
     return {.variant = variant,
             .makespan = whole_tile_us(p, arch.sms, arch.costs->fp32, WHOLE_TILES[variant])};
-  const FfmaEstimate best = best_whole_tile(p, arch.sms, arch.costs->fp32, [&](int i) {
+  const Estimate best = best_whole_tile(p, arch.sms, arch.costs->fp32, [&](int i) {
     return VARIANTS[i].fits == nullptr || VARIANTS[i].fits(p);
   });
   return {.variant = best.variant, .makespan = best.us};

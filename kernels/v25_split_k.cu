@@ -244,7 +244,7 @@ static_assert(std::size(VARIANTS<half>) == split_k_variants(), "SPLIT_K_TILES, i
 
 template <class T>
 Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
-  const SplitKEstimate best = best_split_k_tile(p, arch, variant);
+  const Estimate best = best_split_k_tile(p, arch, variant);
   return {.variant = best.variant, .makespan = best.us};
 }
 

@@ -41,7 +41,7 @@ launcher=$(command -v ccache || true)
 compile() {
   local out=$work/$1.$2
   # shellcheck disable=SC2086  # no launcher is no word
-  $launcher "$nvcc" -c "kernels/$1.cu" -o "$out.o" -arch="sm_$2" -std=c++20 -O3 -Isrc \
+  $launcher "$nvcc" -c "kernels/$1.cu" -o "$out.o" -gencode "arch=compute_$2,code=sm_$2" -std=c++20 -O3 -Isrc \
     -Werror=all-warnings -Xcompiler=-Wall,-Wextra >"$out.log" 2>&1 && touch "$out.ok"
   rm -f "$out.o"
   if [[ -t 2 ]]; then printf '%s for sm_%s\033[K\r' "$1" "$2" >&2; fi

@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "split_variant.h"
+
 namespace gemm {
 namespace {
 
@@ -22,19 +24,9 @@ double whole(const GemmArgs<float>& p) {
 }
 double split(const GemmArgs<float>& p) { return best_split_tile(p, SMS, COSTS).us; }
 
-// The variant's tile and number of splits.
-std::pair<SplitTile, int> variant(int index) {
-  std::pair<SplitTile, int> found;
-  for_each_split(SPLIT_TILES, [&](int variant, const SplitTile& tile, int splits) {
-    if (variant == index) found = {tile, splits};
-  });
-  EXPECT_GT(found.second, 0) << "no such variant";
-  return found;
-}
-
 TEST(FfmaCosts, SmallResultsHaveTheirKSplit) {
   for (const auto& p : {problem(93, 120, 6295), problem(34, 835, 6037), problem(64, 64, 8192)}) {
-    const auto [tile, splits] = variant(best_split_tile(p, SMS, COSTS).variant);
+    const auto [tile, splits] = split_variant(SPLIT_TILES, best_split_tile(p, SMS, COSTS).variant);
     const int ctas = cdiv(p.M, tile.bm) * cdiv(p.N, tile.bn) * splits;
     EXPECT_GE(splits, 4) << p.M << " x " << p.N;
     EXPECT_GE(ctas, 32) << p.M << " x " << p.N;
@@ -44,7 +36,8 @@ TEST(FfmaCosts, SmallResultsHaveTheirKSplit) {
 
 TEST(FfmaCosts, ShortKIsNotSplit) {
   for (const auto& p : {problem(205, 57, 44), problem(3329, 206, 48), problem(512, 512, 32)})
-    EXPECT_EQ(variant(best_split_tile(p, SMS, COSTS).variant).second, 1) << p.M << " x " << p.N;
+    EXPECT_EQ(split_variant(SPLIT_TILES, best_split_tile(p, SMS, COSTS).variant).second, 1)
+        << p.M << " x " << p.N;
 }
 
 TEST(FfmaCosts, LargeResultsAreWholeTiles) {

@@ -58,9 +58,8 @@ class Headers(unittest.TestCase):
                     self.assertEqual(found, "")
 
     def test_device_headers_go_together(self) -> None:
-        for flags in ([], ["-DGEMM_SIM_TRACED"]):
-            for order in (DEVICE, DEVICE[::-1]):
-                self.assertEqual(by_host(include(order), *flags), "")
+        self.assertEqual(by_host(include(DEVICE)), "")
+        self.assertEqual(by_host(include(DEVICE[::-1]), "-DGEMM_SIM_TRACED"), "")
 
     def test_device_headers_go_together_on_the_gpu(self) -> None:
         if not nvcc:

@@ -866,7 +866,10 @@ TEST(LibraryItself, ListsTheRungsOfTheSimulator) {
   EXPECT_STREQ(all[0].id, "v1");
   EXPECT_STREQ(all[0].name, "v01_naive");
   EXPECT_STREQ(all[0].idea, "one thread, one element of C");
-  EXPECT_STREQ(all.back().id, "v29");
+  const auto number = [](const gemm_rung& r) { return std::atoi(r.id + 1); };
+  EXPECT_TRUE(std::is_sorted(all.begin(), all.end(), [&](const gemm_rung& a, const gemm_rung& b) {
+    return number(a) < number(b);
+  }));
   for (const Types types : TYPES)
     EXPECT_TRUE(std::any_of(all.begin(), all.end(), [&](const gemm_rung& r) {
       return r.type_a == types.in && r.type_b == types.in && r.type_c == types.out &&

@@ -112,6 +112,54 @@ class EveryRung(unittest.TestCase):
                     self.assertRegex(text, rf"(?m)^<!-- embed:{marker} -->$")
 
 
+class WhatAChangeTouches(unittest.TestCase):
+    """CONTRIBUTING.md's table: a name that only its own file knows needs no other file edited."""
+
+    CODE = {
+        path.relative_to(ROOT).as_posix(): ladder.strip_comments(path.read_text(encoding="utf-8"))
+        for folder in ("src", "kernels", "bench")
+        for path in sorted((ROOT / folder).rglob("*"))
+        if path.suffix in (".h", ".cuh", ".cpp", ".cu")
+    }
+
+    def users(self, name: str) -> set[str]:
+        return {path for path, code in self.CODE.items() if re.search(rf"\b{name}\b", code)}
+
+    def rows(self, path: str, macro: str) -> list[str]:
+        table = re.search(rf"#define {macro}\(ROW\)(?:.*\\\n)+.*", self.CODE[path])
+        assert table is not None
+        return re.findall(r"\bROW\((\w+),", table[0])
+
+    def test_an_activation_is_one_file(self) -> None:
+        names = self.rows("src/epilogue.h", "GEMM_ACTIVATIONS")
+        self.assertIn("silu", names)
+        named_by_programs = {"src/library/gemm.cpp"}  # what C calls it
+        own = {"leaky_relu": {"src/tile/expression.cuh"}}  # the tile layer has one of its own
+        for name in set(names) - {"none", "relu"}:  # a default, and an example
+            with self.subTest(activation=name):
+                self.assertEqual(
+                    self.users(name) - named_by_programs - own.get(name, set()), {"src/epilogue.h"}
+                )
+
+    def test_an_output_type_is_its_row_and_its_rungs(self) -> None:
+        names = self.rows("src/dtypes.h", "GEMM_DTYPES")
+        mixed = [name for name in names if name.endswith("_f32")]
+        self.assertGreaterEqual(len(mixed), 2)
+        for name in mixed:
+            with self.subTest(type=name):
+                others = {path for path in self.users(name) if not path.startswith("kernels/")}
+                self.assertEqual(others, {"src/dtypes.h"})
+
+    def test_an_architectures_costs_are_one_file(self) -> None:
+        files = {path for path in self.CODE if path.startswith("src/plan/costs_")}
+        self.assertTrue(files)
+        for path in files:
+            name = f"{path.removeprefix('src/plan/costs_').removesuffix('.h').upper()}_COSTS"
+            with self.subTest(costs=name):
+                default = {"src/plan/arch.cpp"} if name == "H200_COSTS" else set()
+                self.assertEqual(self.users(name) - default, {path})
+
+
 class DeviceCode(unittest.TestCase):
     """src/device serves several rungs; what one alone uses stands beside it, in its folder."""
 

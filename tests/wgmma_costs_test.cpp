@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "split_variant.h"
+
 namespace gemm {
 namespace {
 
@@ -15,25 +17,17 @@ GemmArgs<half> problem(int m, int n, int k) {
 }
 double best(const GemmArgs<half>& p) { return best_split_k_tile(p, ARCH, ANY_VARIANT).us; }
 
-// The variant's tile and number of CTAs that share one.
-std::pair<SplitKTile, int> variant(int index) {
-  std::pair<SplitKTile, int> found;
-  for_each_split(SPLIT_K_TILES, [&](int variant, const SplitKTile& tile, int splits) {
-    if (variant == index) found = {tile, splits};
-  });
-  EXPECT_GT(found.second, 0) << "no such variant";
-  return found;
-}
-
 TEST(WgmmaCosts, FewTilesShareTheirK) {
   for (const auto& p : {problem(64, 64, 16384), problem(256, 512, 16384), problem(128, 1280, 8192)})
-    EXPECT_GE(variant(best_split_k_tile(p, ARCH, ANY_VARIANT).variant).second, 4)
+    EXPECT_GE(split_variant(SPLIT_K_TILES, best_split_k_tile(p, ARCH, ANY_VARIANT).variant).second,
+              4)
         << p.M << " x " << p.N;
 }
 
 TEST(WgmmaCosts, ShortKIsNotShared) {
   for (const auto& p : {problem(16, 32768, 512), problem(12288, 64, 64), problem(4096, 4096, 64)})
-    EXPECT_EQ(variant(best_split_k_tile(p, ARCH, ANY_VARIANT).variant).second, 1)
+    EXPECT_EQ(split_variant(SPLIT_K_TILES, best_split_k_tile(p, ARCH, ANY_VARIANT).variant).second,
+              1)
         << p.M << " x " << p.N;
 }
 

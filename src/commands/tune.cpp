@@ -63,7 +63,7 @@ TunedProblem measure_variants(const Options& o, Device& device, const Job& job,
 }
 
 std::string kept_tuning_file(const Options& o, const Device& device) {
-  const std::string file = tuning_file(o);
+  std::string file = tuning_file(o);
   if (file.empty())
     throw UsageError(
         "--tune: neither XDG_CACHE_HOME nor HOME says where to keep the results; --tune-cache "

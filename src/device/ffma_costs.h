@@ -10,8 +10,6 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-using FfmaEstimate = Estimate;
-
 // A row begins at a multiple of 16 bytes.
 inline bool aligned_rows(const float* x, int64_t ld) {
   return reinterpret_cast<uintptr_t>(x) % 16 == 0 && ld % 4 == 0;
@@ -69,8 +67,8 @@ inline double split_tile_us(const GemmArgs<float>& p, int sms, const FfmaCosts& 
 }
 
 // The fastest, or the one asked for.
-inline FfmaEstimate best_split_tile(const GemmArgs<float>& p, int sms, const FfmaCosts& costs,
-                                    int only = ANY_VARIANT) {
+inline Estimate best_split_tile(const GemmArgs<float>& p, int sms, const FfmaCosts& costs,
+                                int only = ANY_VARIANT) {
   return best_split(SPLIT_TILES, only, [&](const SplitTile& tile, int splits) {
     return split_tile_us(p, sms, costs, tile, splits);
   });
@@ -127,9 +125,8 @@ inline double whole_tile_us(const GemmArgs<float>& p, int sms, const FfmaCosts& 
 
 // Whether a tile can be used is asked of `fits(i)`; one always can.
 template <class Fits>
-FfmaEstimate best_whole_tile(const GemmArgs<float>& p, int sms, const FfmaCosts& costs,
-                             Fits&& fits) {
-  FfmaEstimate best{2, INFINITY};
+Estimate best_whole_tile(const GemmArgs<float>& p, int sms, const FfmaCosts& costs, Fits&& fits) {
+  Estimate best{2, INFINITY};
   for (int i = 0; i < int(std::size(WHOLE_TILES)); ++i)
     if (const double us = whole_tile_us(p, sms, costs, WHOLE_TILES[i]); us < best.us && fits(i))
       best = {i, us};

@@ -40,8 +40,6 @@ inline constexpr SplitKTile SPLIT_K_TILES[] = {
 inline constexpr int MAX_SPLIT = 8;
 constexpr int split_k_variants() { return count_splits(SPLIT_K_TILES); }
 
-using SplitKEstimate = Estimate;
-
 template <class T>
 double split_k_us(const GemmArgs<T>& p, const Arch& arch, const SplitKTile& tile, int split) {
   const WgmmaCosts& c = arch.costs->wgmma;
@@ -64,7 +62,7 @@ double split_k_us(const GemmArgs<T>& p, const Arch& arch, const SplitKTile& tile
 
 // The fastest, or the one asked for.
 template <class T>
-SplitKEstimate best_split_k_tile(const GemmArgs<T>& p, const Arch& arch, int only) {
+Estimate best_split_k_tile(const GemmArgs<T>& p, const Arch& arch, int only) {
   return best_split(SPLIT_K_TILES, only, [&](const SplitKTile& tile, int split) {
     return split_k_us(p, arch, tile, split);
   });

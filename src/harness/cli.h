@@ -8,7 +8,7 @@
 #include "harness/errors.h"
 #include "harness/problem.h"
 #include "registry.h"
-#include "sim/inspect.h"
+#include "sim/warp_id.h"
 
 namespace gemm {
 

@@ -1,5 +1,4 @@
-// Timing on the GPU (DESIGN: "a number that can be trusted"). Only meaningful with a GPU device;
-// the simulator has no time.
+// Timing of a rung and its baseline on a GPU: README.md, "How it is measured". The simulator has no time.
 #pragma once
 
 #include <map>

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sim/simulator.h"
+#include "sim/warp_id.h"
 
 namespace gemm::sim {
 
@@ -64,14 +65,6 @@ struct LineTraffic {
   int launch = 0;       // which of the call's
   Traffic traffic;
   bool operator==(const LineTraffic&) const = default;
-};
-
-// A warp of a launch.
-struct WarpId {
-  static constexpr int ALL = -1;  // of its block
-  int64_t block = 0;
-  int warp = 0;
-  bool operator==(const WarpId&) const = default;
 };
 
 // One of the first requests that one warp made at a source line, in one direction, to one piece of

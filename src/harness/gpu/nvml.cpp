@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "harness/samples.h"
+
 #if __has_include(<nvml.h>)
 #include <dlfcn.h>
 #include <nvml.h>
@@ -225,11 +227,8 @@ void ConditionsSampler::sample() {
 Conditions ConditionsSampler::stop() {
   thread_.request_stop();
   thread_.join();
-  const auto median = [](std::vector<double>& samples) {
-    if (samples.empty()) return -1.0;
-    const auto middle = samples.begin() + samples.size() / 2;
-    std::nth_element(samples.begin(), middle, samples.end());
-    return *middle;
+  const auto median = [](const std::vector<double>& samples) {
+    return samples.empty() ? -1.0 : quantile(samples, 0.5);
   };
   Conditions c;
   c.memory_percent = nvml_.memory_percent(begin_, nvml_.counters()).value_or(-1);
