@@ -48,10 +48,9 @@ struct Exercise {
   template <class T, class Run>
   static void add(Here here, grading::Epilogue epilogue, Run run) {
     const auto launch = [run](const GemmCall& c, const void* bias, float slope) {
-      run({c.M, c.N, c.epilogue.alpha == 0 ? 0 : c.K, static_cast<const T*>(c.A), c.lda,
-           static_cast<const T*>(c.B), c.ldb, static_cast<T*>(c.C), c.ldc, c.epilogue, c.op_a,
-           c.op_b},
-          bias, slope);
+      GemmArgs<T> args = typed<T>(c);
+      if (args.epilogue.alpha == 0) args.K = 0;
+      run(args, bias, slope);
     };
     grading::add({here.file_name(), TYPE<T>, epilogue, launch, {}});
   }
