@@ -43,6 +43,7 @@ BACK = {
         "docs/teaching.md",
         "docs/LICENSE-text.md",
         "docs/glossary.md",
+        "docs/index_of_terms.md",
         "src/sim/README.md",
         "plots/NOTES.md",
         "CONTRIBUTING.md",
