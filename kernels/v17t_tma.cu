@@ -1,4 +1,4 @@
-// v17t TMA: one thread orders a whole k-tile, and an mbarrier tells when its bytes have come.
+// v17t TMA: one thread requests a whole k-tile, and an mbarrier tells when its bytes have come.
 //
 // before: in v17 every thread computes addresses and masks, and issues cp.async for 16 bytes at a
 //         time; a warp waits for its own copies, and a barrier of all joins the warps

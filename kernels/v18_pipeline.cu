@@ -1,9 +1,9 @@
 // v18 pipeline: three buffers, so that k-tiles are on their way while one is multiplied.
 //
-// before: v17w has one buffer. A CTA orders a k-tile, waits a whole latency for it, multiplies, and
-//         only then orders the next one: its tensor cores idle in between
+// before: v17w has one buffer. A CTA requests a k-tile, waits a whole latency for it, multiplies,
+//         and only then requests the next one: its tensor cores idle in between
 // idea:   STAGES buffers, each with an mbarrier of its own. The loads of three k-tiles are issued
-//         before the first wait; a buffer that has been read is ordered again at once. k-tile i
+//         before the first wait; a buffer that has been read is refilled at once. k-tile i
 //         uses stage i % STAGES, for the i / STAGES-th time: that is its barrier's phase
 // watch:  bytes in flight: 96 KB a CTA instead of 32. The same wgmma, the same registers; what it
 //         costs is shared memory, 96 KB, so that two CTAs fit on an SM

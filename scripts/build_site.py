@@ -39,10 +39,12 @@ BACK = {
         "docs/fused_epilogue.md",
         "docs/every_shape.md",
         "docs/how_a_wrong_kernel_passes.md",
+        "docs/tile_languages.md",
         "docs/faq.md",
         "docs/teaching.md",
         "docs/LICENSE-text.md",
         "docs/glossary.md",
+        "docs/index_of_terms.md",
         "src/sim/README.md",
         "plots/NOTES.md",
         "CONTRIBUTING.md",
@@ -57,6 +59,8 @@ LANGUAGES = {
     ".py": "python",
     ".sh": "bash",
 }
+# Terms that the text also uses as everyday words, or of something else.
+NO_TOOLTIP = {"request", "leading dimension"}
 FENCE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<=\]\()([^()\s]+)(?=\))")
 LONG_DIFF = 12  # lines; longer ones are folded
@@ -290,6 +294,8 @@ def abbreviations() -> str:
             continue
         text = re.sub(r"[`*]|\[([^]]*)\]\([^)]*\)", lambda m: m[1] or "", term[2])
         for name in re.sub(r" \(.*?\)", "", term[1]).split(", "):
+            if name in NO_TOOLTIP:
+                continue
             for form in (name, name + "s"):
                 lines.append(f"*[{form}]: {html.escape(text)}")
     return "\n".join(lines) + "\n"

@@ -129,7 +129,7 @@ def draw_map(rungs: list[Rung]) -> Figure:
         words = rung.name.split("_", 1)[1].replace("_", " ")
         how = {"va": "center", "fontsize": 9.5}
         ax.text(text_at, i + 0.52, rung.id, fontweight=weight, color=color, **how)
-        ax.text(text_at + 0.5, i + 0.52, words, fontweight=weight, **how)
+        ax.text(text_at + 0.56, i + 0.52, words, fontweight=weight, **how)
         ax.text(text_at + 2.1, i + 0.52, rung.idea, color=GREY, va="center", fontsize=8.5)
         ax.text(9.85, i + 0.52, minutes(rung), color=GREY, va="center", ha="right", fontsize=8.5)
     ax.annotate(

@@ -23,6 +23,7 @@
   <!-- embed:false_alarms -->                        right results that were verified, and refused
   <!-- embed:figure plots/waves.svg What it shows --> a figure, as soon as there is one
   <!-- embed:exercises -->                           the exercises, from their own pages
+  <!-- embed:terms -->                               the glossary's terms, and where they are explained
 Within a line of prose, and followed by <!-- /embed --> on the same line, one number:
 
   <!-- embed:value v17 f16 8192 ratio -->           paired ratio to cuBLAS; also tflops, baseline,
@@ -49,6 +50,8 @@ import re
 import sys
 from pathlib import Path
 from typing import Any, Callable, Optional
+
+import terms
 
 import accuracy
 import compare_counters
@@ -101,6 +104,7 @@ class Embedder:
             "false_alarms": (self.false_alarms, 0),
             "figure": (self.figure, 2),
             "exercises": (lambda: self.exercises(page), 0),
+            "terms": (lambda: terms.index(self.root), 0),
         }
         if kind not in fillers:
             raise BadInput(f"unknown marker; known: {', '.join(fillers)}")

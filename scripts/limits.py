@@ -499,18 +499,18 @@ def draw_double_buffer(root: Path, gpu: str, before: Rung, rung: Rung) -> Figure
     two = serial(2, k_tiles, latency, commit, work)
     double = pipelined(k_tiles, latency, commit, work)
     for bottom, spans, rows, title in (
-        (0.64, one, ["block"], f"{before.id}, one block on the SM: the pipes idle while it waits"),
+        (0.64, one, ["CTA"], f"{before.id}, one CTA on the SM: the pipes idle while it waits"),
         (
             0.385,
             two,
-            ["block 0", "block 1"],
-            f"{before.id}, two blocks: one multiplies while the other waits",
+            ["CTA 0", "CTA 1"],
+            f"{before.id}, two CTAs: one multiplies while the other waits",
         ),
         (
             0.13,
             double,
-            ["loads", "block"],
-            f"{rung.id}, one block: the next k-tile travels during the multiplication",
+            ["loads", "CTA"],
+            f"{rung.id}, one CTA: the next k-tile travels during the multiplication",
         ),
     ):
         ax = fig.add_axes((0.075, bottom, 0.915, 0.06 + 0.045 * len(rows)))
@@ -571,7 +571,7 @@ def draw_pipeline(root: Path, gpu: str, rung: Rung) -> Figure:
         f"Computed, for {plural(blocks, 'CTA')} an SM: {bm} x {bn} x {bk} are {work:.0f} cycles of an SM's tensor cores; "
         f"{bytes_ // 1024} KB take {issue:.0f} at 64 bytes a cycle from L2;",
         f"latency {latency:.0f} cycles ({how}). Numbers: k-tiles. A load begins when the producer has seen "
-        "`empty` and ends with `full`; a product ends with `empty`.",
+        "empty[] and ends with full[]; a product ends with empty[].",
     )
     kinds = [k for k in ("load", "full", "multiply") if any(s.kind == k for s in spans)]
     key_of(fig, [*kinds, "free"], 1 - 0.85 / height)

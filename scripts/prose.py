@@ -57,7 +57,6 @@ DERIVED = {
     },
     "kernels/v24r_resident.md": {"12 to 17 pJ": "embed:energy in v27w's chapter"},
     "kernels/v25_split_k.md": {"27 microseconds": "117 MB over HBM's bandwidth"},
-    "kernels/v29_tiles.md": {"700 W": "the card's power limit: embed:conditions"},
     "kernels/v27_uneven.md": {"70 microseconds": "a version that is gone: plots/NOTES.md"},
     "kernels/v27w_wide.md": {
         "700 W": "the card's power limit: embed:conditions",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ SCRIPTS = ROOT / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
 import slides  # noqa: E402
+import terms  # noqa: E402
 
 import course_path  # noqa: E402
 import course_pictures  # noqa: E402
@@ -153,6 +155,52 @@ class Prose(unittest.TestCase):
             self.assertTrue(wrong, f"{name} is rewritten: take it out of NOT_YET")
 
 
+class Terms(unittest.TestCase):
+    INDEX = ROOT / terms.INDEX
+
+    def anchors(self, page: Path) -> set[str]:
+        text = page.read_text(encoding="utf-8")
+        filled = page == self.INDEX  # its headings are embed.py's
+        headings = terms.HEADING.findall(text if filled else terms.BLANK.sub("", text))
+        return {*map(terms.slug, headings), *re.findall(r'<a id="([^"]+)">', text)}
+
+    def test_every_link_of_the_index_leads_somewhere(self) -> None:
+        links = re.findall(r"\]\(([^)]+)\)", self.INDEX.read_text(encoding="utf-8"))
+        self.assertGreater(len(links), 200)
+        for link in links:
+            path, _, anchor = link.partition("#")
+            page = (self.INDEX.parent / path).resolve() if path else self.INDEX
+            with self.subTest(link=link):
+                self.assertTrue(page.is_file())
+                if anchor:
+                    self.assertIn(anchor, self.anchors(page))
+
+    def test_the_index_has_every_term_in_alphabetical_order(self) -> None:
+        glossary = (ROOT / terms.GLOSSARY).read_text(encoding="utf-8")
+        names = re.findall(r"^- \[\*\*(.+?)\*\*\]", self.INDEX.read_text("utf-8"), re.MULTILINE)
+        self.assertEqual(names, sorted(names, key=str.lower))
+        rows = re.findall(r"^\| <a id=.*?\*\*(.+?)\*\*", glossary, re.MULTILINE)
+        self.assertEqual(sorted(names), sorted(name for row in rows for name in row.split(", ")))
+        anchors = re.findall(r'<a id="([^"]+)">', glossary)
+        self.assertEqual(len(anchors), len(set(anchors)), "two terms have one anchor")
+
+    def test_a_term_is_explained_where_it_is_set_in_bold(self) -> None:
+        term = terms.Term("pot", ("pot",), ("pot",))
+        first, second = Path("kernels/v01_naive.md"), Path("kernels/v02_block_tile.md")
+        for texts, wanted in (
+            (("# A\n## B\nA pot.", "# A\n## The lid\nA **pot** is"), (second, "The lid")),
+            (("# A\nA pot.", "# A\n[pot](../docs/glossary.md#pot)"), (second, "")),
+            (("# A\n## B, `c`\nTwo [**pots**](x).", "# A\n**Pots** are"), (first, "B, `c`")),
+            (("# A\n## B\nTwo pots.", "# A"), (first, "B")),
+            (("# A\n## B\nA **potato**.", "# A"), None),
+        ):
+            with self.subTest(texts=texts):
+                pages = dict(zip((first, second), texts))
+                place = terms.explained(term, [("v1", first), ("v2", second)], pages)
+                self.assertEqual(place and (place.page, place.heading), wanted)
+        self.assertEqual(terms.slug("B, `c`: what it is"), "b-c-what-it-is")
+
+
 class Course(unittest.TestCase):
     RUNGS = ladder.load_rungs(ROOT)
 
@@ -163,6 +211,14 @@ class Course(unittest.TestCase):
         self.assertEqual({kinds[i] for i in ("v11", "v16")}, {"track"})
         for rung in self.RUNGS:
             self.assertIn(course_path.track(self.RUNGS, rung), course_pictures.COLORS)
+
+    def test_every_exercise_is_linked_from_the_chapter_that_it_follows(self) -> None:
+        for task in sorted((ROOT / "exercises").glob("ex*/README.md")):
+            opening = re.search(r"\*After (.+?)\*", task.read_text(encoding="utf-8"), re.DOTALL)
+            assert opening is not None, task
+            for chapter in re.findall(r"kernels/(\w+\.md)", opening[1]):
+                text = (ROOT / "kernels" / chapter).read_text(encoding="utf-8")
+                self.assertIn(f"../exercises/{task.parent.name}/README.md", text, chapter)
 
     def test_no_line_of_the_map_runs_through_another_rung(self) -> None:
         columns = course_pictures.lanes_of(self.RUNGS)
