@@ -23,6 +23,7 @@
 //   CTA 0    | first part of K  ... | sums to owners | cluster's barrier | add, store
 //   CTA 1    | second part of K ... | sums to owners | cluster's barrier | add, store
 //            Large tiles' sums take the place of k-tiles: a barrier before they are sent, too.
+
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
@@ -45,6 +46,14 @@ constexpr int FETCH = 128;          // bytes from memory at once: the next 128 m
 constexpr int CONSUMERS = 2, WORKERS = CONSUMERS * 128;  // warpgroups, their threads
 constexpr int THREADS = WORKERS + 32;                    // and the producer's warp
 
+// A tile's units by all CTAs of its cluster, where all own as many: of the worst number of CTAs.
+constexpr int most_parts(int units, Splits splits) {
+  int most = 0;
+  for (int split = 1; split <= MAX_SPLIT; split += splits == Splits::all ? 1 : split)
+    most = std::max(most, split * cdiv(units, split));
+  return most;
+}
+
 // Shared memory of a CTA whose tile has BX rows along the long side and BY along the short one. The
 // tile's sums are made of units, 64 x 8: four of them a thread of a warpgroup.
 template <class TileX, class TileY, int STAGES>
@@ -60,25 +69,26 @@ struct Layout {
     uint8_t y[STAGES][TileY::BYTES];  // (STAGES, BY, BK) or, MN-major, (STAGES, BK, BY)
   };
   // All CTAs' sums of the units that this one owns: (PARTS * owned, 128).
-  using Parts =
-      Vec<float>[(K_GROUPS * UNITS + (UNITS < MAX_SPLIT ? MAX_SPLIT * K_GROUPS : 0)) * 128];
+  template <Splits SPLITS>
+  using Parts = Vec<float>[K_GROUPS * most_parts(UNITS, SPLITS) * 128];
   using Rows = float[UNITS * UNIT_SWAPPED];  // and those units in rows
 
   static constexpr size_t SM_BYTES = 226 * 1024;  // for the shared memory of an SM's CTAs
   static constexpr int PER_SM = sizeof(Pipeline) <= SM_BYTES / 2 ? 2 : 1;
   // Sums have a place of their own where there is room: nobody waits for the cluster's last k-tile.
-  static constexpr bool ROOM = sizeof(Pipeline) + sizeof(Parts) + 1024 <= SM_BYTES / PER_SM;
+  using FewParts = Parts<Splits::powers_of_two>;
+  static constexpr bool ROOM = sizeof(Pipeline) + sizeof(FewParts) + 1024 <= SM_BYTES / PER_SM;
   struct Apart {
     union {
       Pipeline pipeline;
       Rows rows;
     };
-    Parts parts;
+    FewParts parts;
   };
   struct InTurn {
     union {
       Pipeline pipeline;
-      Parts parts;
+      Parts<Splits::all> parts;
       Rows rows;
     };
   };
@@ -215,6 +225,7 @@ void launch(const GemmArgs<T>& p, const Plan&, Stream stream) {
     using TileX = OperandTile<T, BX, x_major()>;
     using TileY = OperandTile<T, BY, y_major()>;
     using Smem = Shared<TileX, TileY, STAGES>;
+    static_assert((SPLIT & (SPLIT - 1)) == 0 || !Smem::ROOM, "Apart has powers of two");
     gemm::launch(gemm_v25<T, x_major(), y_major(), BX, BY, STAGES, Smem::PER_SM>, grid,
                  dim3(THREADS), {.smem = sizeof(Smem), .cluster = SPLIT, .pdl = true}, stream, p,
                  swapped, aligned_c, TileX::map(x.data, X, p.K, x.ld, FETCH),
@@ -225,21 +236,27 @@ void launch(const GemmArgs<T>& p, const Plan&, Stream stream) {
 }
 
 // clang-format off
-#define SPLITS(BX, BY, STAGES)                            \
-  {#BX "x" #BY, launch<T, BX, BY, STAGES, 1>},            \
-  {#BX "x" #BY " split 2", launch<T, BX, BY, STAGES, 2>}, \
-  {#BX "x" #BY " split 4", launch<T, BX, BY, STAGES, 4>}, \
-  {#BX "x" #BY " split 8", launch<T, BX, BY, STAGES, 8>}
+#define SPLIT(NAME, BX, BY, STAGES, N) {NAME " split " #N, launch<T, BX, BY, STAGES, N>}
+#define POWERS_OF_TWO(NAME, BX, BY, STAGES)                               \
+  {NAME, launch<T, BX, BY, STAGES, 1>}, SPLIT(NAME, BX, BY, STAGES, 2),   \
+  SPLIT(NAME, BX, BY, STAGES, 4), SPLIT(NAME, BX, BY, STAGES, 8)
+#define ALL(NAME, BX, BY, STAGES)                                         \
+  {NAME, launch<T, BX, BY, STAGES, 1>}, SPLIT(NAME, BX, BY, STAGES, 2),   \
+  SPLIT(NAME, BX, BY, STAGES, 3), SPLIT(NAME, BX, BY, STAGES, 4),         \
+  SPLIT(NAME, BX, BY, STAGES, 5), SPLIT(NAME, BX, BY, STAGES, 6),         \
+  SPLIT(NAME, BX, BY, STAGES, 7), SPLIT(NAME, BX, BY, STAGES, 8)
 // clang-format on
 template <class T>
-const Variant<T> VARIANTS[] = {SPLITS(64, 16, 18),
-                               SPLITS(64, 32, 14),
-                               SPLITS(64, 64, 12),
-                               SPLITS(128, 64, 8),
-                               SPLITS(128, 128, 6),
-                               SPLITS(128, 256, 4),
-                               {"64x16 s10", launch<T, 64, 16, 10, 1>},  // two CTAs an SM
-                               {"128x64 s4", launch<T, 128, 64, 4, 1>}};
+const Variant<T> VARIANTS[] = {
+    POWERS_OF_TWO("64x16", 64, 16, 18),
+    POWERS_OF_TWO("64x32", 64, 32, 14),
+    POWERS_OF_TWO("64x64", 64, 64, 12),
+    POWERS_OF_TWO("128x64", 128, 64, 8),
+    ALL("128x128", 128, 128, 6),
+    ALL("128x256", 128, 256, 4),
+    {"64x16 s10", launch<T, 64, 16, 10, 1>},  // two CTAs an SM
+    {"128x64 s4", launch<T, 128, 64, 4, 1>},
+};
 static_assert(std::size(VARIANTS<half>) == split_k_variants(), "SPLIT_K_TILES, in the same order");
 
 template <class T>

@@ -143,7 +143,7 @@ struct Entry {
 
 // Whether a fused kernel is better: where a plain one has not all, or not the fast functions.
 inline bool wants_fused(const FusedEpilogue& e) {
-  return !e.is_plain() || e.activation == Activation::gelu || e.activation == Activation::silu;
+  return !e.is_plain() || info(e.activation).roundings > 1;
 }
 
 // launch(product), and an epilogue pass. The product is computed in D's memory, but where the pass

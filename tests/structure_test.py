@@ -131,10 +131,17 @@ class WhatAChangeTouches(unittest.TestCase):
         return re.findall(r"\bROW\((\w+),", table[0])
 
     def test_an_activation_is_one_file(self) -> None:
-        names = self.rows("src/epilogue.h", "GEMM_ACTIVATIONS")
+        tables = ("GEMM_PLAIN_ACTIVATIONS", "GEMM_ACTIVATIONS")
+        names = [name for table in tables for name in self.rows("src/epilogue.h", table)]
         self.assertIn("silu", names)
         named_by_programs = {"src/library/gemm.cpp"}  # what C calls it
-        own = {"leaky_relu": {"src/tile/expression.cuh"}}  # the tile layer has one of its own
+        fused = "src/device/fused_epilogue.cuh"  # functions that are faster there
+        own = {
+            "leaky_relu": {"src/tile/expression.cuh"},  # the tile layer has one of its own
+            "gelu": {fused, "src/harness/gpu/blas.cu"},  # cuBLASLt has it too
+            "silu": {fused},
+            "gelu_erf": {fused},
+        }
         for name in set(names) - {"none", "relu"}:  # a default, and an example
             with self.subTest(activation=name):
                 self.assertEqual(

@@ -56,7 +56,7 @@ def _check(
 
 SCHEMA = (
     "(Tensor a, Tensor b, Tensor? c, float alpha, float beta, str activation, float slope, "
-    "Tensor? bias=None) -> Tensor"
+    "Tensor? bias) -> Tensor"
 )
 
 

@@ -21,13 +21,18 @@ struct Estimate {
   double us = 0;
 };
 
-// Calls visit(variant, tile, splits) for each variant of a table: tile by tile, with 1, 2, 4, ... and
-// at most tile.most_splits splits of K.
+// Into how many parts a tile's variants cut K: 1, 2, 4, ... or 1, 2, 3, ...
+enum class Splits { powers_of_two, all };
+
+// Calls visit(variant, tile, splits) for each variant of a table: tile by tile, with at most
+// tile.most_splits splits of K.
 template <class Tile, size_t N, class Visit>
 constexpr void for_each_split(const Tile (&tiles)[N], Visit&& visit) {
   int variant = 0;
   for (const Tile& tile : tiles)
-    for (int splits = 1; splits <= tile.most_splits; splits *= 2) visit(variant++, tile, splits);
+    for (int splits = 1; splits <= tile.most_splits;
+         splits += tile.splits == Splits::all ? 1 : splits)
+      visit(variant++, tile, splits);
 }
 
 template <class Tile, size_t N>

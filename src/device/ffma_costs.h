@@ -20,7 +20,8 @@ inline bool aligned_rows(const float* x, int64_t ld) {
 
 struct SplitTile {
   int bm, bn, bk;
-  int most_splits;  // variants: 1, 2, 4, ... splits of K, a CTA each
+  int most_splits;  // of K, a CTA each
+  Splits splits = Splits::powers_of_two;
 };
 inline constexpr SplitTile SPLIT_TILES[] = {
     {16, 64, 64, 32}, {64, 16, 64, 32}, {32, 32, 64, 32}, {32, 64, 64, 8},

@@ -67,6 +67,18 @@ GEMM_DEVICE float fast_gelu_erf(float x) {
   return x * fast_logistic2(-LOG2_E * (x * sum));
 }
 
+// One activation: by a fast function where it has one, else as everywhere (src/epilogue.h).
+template <class TC, Activation NAME>
+GEMM_DEVICE float activated(float x, float slope) {
+  if constexpr (NAME == Activation::gelu) return fast_gelu<TC>(x);
+  if constexpr (NAME == Activation::silu) return fast_silu<TC>(x);
+  if constexpr (NAME == Activation::gelu_erf) return fast_gelu_erf(x);
+#define ROW(name, steepest, roundings) \
+  if constexpr (NAME == Activation::name) return activations::name(x, slope);
+  GEMM_ACTIVATIONS(ROW)
+#undef ROW
+}
+
 // The activation of a thread's accumulators: one choice for every 16. Were it one for all, nvcc would
 // interleave them all, and spill what waits.
 template <class TC, int COUNT>
@@ -80,28 +92,14 @@ GEMM_DEVICE void activate_fused(const FusedEpilogue& epilogue, float (&x)[COUNT]
 #if GEMM_ON_GPU
     asm volatile("" : "+r"(choice));  // not known to be the same
 #endif
-    const auto each = [&](auto&& function) {
-#pragma unroll
-      for (int i = first; i < first + EACH; ++i) x[i] = function(x[i]);
-    };
     switch (static_cast<Activation>(choice)) {
-      case Activation::none:
-        break;
-      case Activation::relu:
-        each([](float a) { return activations::relu(a, 0.0f); });
-        break;
-      case Activation::leaky_relu:
-        each([&](float a) { return activations::leaky_relu(a, epilogue.slope); });
-        break;
-      case Activation::gelu:
-        each([](float a) { return fast_gelu<TC>(a); });
-        break;
-      case Activation::silu:
-        each([](float a) { return fast_silu<TC>(a); });
-        break;
-      case Activation::gelu_erf:
-        each([](float a) { return fast_gelu_erf(a); });
-        break;
+#define ROW(name, steepest, roundings)                                  \
+  case Activation::name:                                                \
+    _Pragma("unroll") for (int i = first; i < first + EACH; ++i) x[i] = \
+        activated<TC, Activation::name>(x[i], epilogue.slope);          \
+    break;
+      GEMM_ACTIVATIONS(ROW)
+#undef ROW
     }
   }
 }

@@ -29,13 +29,20 @@ double persistent_us(const GemmArgs<T>& p, const Arch& arch, double makespan, in
 // -------------------------------------------------------------------------------------------------
 
 struct SplitKTile {
-  int bx, by;           // along C's long side, and along the short one
-  int per_sm = 1;       // CTAs that share an SM
-  int most_splits = 8;  // variants: 1, 2, 4, ... CTAs of a cluster share a tile, and its K
+  int bx, by;                             // along C's long side, and along the short one
+  Splits splits = Splits::powers_of_two;  // how many CTAs of a cluster share a tile, and its K
+  int per_sm = 1;                         // CTAs that share an SM
+  int most_splits = 8;
 };
 inline constexpr SplitKTile SPLIT_K_TILES[] = {
-    {64, 16},   {64, 32},   {64, 64},       {128, 64},
-    {128, 128}, {128, 256}, {64, 16, 2, 1}, {128, 64, 2, 1},
+    {64, 16},
+    {64, 32},
+    {64, 64},
+    {128, 64},
+    {128, 128, Splits::all},
+    {128, 256, Splits::all},
+    {64, 16, Splits::powers_of_two, 2, 1},
+    {128, 64, Splits::powers_of_two, 2, 1},
 };
 inline constexpr int MAX_SPLIT = 8;
 constexpr int split_k_variants() { return count_splits(SPLIT_K_TILES); }
@@ -47,7 +54,7 @@ double split_k_us(const GemmArgs<T>& p, const Arch& arch, const SplitKTile& tile
   const double ctas = std::ceil(x / tile.bx) * std::ceil(y / tile.by) * split;
   const double k = std::ceil(std::ceil(p.K / 64.0) / split) * 64;
   // The fullest SM's CTAs. A cluster lies within one GPC, where some SMs are left over.
-  const double filled = arch.sms * (split >= 4 ? c.clusters_of_four : 1);
+  const double filled = arch.sms * c.clusters[split];
   const double most = std::ceil(ctas / filled), waves = std::ceil(most / tile.per_sm);
   const double multiply = most * k * 2e-6 * tile.bx * (tile.by + c.narrow) / c.tensor;
   // A narrow tile that is not K-major comes in as many rows, of 32 or 64 bytes, as a wide one.

@@ -95,9 +95,8 @@ GEMM_HOST_DEVICE inline double allowed_after_activation(const Problem& p, Inputs
   const ActivationInfo activation = info(p.activation);
   if (activation.roundings == 0) return bound * activation.slope;
   const ElementInfo out = info(info(p.dtype).out);
-  // Fused kernels take tanh.approx where C is bf16: 2^-11 of it, so 2^-12 of x.
-  const bool tanh = p.activation == Activation::gelu || p.activation == Activation::silu;
-  const double own = tanh && info(p.dtype).out == Element::bf16 ? 0x1p-12 : 0;
+  // Fused kernels may take tanh.approx where C is bf16: 2^-11 of it, so 2^-12 of x.
+  const double own = activation.roundings > 1 && info(p.dtype).out == Element::bf16 ? 0x1p-12 : 0;
   return bound * activation.slope + (activation.roundings * FLOAT_ROUNDOFF + own) * fabs(before) +
          out.roundoff() * fabs(wanted(p, before)) + out.tiny;
 }

@@ -42,7 +42,7 @@ struct WgmmaCosts {
   // Of persistent kernels, whose makespan counts results: us beside the main loop; a tile's begin
   // and end take as long as so much of K.
   double persistent_launch, epilogue_k;
-  double clusters_of_four;  // part of the SMs that clusters of 4 or 8 CTAs fill; not fitted
+  double clusters[9];  // [n]: part of the SMs that clusters of n CTAs fill; not fitted
 };
 
 // What a kernel's choices cost on one architecture. Times are relative: 1 is a result of a tile of

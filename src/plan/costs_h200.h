@@ -46,20 +46,21 @@ constexpr Costs H200_COSTS = {
     .wgmma =
         {
             // [fitted]
-            .tensor = 11.89,
-            .narrow = 9.501,
-            .memory = 4.622,
-            .l2 = 11.41,
-            .fetch = 0.1255,
-            .launch = 2.871,
-            .wave = 2.221,
-            .cluster = 0.4604,
-            .store = 287.5,
-            .send = 35.64,
-            .persistent_launch = 2.763,
-            .epilogue_k = 109.7,
+            .tensor = 9.723,
+            .narrow = 8.604,
+            .memory = 4.43,
+            .l2 = 10.42,
+            .fetch = 0.1464,
+            .launch = 3.16,
+            .wave = 1.765,
+            .cluster = 0.5709,
+            .store = 269.3,
+            .send = 28.13,
+            .persistent_launch = 2.794,
+            .epilogue_k = 88.34,
             // [/fitted]
-            .clusters_of_four = 120.0 / 132,
+            .clusters = {0, 1, 1, 117.0 / 132, 120.0 / 132, 110.0 / 132, 102.0 / 132, 105.0 / 132,
+                         120.0 / 132},
         },
 };
 
