@@ -33,6 +33,7 @@
 #include "device/ptx/tma.cuh"
 #include "device/ptx/warp_roles.cuh"
 #include "device/ptx/wgmma.cuh"
+#include "device/unit_rows.cuh"
 #include "device/vec.cuh"
 #include "device/wgmma_costs.h"
 #include "device/wgmma_epilogue.cuh"
@@ -61,8 +62,6 @@ struct Layout {
   static constexpr int BX = TileX::EXTENT, BY = TileY::EXTENT, UNITS = BX / MMA_X * BY / 8;
   static constexpr int K_GROUPS = CONSUMERS * MMA_X / BX;  // intra-CTA split-K, see the consumers
   static_assert(STAGES % K_GROUPS == 0, "a stage's phases are all waited for by one consumer");
-  // A unit as it is stored: 8 floats along C's rows at a time, without bank conflicts.
-  static constexpr int UNIT = 64 * 8 + 4, UNIT_SWAPPED = 8 * (64 + 4);
 
   struct Pipeline {
     uint8_t x[STAGES][TileX::BYTES];  // (STAGES, BX, BK) or, MN-major, (STAGES, BX / 64, BK, 64)
@@ -71,7 +70,7 @@ struct Layout {
   // All CTAs' sums of the units that this one owns: (PARTS * owned, 128).
   template <Splits SPLITS>
   using Parts = Vec<float>[K_GROUPS * most_parts(UNITS, SPLITS) * 128];
-  using Rows = float[UNITS * UNIT_SWAPPED];  // and those units in rows
+  using Rows = float[UNITS * UNIT_ROOM];  // and those units in rows
 
   static constexpr size_t SM_BYTES = 226 * 1024;  // for the shared memory of an SM's CTAs
   static constexpr int PER_SM = sizeof(Pipeline) <= SM_BYTES / 2 ? 2 : 1;
@@ -180,36 +179,13 @@ __global__ void __launch_bounds__(THREADS, PER_SM)
   // [/region idea]
   // To C by way of shared memory, so that neighbouring threads store neighbours in a row.
   if constexpr (!Smem::ROOM) named_barrier_sync(1, WORKERS);  // all have added
-  const int lane_x = tid % 128 / 32 * 16 + tid % 32 / 4, lane_y = tid % 4 * 2;
 #pragma unroll
   for (int i = 0; i < cdiv(UNITS, CONSUMERS); ++i)
-    if (const int unit = i * CONSUMERS + wg; unit < count)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int x = lane_x + e / 2 * 8, y = lane_y + e % 2;
-        (swapped ? s.rows[unit * Smem::UNIT_SWAPPED + y * 68 + x]
-                 : s.rows[unit * Smem::UNIT + x * 8 + y]) = sums[i][e];
-      }
+    if (const int unit = i * CONSUMERS + wg; unit < count) put_unit(s.rows, unit, swapped, sums[i]);
   named_barrier_sync(1, WORKERS);
-  with_epilogue(p, [&](const auto& out) {
-    for (int i = tid; i < count * 64; i += WORKERS) {
-      // 8 elements of a row of C: of one of a unit's 64 rows, or of one of its 8.
-      const int unit = swapped ? i / 64 : i % count, at = swapped ? i % 64 : i / count;
-      const int x = x0 + (first + unit) / (BY / 8) * MMA_X + (swapped ? at % 8 * 8 : at);
-      const int y = y0 + (first + unit) % (BY / 8) * 8 + (swapped ? at / 8 : 0);
-      const float* const from = swapped
-                                    ? s.rows + unit * Smem::UNIT_SWAPPED + at / 8 * 68 + at % 8 * 8
-                                    : s.rows + unit * Smem::UNIT + at * 8;
-      float eight[8];
-#pragma unroll
-      for (int e = 0; e < 8; e += 4) {
-        const Vec<float> four = load_vec(from + e);
-#pragma unroll
-        for (int f = 0; f < 4; ++f) eight[e + f] = four[f];
-      }
-      const int m = swapped ? y : x, n = swapped ? x : y;
-      aligned_c ? store_group<true>(out, m, n, eight) : store_group<false>(out, m, n, eight);
-    }
+  store_units(p, s.rows, count, swapped, aligned_c, tid, WORKERS, [&](int unit, int& x, int& y) {
+    x = x0 + (first + unit) / (BY / 8) * MMA_X;
+    y = y0 + (first + unit) % (BY / 8) * 8;
   });
 }
 

@@ -25,6 +25,7 @@
 //   consumer 0  | begins a tile, stores sums    | whole tile ...... | store |
 //   consumer 1  | wait | ends a tile | add the sums, store | whole tile ...
 #include "device/dynamic_shared.cuh"
+#include "device/fixup.cuh"
 #include "device/fused_epilogue.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
@@ -121,10 +122,10 @@ __global__ void __launch_bounds__(THREADS, 1)
     fence_operand(acc);
     // Epilogue.
     if (!units.ends_tile(unit)) {
-      fixup.store_partials(acc);
+      fixup.store_partials(blockIdx.x, acc);
       continue;
     }
-    if (unit.begin > 0) fixup.add_partials(acc);
+    if (unit.begin > 0) fixup.add_partials(blockIdx.x - 1, acc);
 #pragma unroll
     for (int i = 0; i < BM / MMA_M; ++i) {
       int m = at.m * BM + i * MMA_M;
@@ -145,7 +146,8 @@ void launch(const Args& p, const Plan& plan, Stream stream) {
   const int64_t tiles = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
   const int64_t grid = std::min<int64_t>(tiles, plan.ctas);
   const TmaOperands<T> in(p, stream);
-  const FixupWorkspace fixup(tiles, grid, BM, BN, stream);
+  const bool full_waves = tiles == 0 || tiles % grid == 0;
+  const FixupWorkspace fixup(full_waves ? 0 : grid, BM * BN, stream);
   with_majors(p, [&](auto a, auto b) {
     using TileA = OperandTile<T, BM, a()>;
     using TileB = OperandTile<T, BN, b()>;

@@ -85,6 +85,7 @@ GROUPS = {
             "cluster": 0.5,
             "store": 100.0,
             "send": 30.0,
+            "fixup": 1.5,
             "persistent_launch": 3.0,
             "epilogue_k": 100.0,
         },

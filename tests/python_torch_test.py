@@ -145,11 +145,11 @@ class Operator(Base):
         for device in DEVICES:
             a, b, c = self.operands(device)
             for arguments in (
-                (a, b, None, 1.0, 0.0, "", 0.01),
-                (a, b, c, 0.5, 2.0, "gelu", 0.01),
-                (a, b, None, 1.0, 0.0, "relu", 0.01),
-                (a.detach(), b.detach(), None, 1.0, 0.0, "silu", 0.01),
-                (a, matrix(17, 20, device).t(), None, 1.0, 0.0, "", 0.01),
+                (a, b, None, 1.0, 0.0, "", 0.01, None),
+                (a, b, c, 0.5, 2.0, "gelu", 0.01, None),
+                (a, b, None, 1.0, 0.0, "relu", 0.01, None),
+                (a.detach(), b.detach(), None, 1.0, 0.0, "silu", 0.01, None),
+                (a, matrix(17, 20, device).t(), None, 1.0, 0.0, "", 0.01, None),
             ):
                 with self.subTest(device=device, activation=arguments[5]):
                     torch.library.opcheck(torch.ops.gemm_ladder.matmul.default, arguments)

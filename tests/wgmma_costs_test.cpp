@@ -31,6 +31,14 @@ TEST(WgmmaCosts, ShortKIsNotShared) {
         << p.M << " x " << p.N;
 }
 
+// 160 tiles of 64 rows are one wave and a fifth, or 1.2 tiles for each of 132 SMs. 128 are one wave.
+TEST(WgmmaCosts, EqualSharesWhereTilesFitNoWave) {
+  const auto shares = [](const auto& p) { return best_stream_k_tile(p, ARCH, ANY_VARIANT).us; };
+  for (const auto& p : {problem(16, 10240, 5120), problem(64, 9216, 3072), problem(1, 5120, 8192)})
+    EXPECT_LT(shares(p), 0.97 * best(p)) << p.M << " x " << p.N;
+  EXPECT_GT(shares(problem(64, 64, 16384)), best(problem(64, 64, 16384)));
+}
+
 // C^T = B^T A^T: which side is the long one makes no difference, if the short operand's rows run along
 // k either way. Narrow tiles of rows along n come in short rows.
 TEST(WgmmaCosts, BothSidesAreAlike) {

@@ -95,6 +95,7 @@ int run(int argc, char** argv) {
                                                 {"wgmma.cluster", &w.cluster},
                                                 {"wgmma.store", &w.store},
                                                 {"wgmma.send", &w.send},
+                                                {"wgmma.fixup", &w.fixup},
                                                 {"wgmma.epilogue_k", &w.epilogue_k},
                                                 {"wgmma.persistent_launch", &w.persistent_launch}};
   if (argc < 2) bad("want names of constants, then cases");

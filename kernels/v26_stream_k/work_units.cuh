@@ -1,12 +1,7 @@
-// Stream-K for persistent CTAs: work units and their fixup. Taught in v26.
+// Stream-K for persistent CTAs: their work units. Taught in v26.
 #pragma once
 
-#include <atomic>
-
 #include "device/persistent.cuh"
-#include "device/ptx/grid.cuh"
-#include "device/vec.cuh"
-#include "device/workspace.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
@@ -67,71 +62,6 @@ class WorkUnits {
   int done_, begun_;  // k-tiles of tile from_ - 1 by the CTA before, of tile to_ by this one
   int waves_from_;    // this CTA's first data-parallel tile
   int end_at_, count_;
-};
-
-// The fixup: each CTA's partial sums in global memory, for the CTA after it. They lie thread by
-// thread, those of 128 threads side by side; behind them a flag for each warp, where its first
-// thread's next sums would be. A flag is set when it holds `tag`, a number that memory does not
-// hold by chance.
-struct Fixup {
-  Vec<float>* sums;
-  uint64_t tag;
-
-  // Vectors a CTA: its sums, and a row of 128 for the flags.
-  static constexpr __host__ __device__ int64_t vectors(int sums) { return sums / 4 + 128; }
-
-  // Stores the sums of a tile's first work unit, by a warpgroup. Each warp sets its own flag, so
-  // that a warp waits only for its counterpart.
-  template <int ROWS, int COUNT>
-  GEMM_DEVICE void store_partials(const float (&acc)[ROWS][COUNT]) const {
-    constexpr int SUMS = ROWS * COUNT;
-    Vec<float>* const to = sums + blockIdx.x * vectors(SUMS * 128) + threadIdx.x % 128;
-#pragma unroll
-    for (int i = 0; i < SUMS; i += 4) {
-      Vec<float> v = {};
-#pragma unroll
-      for (int e = 0; e < 4; ++e) v.set(e, acc[i / COUNT][i % COUNT + e]);
-      to[i / 4 * 128] = v;
-    }
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) flag_set(reinterpret_cast<uint64_t*>(to + SUMS / 4 * 128), tag);
-  }
-  // Adds the sums that the CTA before has stored, by the warpgroup that has the last work unit.
-  template <int ROWS, int COUNT>
-  GEMM_DEVICE void add_partials(float (&acc)[ROWS][COUNT] GEMM_CALLER_ARG) const {
-    constexpr int SUMS = ROWS * COUNT;
-    Vec<float>* const from = sums + (blockIdx.x - 1) * vectors(SUMS * 128) + threadIdx.x % 128;
-    if (threadIdx.x % 32 == 0) {
-      uint64_t* const flag = reinterpret_cast<uint64_t*>(from + SUMS / 4 * 128);
-      flag_wait(flag, tag GEMM_CALLER_PASS);
-      *flag = 0;  // a CUDA graph launches again, with the same tag
-    }
-    __syncwarp();
-#pragma unroll
-    for (int i = 0; i < SUMS; i += 4) {
-      const Vec<float> v = from[i / 4 * 128];
-#pragma unroll
-      for (int e = 0; e < 4; ++e) acc[i / COUNT][i % COUNT + e] += v[e];
-    }
-  }
-};
-
-// Scratch memory for the fixup of one launch: `blocks` CTAs, `tiles` tiles of bm x bn. Empty where
-// all waves are full. Host code.
-class FixupWorkspace {
- public:
-  FixupWorkspace(int64_t tiles, int64_t blocks, int bm, int bn, Stream stream)
-      : memory_(tiles == 0 || tiles % blocks == 0
-                    ? 0
-                    : blocks * Fixup::vectors(bm * bn) * sizeof(Vec<float>),
-                stream) {}
-  Fixup get() const {
-    static std::atomic<uint64_t> launches = 0;
-    return {memory_.as<Vec<float>>(), ++launches * 0x9E3779B97F4A7C15u};
-  }
-
- private:
-  const Workspace memory_;
 };
 
 GEMM_BUILD_NAMESPACE_END

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "device/estimates.h"
 #include "plan/overlap.h"
@@ -47,21 +48,33 @@ inline constexpr SplitKTile SPLIT_K_TILES[] = {
 inline constexpr int MAX_SPLIT = 8;
 constexpr int split_k_variants() { return count_splits(SPLIT_K_TILES); }
 
+// Tiles of bx along C's long side and by along the short one.
+template <class T>
+double flat_tiles(const GemmArgs<T>& p, int bx, int by) {
+  return std::ceil(std::max(p.M, p.N) / double(bx)) * std::ceil(std::min(p.M, p.N) / double(by));
+}
+
+// The main loops of such tiles: `all_k` is the sum of their depths, `most_k` that on one SM.
+template <class T>
+double flat_loop_us(const GemmArgs<T>& p, const WgmmaCosts& c, int bx, int by, double all_k,
+                    double most_k) {
+  const double multiply = most_k * 2e-6 * bx * (by + c.narrow) / c.tensor;
+  // A narrow tile that is not K-major comes in as many rows, of 32 or 64 bytes, as a wide one.
+  const bool y_k_major = p.M <= p.N ? p.op_a == Op::N : p.op_b == Op::T;
+  const double bytes = 2e-6 * (bx + (y_k_major ? by : std::max(by, 64)));
+  const double fetch = std::max(bytes * all_k / c.l2, bytes * most_k / c.fetch);
+  return overlapping(multiply, fetch, memory_us(p, c));
+}
+
 template <class T>
 double split_k_us(const GemmArgs<T>& p, const Arch& arch, const SplitKTile& tile, int split) {
   const WgmmaCosts& c = arch.costs->wgmma;
-  const double x = std::max(p.M, p.N), y = std::min(p.M, p.N);
-  const double ctas = std::ceil(x / tile.bx) * std::ceil(y / tile.by) * split;
+  const double ctas = flat_tiles(p, tile.bx, tile.by) * split;
   const double k = std::ceil(std::ceil(p.K / 64.0) / split) * 64;
   // The fullest SM's CTAs. A cluster lies within one GPC, where some SMs are left over.
   const double filled = arch.sms * c.clusters[split];
   const double most = std::ceil(ctas / filled), waves = std::ceil(most / tile.per_sm);
-  const double multiply = most * k * 2e-6 * tile.bx * (tile.by + c.narrow) / c.tensor;
-  // A narrow tile that is not K-major comes in as many rows, of 32 or 64 bytes, as a wide one.
-  const bool y_k_major = p.M <= p.N ? p.op_a == Op::N : p.op_b == Op::T;
-  const double bytes = 2e-6 * k * (tile.bx + (y_k_major ? tile.by : std::max(tile.by, 64)));
-  const double fetch = std::max(bytes * ctas / c.l2, bytes * most / c.fetch);
-  const double loop = overlapping(multiply, fetch, memory_us(p, c));
+  const double loop = flat_loop_us(p, c, tile.bx, tile.by, ctas * k, most * k);
   const double results = most * tile.bx * tile.by * 1e-6;
   return c.launch + c.wave * (waves - 1) + loop + results * c.store +
          (split > 1 ? c.cluster + results * c.send : 0);
@@ -73,6 +86,40 @@ Estimate best_split_k_tile(const GemmArgs<T>& p, const Arch& arch, int only) {
   return best_split(SPLIT_K_TILES, only, [&](const SplitKTile& tile, int split) {
     return split_k_us(p, arch, tile, split);
   });
+}
+
+// Narrow stream-K: the same tiles' k-tiles in equal shares, one a CTA, one CTA an SM
+// -------------------------------------------------------------------------------------------------
+
+struct StreamKTile {
+  int bx, by;  // along C's long side, and along the short one
+};
+inline constexpr StreamKTile STREAM_K_TILES[] = {{64, 16},  {64, 32},   {64, 64},
+                                                 {64, 128}, {128, 128}, {128, 256}};
+
+template <class T>
+double narrow_stream_k_us(const GemmArgs<T>& p, const Arch& arch, const StreamKTile& tile) {
+  const WgmmaCosts& c = arch.costs->wgmma;
+  const double tiles = flat_tiles(p, tile.bx, tile.by), k_tiles = std::ceil(p.K / 64.0);
+  const double ctas = std::min(tiles * k_tiles, double(arch.sms));
+  const double share = std::ceil(tiles * k_tiles / ctas) * 64;
+  const double loop = flat_loop_us(p, c, tile.bx, tile.by, tiles * k_tiles * 64, share);
+  // Of a tile: stored once; its sums are stored and read once by each CTA but the first.
+  const double results = tile.bx * tile.by * 1e-6, stores = std::ceil(tiles / ctas);
+  const double parts = std::fmod(tiles, ctas) == 0 ? 0 : std::ceil(ctas / tiles);
+  return c.launch + loop + results * stores * c.store +
+         (parts > 0 ? c.fixup + results * parts * c.send : 0);
+}
+
+// The fastest, or the one asked for.
+template <class T>
+Estimate best_stream_k_tile(const GemmArgs<T>& p, const Arch& arch, int only) {
+  Estimate best{0, INFINITY};
+  for (int i = 0; i < int{std::size(STREAM_K_TILES)}; ++i)
+    if (only == ANY_VARIANT || only == i)
+      if (const double us = narrow_stream_k_us(p, arch, STREAM_K_TILES[i]); us < best.us)
+        best = {i, us};
+  return best;
 }
 
 GEMM_BUILD_NAMESPACE_END

@@ -39,6 +39,7 @@ struct WgmmaCosts {
   double wave;         // us to begin and end another wave of CTAs
   double cluster;      // us in which the CTAs of a cluster wait for each other
   double store, send;  // ps a result stored, a sum sent to another CTA
+  double fixup;        // us in which a stream-K CTA waits for the others' sums
   // Of persistent kernels, whose makespan counts results: us beside the main loop; a tile's begin
   // and end take as long as so much of K.
   double persistent_launch, epilogue_k;

@@ -56,6 +56,7 @@ constexpr Costs H200_COSTS = {
             .cluster = 0.5709,
             .store = 269.3,
             .send = 28.13,
+            .fixup = 1.5,
             .persistent_launch = 2.794,
             .epilogue_k = 88.34,
             // [/fitted]
