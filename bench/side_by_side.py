@@ -3,12 +3,16 @@
 
     python bench/side_by_side.py --json side_by_side.json
     python bench/side_by_side.py --json side_by_side.json --bench ./gemm_bench     cuBLASLt, too
+    python bench/side_by_side.py --json groups.json --groups bench/groups/experts_8.txt
 
 bf16, act(A B^T + bias) or A B^T + residual. All ways take turns, A B C A B C, on buffers that rotate
 over more than twice L2; a ratio is taken within a turn. Each result is checked against double
 precision first, on some rows. Needs torch on a GPU. With triton the kernel of scripts/triton_gemm.py
 runs, too: plain, and on B with contiguous rows. --bench runs gemm_bench on the same shapes: its
 baseline is the better of cuBLAS and cuBLASLt. torch.compile begins no search after --seconds.
+
+--groups, repeatable, times the groups of a mixture of experts in place of that: ours in one launch,
+torch._grouped_mm where this torch has it, and a loop of torch.mm.
 """
 
 from __future__ import annotations
@@ -128,9 +132,93 @@ def check(torch: Any, x: Operands, epilogue: str, name: str, way: Way) -> float:
     return error
 
 
+class Groups:
+    """A mixture of experts: a file of gemm_bench --groups, and as many buffers as twice L2 takes."""
+
+    def __init__(self, torch: Any, file: str) -> None:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+        sizes = [list(map(int, line.split("#")[0].split())) for line in lines]
+        sizes = [s for s in sizes if s]
+        if not sizes or any(len(s) != 3 or s[1:] != sizes[0][1:] for s in sizes):
+            print(f"{file}: want lines of M N K, of one N and one K", file=sys.stderr)
+            sys.exit(2)
+        self.rows = [s[0] for s in sizes]
+        self.m, (self.n, self.k) = sum(self.rows), sizes[0][1:]
+        self.ends = torch.tensor(self.rows, device="cuda").cumsum(0).to(torch.int32)
+        experts = len(self.rows)
+        bytes_each = 2 * (self.m * self.k + experts * self.n * self.k + self.m * self.n)
+        l2 = torch.cuda.get_device_properties(0).L2_cache_size
+        self.count = max(2, min(16, 2 * l2 // bytes_each + 1))
+
+        def random(*shape: int) -> Any:
+            return torch.empty(*shape, device="cuda", dtype=torch.bfloat16).uniform_(-1, 1)
+
+        self.a = [random(self.m, self.k) for _ in range(self.count)]
+        self.weights = [random(experts, self.n, self.k) for _ in range(self.count)]
+        self.out = [random(self.m, self.n) for _ in range(self.count)]
+
+    def ways(self, torch: Any) -> dict[str, Way]:
+        import gemm_ladder
+
+        def ours(i: int) -> Any:
+            i %= self.count
+            weights = self.weights[i].transpose(1, 2)
+            return gemm_ladder.grouped_matmul(self.a[i], weights, self.ends, out=self.out[i])
+
+        def grouped_mm(i: int) -> Any:
+            i %= self.count
+            return torch._grouped_mm(self.a[i], self.weights[i].transpose(1, 2), offs=self.ends)
+
+        def loop(i: int) -> Any:
+            i %= self.count
+            first = 0
+            for expert, rows in enumerate(self.rows):
+                end = first + rows
+                weight = self.weights[i][expert].t()
+                torch.mm(self.a[i][first:end], weight, out=self.out[i][first:end])
+                first = end
+            return self.out[i]
+
+        ways: dict[str, Way] = {"ours": ours, "loop of torch.mm": loop}
+        if hasattr(torch, "_grouped_mm"):
+            ways["torch._grouped_mm"] = grouped_mm
+        return ways
+
+    def check(self, name: str, way: Way) -> float:
+        """The largest error in the first and last row of each group, of the first buffers."""
+        got, worst, largest, first = way(0).double(), 0.0, 0.0, 0
+        for expert, rows in enumerate(self.rows):
+            for row in {first, first + rows - 1} if rows else ():
+                wanted = self.a[0][row].double() @ self.weights[0][expert].double().t()
+                worst = max(worst, float((got[row] - wanted).abs().max()))
+                largest = max(largest, float(wanted.abs().max()))
+            first += rows
+        if not worst <= largest / 128:
+            print(f"{name}: error {worst:.3g}, {largest / 128:.3g} allowed", file=sys.stderr)
+            sys.exit(1)
+        return worst
+
+
+def measure_groups(torch: Any, file: str) -> list[Any]:
+    x = Groups(torch, file)
+    ways = x.ways(torch)
+    errors = {name: x.check(name, way) for name, way in ways.items()}
+    shape, place = (x.m, x.n, x.k), f"{x.m}x{x.n}x{x.k}/groups:{len(x.rows)}"
+    return timed(torch, ways, errors, shape, {name: f"{name}/bf16/nt/{place}" for name in ways})
+
+
 def measure(torch: Any, x: Operands, shape: Any, epilogue: str, compiled: bool) -> list[Any]:
     ways = ways_of(torch, x, epilogue, compiled)
     errors = {name: check(torch, x, epilogue, name, way) for name, way in ways.items()}
+    m, n, k = shape
+    names = {name: f"{name}/bf16/nt/{m}x{n}x{k}/epilogue:{epilogue}" for name in ways}
+    return timed(torch, ways, errors, shape, names)
+
+
+def timed(
+    torch: Any, ways: dict[str, Way], errors: dict[str, float], shape: Any, names: dict[str, str]
+) -> list[Any]:
+    """All ways by turns; an entry each, under these names."""
     work = 2e-9 * shape[0] * shape[1] * shape[2]
     calls = max(1, round(TURN_MS / (work / 600)))
     turns = []
@@ -143,7 +231,7 @@ def measure(torch: Any, x: Operands, shape: Any, epilogue: str, compiled: bool) 
         m, n, k = shape
         entries.append(
             {
-                "name": f"{name}/bf16/nt/{m}x{n}x{k}/epilogue:{epilogue}",
+                "name": names[name],
                 "TFLOPS": statistics.median(speeds),
                 "TFLOPS_p10": speeds[TURNS // 10],
                 "TFLOPS_p90": speeds[TURNS * 9 // 10],
@@ -179,6 +267,7 @@ def main() -> None:
     parser.add_argument("--bench", metavar="GEMM_BENCH", help="also runs this gemm_bench")
     parser.add_argument("--compile", default="bias,gelu;residual", help="epilogues, by semicolons")
     parser.add_argument("--seconds", type=float, default=70, help="after which none is compiled")
+    parser.add_argument("--groups", action="append", metavar="FILE", help="a mixture of experts")
     args = parser.parse_args()
     try:
         import torch
@@ -195,14 +284,17 @@ def main() -> None:
     def keep() -> None:
         Path(args.json).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
-    for shape in SHAPES:
+    for file in args.groups or ():
+        result["benchmarks"] += measure_groups(torch, file)
+        keep()
+    for shape in () if args.groups else SHAPES:
         operands = Operands(torch, *shape)
         for epilogue in EPILOGUES:
             in_time = time.monotonic() - began < args.seconds
             compiled = in_time and epilogue in args.compile.split(";")
             result["benchmarks"] += measure(torch, operands, shape, epilogue, compiled)
             keep()
-    for epilogue in EPILOGUES if args.bench else ():
+    for epilogue in EPILOGUES if args.bench and not args.groups else ():
         result["gemm_bench"] += of_gemm_bench(args.bench, epilogue)
         keep()
 

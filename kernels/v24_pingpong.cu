@@ -57,7 +57,7 @@ struct Shared {                     // every panel starts at a multiple of 1024 
 
 // Args: GemmArgs, or FusedArgs for a kernel with the whole epilogue.
 template <class Args, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES, int EPILOGUE_STAGES,
-          int CLUSTER, bool BATCHED>
+          int CLUSTER, Products PRODUCTS>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v24(Args p, bool aligned_c, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
@@ -66,6 +66,8 @@ __global__ void __launch_bounds__(THREADS, 1)
   using TC = typename Args::TypeC;
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
+  constexpr bool BATCH = PRODUCTS == Products::batch, GROUPS = PRODUCTS == Products::groups;
+  constexpr bool MANY_B = BATCH || GROUPS;
   const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK);
   const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
   const int begin = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER, step = gridDim.x / CLUSTER;
@@ -82,15 +84,15 @@ __global__ void __launch_bounds__(THREADS, 1)
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
     const bool one_a = p.batch.stride_a == 0, one_b = p.batch.stride_b == 0;  // for all products
-    for_each_tile_of_batch<BATCHED, GROUP_M, CLUSTER>(
-        p.batch.count, begin, step, rank, tiles_m, tiles_n,
-        [&](int bm, int bn, int64_t, int product) {
+    if (GROUPS) grid_dependency_wait();  // their ends may be another kernel's result
+    for_each_tile_of_batch<PRODUCTS, BM, GROUP_M, CLUSTER>(
+        p, begin, step, rank, tiles_m, tiles_n,
+        [&](int bm, int bn, int64_t, int product, RowRange rows) {
           grid_dependency_wait(bm, bn);  // after the first tile's coordinates have been computed
-          produce_shared<TileA, TileB, CLUSTER>(
-              s.A[0], s.B[0], s.full, s.empty, state,
-              matrix_of_batch<BATCHED>(map_a, one_a ? 0 : product),
-              matrix_of_batch<BATCHED>(map_b, one_b ? 0 : product), bm * BM, bn * BN, k_tiles,
-              rank);
+          produce_shared<TileA, TileB, CLUSTER>(s.A[0], s.B[0], s.full, s.empty, state,
+                                                matrix_of_batch<BATCH>(map_a, one_a ? 0 : product),
+                                                matrix_of_batch<MANY_B>(map_b, one_b ? 0 : product),
+                                                rows.first + bm * BM, bn * BN, k_tiles, rank);
         });
     return;
   }
@@ -103,10 +105,10 @@ __global__ void __launch_bounds__(THREADS, 1)
   uint32_t parity = wg ^ 1;  // of order[wg]; consumer 0 begins
   state.skip(wg * k_tiles);
   // [region idea]
-  const auto compute = [&](int bm, int bn, int64_t left, int product) {
+  const auto compute = [&](int bm, int bn, int64_t left, int product, RowRange rows) {
     fence_operand(bm, bn);  // or they are divided out behind the loop: 3 % at 1024
-    const auto& out = args_of<BATCHED>(p, product);
-    prefetch_c<BN>(out, aligned_c, bm * BM, bn * BN, BM);
+    const auto& out = args_of<PRODUCTS>(p, product, rows);
+    prefetch_c<BN>(out, aligned_c, rows.first + bm * BM, bn * BN, BM);
     touch_vectors<BN>(out, bn * BN);
     float acc[BM / MMA_M][BN / 2];
     clear_registers(acc);  // before the wait, while the other consumer computes
@@ -124,69 +126,85 @@ __global__ void __launch_bounds__(THREADS, 1)
     // Epilogue.
 #pragma unroll
     for (int i = 0; i < BM / MMA_M; ++i) {
-      const int m = bm * BM + i * MMA_M, n = bn * BN;
+      const int m = rows.first + bm * BM + i * MMA_M, n = bn * BN;
+      // TMA would store the next group's rows, too.
+      const bool cut = GROUPS && m + MMA_M > rows.end;
       fence_operand(acc[i]);
       apply_epilogue<BN <= 128 ? 64 : 32>(out, aligned_c, m, n, acc[i]);
       // The CTA's last tile no main loop hides. (`step` in place of gridDim.x would spill.)
       if constexpr (sizeof(TC) == 4) {  // a pair is 8 bytes: four lanes write a whole sector
         store_pairs(out, aligned_c, m, n, acc[i]);
-      } else if (aligned_c && left * CLUSTER <= gridDim.x) {
+      } else if (aligned_c && (cut || left * CLUSTER <= gridDim.x)) {
         store_accumulators_aligned(out, m, n, acc[i]);
       } else {
-        store_panels(out, aligned_c, matrix_of_batch<BATCHED>(map_c, product), m, n, staging, i,
+        store_panels(out, aligned_c, matrix_of_batch<BATCH>(map_c, product), m, n, staging, i,
                      acc[i]);
       }
     }
   };
-  for_each_tile_of_batch<BATCHED, GROUP_M, CLUSTER>(p.batch.count, begin + wg * step, 2 * step,
-                                                    rank, tiles_m, tiles_n, compute);
+  for_each_tile_of_batch<PRODUCTS, BM, GROUP_M, CLUSTER>(p, begin + wg * step, 2 * step, rank,
+                                                         tiles_m, tiles_n, compute);
   // [/region idea]
   if (tid % 32 == 0) tma_store_wait_read<0>();
   if (CLUSTER > 1) sync_cluster<CLUSTER>();  // the neighbour's last arrivals have come
 }
 
+// Tiles of bm x bn of a whole batch; of groups, whose last rows of tiles may each be cut, the most.
+template <class T, class TC>
+int64_t tiles_of_batch(const GemmArgs<T, T, TC>& p, int bm, int bn) {
+  const int64_t rows = cdiv(p.M, bm), products = p.batch.count;
+  return (p.batch.ends == nullptr ? rows * products : rows + products) * cdiv(p.N, bn);
+}
+
 // Whether one launch computes a batch: TMA can address all products, and an int counts their tiles.
+// A group of a transposed A begins at any column, and TMA wants one at a multiple of 16 bytes.
 template <class T, class TC>
 bool fits_in_one_launch(const GemmArgs<T, T, TC>& p) {
-  const int64_t small_tiles = int64_t{cdiv(p.M, 64)} * cdiv(p.N, 128);
   return tma_can_address(p.A, p.lda) && tma_can_address(p.B, p.ldb) &&
          p.batch.stride_a * sizeof(T) % 16 == 0 && p.batch.stride_b * sizeof(T) % 16 == 0 &&
-         small_tiles * p.batch.count < 1 << 30;
+         (p.batch.ends == nullptr || p.op_a == Op::N) && tiles_of_batch(p, 64, 128) < 1 << 30;
 }
 
 template <class Args, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER,
-          bool BATCHED = false>
+          Products PRODUCTS = Products::one>
 void launch_args(const Args& p, const Plan& plan, Stream stream) {
   using T = typename Args::TypeA;
-  if constexpr (!Args::FUSED && !BATCHED)
-    if (p.batch.count > 1) {
+  if constexpr (!Args::FUSED && PRODUCTS == Products::one)
+    if (!p.batch.is_single()) {
       if constexpr (CLUSTER == 1)
-        if (fits_in_one_launch(p))
-          return launch_args<Args, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, true>(p, plan, stream);
-      return for_each_product(p, [&](const Args& one) {
+        if (fits_in_one_launch(p)) {
+          constexpr Products BATCH = Products::batch, GROUPS = Products::groups;
+          if (p.batch.ends == nullptr)
+            return launch_args<Args, BM, BN, STAGES, EPILOGUE_STAGES, 1, BATCH>(p, plan, stream);
+          return launch_args<Args, BM, BN, STAGES, EPILOGUE_STAGES, 1, GROUPS>(p, plan, stream);
+        }
+      return for_each_product(p, stream, [&](const Args& one) {
         launch_args<Args, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER>(one, plan, stream);
       });
     }
-  const int64_t cluster_tiles =
-      int64_t{cdiv(p.M, BM * CLUSTER)} * cdiv(p.N, BN) * (BATCHED ? p.batch.count : 1);
+  const int64_t cluster_tiles = tiles_of_batch(p, BM * CLUSTER, BN);
   const int64_t grid = std::min<int64_t>(cluster_tiles, plan.ctas / CLUSTER) * CLUSTER;
   const TmaOperands<T> in(p, stream);
-  const auto batch = [&](int64_t stride) {
-    return BATCHED ? MatrixBatch{p.batch.count, stride} : MatrixBatch{};
+  const auto batch = [&](bool has_several, int64_t stride) {
+    return has_several ? MatrixBatch{p.batch.count, stride} : MatrixBatch{};
   };
-  with_majors(p, [&](auto a, auto b) {
+  constexpr bool BATCH = PRODUCTS == Products::batch, GROUPS = PRODUCTS == Products::groups;
+  const auto with_tiles = [&](auto a, auto b) {
     using TileA = OperandTile<T, BM, a()>;
     using TileB = OperandTile<T, BN, b()>;
-    gemm::launch(
-        gemm_v24<Args, a(), b(), BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, BATCHED>, grid,
-        dim3(THREADS),
-        {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>),
-         .cluster = CLUSTER,
-         .pdl = true},
-        stream, p, has_aligned_c(p),
-        TileA::map(in.A.data, p.M, p.K, in.A.ld, 256, batch(p.batch.stride_a)),
-        TileB::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld, 256, batch(p.batch.stride_b)),
-        c_map(p, 16, batch(p.batch.stride_c)));
+    gemm::launch(gemm_v24<Args, a(), b(), BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, PRODUCTS>, grid,
+                 dim3(THREADS),
+                 {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>),
+                  .cluster = CLUSTER,
+                  .pdl = true},
+                 stream, p, has_aligned_c(p),
+                 TileA::map(in.A.data, p.M, p.K, in.A.ld, 256, batch(BATCH, p.batch.stride_a)),
+                 TileB::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld, 256,
+                                              batch(BATCH || GROUPS, p.batch.stride_b)),
+                 c_map(p, 16, batch(BATCH, p.batch.stride_c)));
+  };
+  with_majors(p, [&](auto a, auto b) {
+    if constexpr (!GROUPS || a() == Major::K) with_tiles(a, b);
   });
 }
 
@@ -221,15 +239,17 @@ template <class T>
 TileChoice choose_data_parallel_tile(const GemmArgs<T>& p, const Arch& arch, int variant) {
   const Costs& costs = *arch.costs;
   constexpr int WHOLE = std::size(Costs{}.whole);
-  const bool batched = p.batch.count > 1 && fits_in_one_launch(p);
+  const bool batched = !p.batch.is_single() && fits_in_one_launch(p);
+  // Of groups the plan knows how many there are and their rows together: it takes them as equal.
+  const int M = p.batch.ends == nullptr ? p.M : cdiv(p.M, p.batch.count);
   const bool clusters =
-      variant == ANY_VARIANT ? p.M > 128 && straddles_lines(p) && !batched : variant >= WHOLE;
+      variant == ANY_VARIANT ? M > 128 && straddles_lines(p) && !batched : variant >= WHOLE;
   if (!clusters)
-    return choose_tile(p.M, p.N, p.K, costs.whole, WHOLE, arch.sms, costs.fixup_k, variant,
+    return choose_tile(M, p.N, p.K, costs.whole, WHOLE, arch.sms, costs.fixup_k, variant,
                        batched ? p.batch.count : 1);
   TileChoice choice =
-      choose_tile(p.M, p.N, p.K, costs.cluster, std::size(costs.cluster), arch.sms / 2,
-                  costs.fixup_k, variant == ANY_VARIANT ? ANY_VARIANT : variant - WHOLE);
+      choose_tile(M, p.N, p.K, costs.cluster, std::size(costs.cluster), arch.sms / 2, costs.fixup_k,
+                  variant == ANY_VARIANT ? ANY_VARIANT : variant - WHOLE);
   choice.index += WHOLE;
   choice.makespan /= 2;  // one SM's
   choice.tiling.cluster = 2;
@@ -252,6 +272,10 @@ template <class T>
 std::string explain(const GemmArgs<T>& p, const Plan& plan) {
   const Tiling tiling = plan.kept<Tiling>();
   const std::string products = std::to_string(p.batch.count);
+  if (p.batch.ends != nullptr)
+    return products + " groups, tiles of " + std::to_string(tiling.bm) + " x " +
+           std::to_string(tiling.bn) +
+           (tiling.cluster == 1 && fits_in_one_launch(p) ? " in one launch" : ", a launch each");
   return gemm::explain(tiling) + (p.batch.count == 1 ? ""
                                   : tiling.cluster == 1 && fits_in_one_launch(p)
                                       ? ", of " + products + " products"
@@ -261,7 +285,7 @@ std::string explain(const GemmArgs<T>& p, const Plan& plan) {
 const Registration rung(
     {.prev = "v23",
      .idea = "pingpong: two warpgroups take turns; tiles that fill the waves",
-     .needs = {.sm = 90, .exact_arch = true, .transposed = true, .batches = true}},
+     .needs = {.sm = 90, .exact_arch = true, .transposed = true, .batches = true, .groups = true}},
     {f16(VARIANTS<half>, {plan, explain}), bfloat16(VARIANTS<bf16>, {plan, explain}),
      entry(DType::f16_f32, launch_to_float<half>), entry(DType::bf16_f32, launch_to_float<bf16>)});
 

@@ -23,7 +23,7 @@ Plan plan(const Rung& self, const GemmCall& call, const Arch& arch, int candidat
       continue;
     }
     const std::optional<Plan> plan = rung->plan(*rung, call, arch, ANY_VARIANT);
-    if (!plan || plan->makespan >= best.makespan) continue;
+    if (!plan || (best.rung != nullptr && plan->makespan >= best.makespan)) continue;
     best = *plan;
     best.rung = rung;
   }
@@ -31,10 +31,10 @@ Plan plan(const Rung& self, const GemmCall& call, const Arch& arch, int candidat
 }
 // [/region idea]
 
-const Registration rung({.prev = "v24",
-                         .idea = "dispatch: for every shape the fastest kernel",
-                         .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-                        {dispatcher(DType::f16, plan), dispatcher(DType::bf16, plan),
-                         dispatcher(DType::f32, plan)});
+const Registration rung(
+    {.prev = "v24",
+     .idea = "dispatch: for every shape the fastest kernel",
+     .needs = {.sm = 90, .exact_arch = true, .transposed = true, .groups = true}},
+    {dispatcher(DType::f16, plan), dispatcher(DType::bf16, plan), dispatcher(DType::f32, plan)});
 
 }  // namespace

@@ -711,17 +711,37 @@ HOPPER = (
         "one_a ? 0 : product",
         "product",
     ),
-    of_rung(
-        "v24_pingpong",
+    of_header(
+        "persistent.cuh",
+        "v24",
         "a batch's last product is left out",
-        "        p.batch.count, begin, step",
-        "        p.batch.count - 1, begin, step",
+        "unsigned product = tile / each;\n",
+        "unsigned product = tile / each;\n      if (product + 1 == p.batch.count) break;\n",
     ),
     of_rung(
         "v24_pingpong",
         "a batch's panels are stored to the first product",
-        "matrix_of_batch<BATCHED>(map_c, product)",
-        "matrix_of_batch<BATCHED>(map_c, 0)",
+        "matrix_of_batch<BATCH>(map_c, product)",
+        "matrix_of_batch<BATCH>(map_c, 0)",
+    ),
+    of_rung(
+        "v24_pingpong",
+        "the last rows of a group's tile are stored with the next group's",
+        "(cut || left * CLUSTER <= gridDim.x)",
+        "(left * CLUSTER <= gridDim.x)",
+    ),
+    of_rung(
+        "v24_pingpong",
+        "a group's tiles are loaded from the first row on",
+        "rows.first + bm * BM, bn * BN, k_tiles, rank);",
+        "bm * BM, bn * BN, k_tiles, rank);",
+    ),
+    of_header(
+        "persistent.cuh",
+        "v24",
+        "a group's tiles are counted from the first group's",
+        "      tile -= rows * tiles_n;\n",
+        "",
     ),
     of_rung(
         "v25_split_k",

@@ -1,21 +1,35 @@
 #include "batch.h"
 
 namespace gemm {
+namespace {
 
-GemmCall product_of(const GemmCall& batch, DType dtype, int64_t index) {
+// One product of a call: its matrices begin so many elements further on.
+GemmCall moved(const GemmCall& call, DType dtype, int64_t a, int64_t b, int64_t c) {
   const DTypeInfo types = info(dtype);
-  const auto offset = [index](int64_t stride, Element element) {
-    return index * stride * int64_t{info(element).bytes};
-  };
   // In integers: pointers of a plan may be null.
-  const auto moved = [](const void* p, int64_t bytes) {
-    return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(p) + static_cast<uintptr_t>(bytes));
+  const auto at = [](const void* p, int64_t elements, Element element) {
+    return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(p) +
+                                   static_cast<uintptr_t>(elements * info(element).bytes));
   };
-  GemmCall one = batch;
-  one.A = moved(batch.A, offset(batch.batch.stride_a, types.in));
-  one.B = moved(batch.B, offset(batch.batch.stride_b, types.in));
-  one.C = moved(batch.C, offset(batch.batch.stride_c, types.out));
+  GemmCall one = call;
+  one.A = at(call.A, a, types.in);
+  one.B = at(call.B, b, types.in);
+  one.C = at(call.C, c, types.out);
   one.batch = {};
+  return one;
+}
+
+}  // namespace
+
+GemmCall product_of(const GemmCall& call, DType dtype, int64_t index) {
+  const Batch& b = call.batch;
+  return moved(call, dtype, index * b.stride_a, index * b.stride_b, index * b.stride_c);
+}
+
+GemmCall group_of(const GemmCall& call, DType dtype, int64_t index, int64_t first, int64_t end) {
+  GemmCall one = moved(call, dtype, call.op_a == Op::N ? first * call.lda : first,
+                       index * call.batch.stride_b, first * call.ldc);
+  one.M = static_cast<int>(end - first);
   return one;
 }
 

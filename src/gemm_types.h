@@ -19,10 +19,23 @@ enum class Backend { gpu, sim, sim_traced };
 // How many products of one shape a call computes, and how far apart they lie: elements of each
 // operand from a product to the next. A or B with a stride of 0 is the same for all; products of C
 // do not overlap. The epilogue's vectors are the same for all; a residual goes with one product only.
+//
+// Or products of different heights, the groups of a mixture of experts. A and C are then one matrix
+// of M rows each, of which group i has those from the end of the group before it to its own,
+// ends[i]; it is multiplied by B's matrix i. `ends` lies where the matrices do and is read when the
+// kernel runs. Rows behind the last end belong to no group: C's stay as they are.
 struct Batch {
   int count = 1;
   int64_t stride_a = 0, stride_b = 0, stride_c = 0;
+  const int32_t* ends = nullptr;  // null: products of one shape
+  constexpr bool is_single() const { return count == 1 && ends == nullptr; }
 };
+
+// Where a group ends whose rows begin at `first`, of M. Ends that fall or lie beyond M are a
+// caller's mistake; no memory is touched for it that is not the caller's.
+GEMM_INLINE_ANYWHERE constexpr int end_of_group(int end, int first, int M) {
+  return end < first ? first : end < M ? end : M;
+}
 
 // One GEMM call with its types erased: C = act(alpha * op(A) * op(B) + beta * C), with what else the
 // epilogue has, or a batch of them.

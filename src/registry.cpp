@@ -33,6 +33,9 @@ void find_candidates() {
       if (r.backend == d.backend && r.dtype == d.dtype && r.estimates) d.candidates.push_back(&r);
     std::sort(d.candidates.begin(), d.candidates.end(),
               [](const Rung* a, const Rung* b) { return ladder_order(*a) < ladder_order(*b); });
+    // It takes groups in the types in which one of them does.
+    d.needs.groups = d.needs.groups && std::any_of(d.candidates.begin(), d.candidates.end(),
+                                                   [](const Rung* r) { return r->needs.groups; });
     for (const Rung* r : d.candidates)
       d.variants.push_back({r->id, r->launch, [r](const GemmCall& c) {
                               return r->plan(*r, c, simulated_arch(), ANY_VARIANT).has_value();

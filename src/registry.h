@@ -22,6 +22,7 @@ struct Needs {
   bool transposed = false;     // true: takes every op(A), op(B); false: N, N only
   bool no_activation = false;  // of the epilogue, takes alpha and beta alone
   bool batches = false;        // true: takes a batch in one launch; false: a launch each product
+  bool groups = false;         // true: takes products of different heights (Batch::ends)
 };
 
 // One of the ways in which a rung can compute: a template configuration compiled into it.

@@ -212,13 +212,13 @@ Entry entry(DType dtype, const Variant<T, TC> (&variants)[N], Planner<T, TC> pla
     const Stream stream = static_cast<Stream>(c.stream);
     const DeviceScope on_its_gpu(device_of(stream));
     const Variant<T, TC>& v = all[plan.variant];
-    if (c.batch.count == 1 && v.fused != nullptr && wants_fused(c.epilogue))
+    if (c.batch.is_single() && v.fused != nullptr && wants_fused(c.epilogue))
       v.fused(fused<T, T, TC>(c), plan, stream);
     else
       v.launch(typed<T, T, TC>(c), plan, stream);
   };
   e.fuses = [all](const GemmCall& c, const Plan& plan) {
-    return c.batch.count == 1 && all[plan.variant].fused != nullptr;
+    return c.batch.is_single() && all[plan.variant].fused != nullptr;
   };
   for (const Variant<T, TC>& v : variants)
     e.variants.push_back({v.name, {}, [fits = v.fits](const GemmCall& c) {
@@ -227,10 +227,38 @@ Entry entry(DType dtype, const Variant<T, TC> (&variants)[N], Planner<T, TC> pla
   return e;
 }
 
+// A batch's ends of groups, in the host's memory: waits until the stream has written them.
+inline std::vector<int32_t> ends_of_groups(const Batch& batch, Stream stream) {
+  std::vector<int32_t> ends(batch.count);
+  const size_t bytes = ends.size() * sizeof ends[0];
+#if GEMM_ON_GPU
+  cudaError_t error =
+      cudaMemcpyAsync(ends.data(), batch.ends, bytes, cudaMemcpyDeviceToHost, stream);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+  if (error != cudaSuccess) {
+    cudaGetLastError();
+    throw std::runtime_error("the ends of the groups cannot be read: " +
+                             std::string(cudaGetErrorString(error)));
+  }
+#else
+  static_cast<void>(stream);
+  memcpy(ends.data(), batch.ends, bytes);
+#endif
+  return ends;
+}
+
 // Calls launch(product) for each product of a batch that a rung's own launch cannot take at once.
+// Launches that are only prepared have no ends to read: one of all rows stands for its groups.
 template <class... T, class Launch>
-void for_each_product(const GemmArgs<T...>& p, Launch&& launch) {
-  for (int i = 0; i < products_to_launch(p.batch); ++i) launch(product_of(p, i));
+void for_each_product(const GemmArgs<T...>& p, Stream stream, Launch&& launch) {
+  if (p.batch.ends == nullptr) {
+    for (int i = 0; i < products_to_launch(p.batch); ++i) launch(product_of(p, i));
+  } else if (launch_mode().prepare) {
+    launch(group_of(p, 0, 0, p.M));
+  } else {
+    for_each_group(ends_of_groups(p.batch, stream), p.M,
+                   [&](int group, int first, int end) { launch(group_of(p, group, first, end)); });
+  }
 }
 
 // Of a rung whose kernels compute one product: a batch by a launch each, planned once.
@@ -259,6 +287,16 @@ inline Entry product_by_product(Entry e) {
   for (RungVariant& v : e.variants)
     v.fits = [dtype, one = std::move(v.fits)](const GemmCall& c) {
       return one(least_aligned_product(c, dtype));
+    };
+  return e;
+}
+
+// Of a rung that takes no groups: it has no plan for them, so that no dispatcher chooses it.
+inline Entry without_groups(Entry e) {
+  if (e.plan)
+    e.plan = [plan = std::move(e.plan)](const Rung& self, const GemmCall& c, const Arch& arch,
+                                        int variant) {
+      return c.batch.ends == nullptr ? plan(self, c, arch, variant) : std::nullopt;
     };
   return e;
 }
@@ -311,6 +349,7 @@ struct Registration {
                std::source_location where = std::source_location::current()) {
     for (Entry& e : entries) {
       if (!about.needs.batches) e = product_by_product(std::move(e));
+      if (!about.needs.groups) e = without_groups(std::move(e));
       e = with_epilogue_pass(std::move(e));
       Rung& rung = gemm::detail::add({.id = {},
                                       .name = {},

@@ -245,6 +245,21 @@ class Accepted(unittest.TestCase):
                 bench("--backend", "sim", "--shapes", str(shapes)).stderr, "txt:1: bad batch: '0'"
             )
 
+    def test_groups(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            groups, file = Path(folder, "groups.txt"), Path(folder, "run.json")
+            groups.write_text("0 40 24\n70 40 24  # rows of the second\n\n3 40 24\n")
+            args = ("--backend", "sim", "--kernel", "v1,v24", "--dtype", "f16", "--groups")
+            run = bench(*args, str(groups), "--op", "nt", "--json", str(file))
+            self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+            self.assertIn("f16 nt 73x40x24 groups:3 ", run.stdout)
+            self.assertIn("1 verified, 0 wrong, 1 skipped", run.stdout)
+            entries = json.loads(file.read_text())["benchmarks"]
+            self.assertEqual(entries[1]["name"], "v24_pingpong/f16/nt/73x40x24/groups:3")
+            self.assertEqual((entries[1]["groups"], entries[1]["verified"]), (3, 1))
+            run = bench(*args, str(groups), "--explain")
+            self.assertIn("3 groups, tiles of 64 x 128 in one launch", run.stdout)
+
     def test_types_of_the_result_apart(self) -> None:
         for dtype in ("f16_f32", "bf16_f32"):
             run = bench(
@@ -415,6 +430,25 @@ class Refused(unittest.TestCase):
             bad.write("4x4x4\n4x4\n")
             bad.flush()
             self.refused("--backend", "sim", "--shapes", bad.name, names="2.*4x4")
+
+    def test_groups(self) -> None:
+        args = ("--backend", "sim", "--kernel", "v24", "--dtype", "f16", "--groups")
+        with tempfile.TemporaryDirectory() as folder:
+            groups = Path(folder, "groups.txt")
+
+            def refused(text: str, *more: str, names: str) -> None:
+                groups.write_text(text)
+                self.refused(*args, str(groups), *more, names=names)
+
+            refused("4 4\n", names="groups.txt:1: bad group '4 4': want M N K, each 0 ..")
+            refused("4 4 -4\n", names="groups.txt:1: bad group '4 4 -4'")
+            refused("4 4 4\n4 4 5\n", names="groups.txt:2: N and K are 4 and 5: want 4 and 4")
+            refused("# none\n", names="names no group")
+            refused("4 4 4\n" * 257, names="groups.txt:257: too many groups: at most 256")
+            refused("2147480000 4 4\n" * 2, names="groups.txt:2: too many rows in all")
+            refused("4 4 4\n", "--batch", "2", names="--groups does not go with --batch")
+            refused("4 4 4\n", "--epilogue", "bias", names="groups take --alpha, --beta")
+        self.refused("--backend", "sim", "--groups", "/no/such/list.txt", names="/no/such/list.txt")
 
     def test_what_is_written_to(self) -> None:
         with tempfile.TemporaryDirectory() as name:

@@ -194,6 +194,67 @@ TEST(Batch, ProductsDiffer) {
   }
 }
 
+Problem in_groups(DType dtype = DType::f32) {
+  Problem p = small(dtype);
+  p.groups = {.count = 5, .ends = {0, 2, 2, 3, p.M}};
+  return p;
+}
+
+// A and C of groups are one matrix each, and B is a batch.
+TEST(Groups, Layout) {
+  Problem p = in_groups();
+  p.batch_pad = 5;
+  EXPECT_EQ(layout(p, Operand::A).products, 1);
+  EXPECT_EQ(layout(p, Operand::C).products, 1);
+  EXPECT_EQ(layout(p, Operand::C).rows, p.M);
+  const MatrixLayout b = layout(p, Operand::B);
+  EXPECT_EQ(b.products, 5);
+  const GemmCall call = make_call(p, nullptr, nullptr, nullptr);
+  EXPECT_EQ(call.batch.count, 5);
+  EXPECT_EQ(call.batch.stride_b, b.stride);
+  EXPECT_EQ(call.batch.stride_a, 0);
+  EXPECT_FALSE(call.batch.is_single());
+  EXPECT_EQ(batch_name(p), "groups:5");
+  EXPECT_EQ(flops(p), 2.0 * p.M * p.N * p.K);
+}
+
+// Matrices without elements, one after the other, are nowhere.
+TEST(Groups, LayoutOfNothing) {
+  Problem p = in_groups();
+  p.N = 0;
+  const MatrixLayout b = layout(p, Operand::B);
+  for (int64_t i = 0; i < b.elements; ++i) EXPECT_EQ(b.element(i), -1);
+}
+
+TEST(Groups, RowsBelongToTheGroupThatHoldsThem) {
+  const Problem p = in_groups();
+  for (int group = 0; group < p.groups.count; ++group)
+    for (int row = p.groups.first(group); row < p.groups.ends[group]; ++row) {
+      EXPECT_EQ(p.groups.of_row(row), group);
+      EXPECT_EQ(product_of_row(p, row), group);
+    }
+}
+
+// Each group is a product of its own rows with its own B.
+TEST(Groups, ReferenceIsThatOfEachGroupsProduct) {
+  for (const Op op : {Op::N, Op::T}) {
+    Problem p = in_groups();
+    p.op_a = p.op_b = op;
+    const Generator g(p, Inputs::uniform, 5);
+    const HostReference r = cpu_reference(p, Inputs::uniform, 5);
+    for (int m = 0; m < p.M; ++m)
+      for (int n = 0; n < p.N; ++n) {
+        const int64_t rows = layout(p, Operand::B).rows, before = rows * p.groups.of_row(m);
+        double sum = 0;
+        for (int k = 0; k < p.K; ++k)
+          sum += double{op == Op::N ? g.stored(Operand::A, m, k) : g.stored(Operand::A, k, m)} *
+                 double{op == Op::N ? g.stored(Operand::B, before + k, n)
+                                    : g.stored(Operand::B, before + n, k)};
+        EXPECT_NEAR(r.want[m * p.N + n], sum, 1e-12);
+      }
+  }
+}
+
 // What `sums` and `products` must give, without a multiplication, is what double precision gives.
 TEST(Reference, KnownResultsAreThoseOfBlas) {
   for (const DType dtype : ALL_DTYPES)
@@ -212,6 +273,10 @@ TEST(Reference, KnownResultsAreThoseOfBlas) {
             p.operands = {false, true, true, true, true};
             EXPECT_EQ(known_result(p, kind, 3).want, cpu_reference(p, kind, 3).want)
                 << to_string(dtype) << " K " << k << " alpha " << alpha << " with vectors";
+            p = in_groups(dtype);
+            p.K = k, p.alpha = alpha, p.beta = beta, p.op_a = p.op_b = op;
+            EXPECT_EQ(known_result(p, kind, 3).want, cpu_reference(p, kind, 3).want)
+                << to_string(dtype) << " K " << k << " alpha " << alpha << " in groups";
           }
 }
 

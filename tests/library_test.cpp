@@ -545,6 +545,119 @@ TEST_F(Library, Batches) {
     expect_batch(TYPES[0], 70, 40, 24, 3, {70 * 24 + 1, 24 * 40, 70 * 40, 0}, 1, rung);
 }
 
+// Groups
+// -------------------------------------------------------------------------------------------------
+
+// Numbers in the memory that the library computes on.
+class Ends {
+ public:
+  explicit Ends(const std::vector<int32_t>& ends)
+      : memory_(allocate(ends.size() * sizeof(int32_t) + 1)) {
+    copy(memory_, ends.data(), ends.size() * sizeof(int32_t));
+  }
+  ~Ends() { release(memory_); }
+  Ends(const Ends&) = delete;
+  const int32_t* data() const { return static_cast<const int32_t*>(memory_); }
+
+ private:
+  void* memory_;
+};
+
+// `ends` as the library should read them: those that fall or lie beyond m are no other group's rows.
+void expect_groups(Types types, const std::vector<int32_t>& ends, int64_t m, int64_t n, int64_t k,
+                   gemm_op op_b, float beta = 0, int64_t skew = 0) {
+  SCOPED_TRACE(testing::Message() << types.name << " " << m << "x" << n << "x" << k << " op_b "
+                                  << op_b << " beta " << beta << " skew " << skew);
+  gemm_problem problem = GEMM_PROBLEM_DEFAULT;
+  problem.m = m, problem.n = n, problem.k = k, problem.op_b = op_b;
+  problem.type_a = problem.type_b = types.in, problem.type_c = types.out;
+  problem.compute = types.compute;
+  problem.batch = int64_t(ends.size()), problem.stride_b = n * k;
+  Matrix a(types.in, m, k, 0, skew), b(types.in, problem.batch, n * k, 0, skew);
+  Matrix c(types.out, m, n, 0, skew);
+  a.fill([](int64_t row, int64_t col) { return float((row * 7 + col) % 13 % 3 - 1); });
+  b.fill([](int64_t row, int64_t col) { return float((row * 5 + col * 3) % 11 % 3 - 1); });
+  const auto was = [](int64_t row, int64_t col) { return float((row + col) % 7 - 3); };
+  c.fill(was);
+  gemm_epilogue epilogue = GEMM_EPILOGUE_DEFAULT;
+  epilogue.beta = beta;
+  const Ends on_device(ends);
+  ASSERT_EQ(gemm_grouped_matmul(&problem, &epilogue, a.data(), b.data(), c.data(), on_device.data(),
+                                nullptr, GEMM_CURRENT_DEVICE),
+            GEMM_OK)
+      << gemm_last_error();
+  wait();
+  c.read();
+  EXPECT_TRUE(c.only_elements_written());
+  int64_t first = 0;
+  for (size_t group = 0; group <= ends.size(); ++group) {
+    const bool is_group = group < ends.size();  // else the rows that belong to none
+    const int64_t end = is_group ? std::clamp<int64_t>(ends[group], first, m) : m;
+    for (int64_t i = first; i < end; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        float want = was(i, j);
+        if (is_group) {
+          want = beta == 0 ? 0 : beta * want;
+          for (int64_t l = 0; l < k; ++l)
+            want += a.at(i, l) * b.at(int64_t(group), op_b == GEMM_N ? l * n + j : j * k + l);
+        }
+        ASSERT_EQ(c.at(i, j), want) << "C[" << i << "][" << j << "] of group " << group;
+      }
+    first = end;
+  }
+}
+
+TEST_F(Library, Groups) {
+  for (const Types types : TYPES)
+    for (const gemm_op op : {GEMM_N, GEMM_T}) {
+      if (op == GEMM_T && types.compute == GEMM_COMPUTE_TF32) continue;  // no kernel takes it
+      expect_groups(types, {0, 70, 70, 73, 150, 150}, 150, 40, 24, op);
+      expect_groups(types, {0, 70, 70, 73, 150, 150}, 150, 40, 24, op, -1, 1);  // no 16 bytes
+      expect_groups(types, {20}, 90, 40, 24, op);         // the rows behind it stay
+      expect_groups(types, {0, 0}, 30, 40, 24, op, 2);    // as all do here
+      expect_groups(types, {30, 65}, 65, 33, 21, op, 1);  // rows off 16 bytes
+      expect_groups(types, {30, 65}, 65, 40, 0, op, 1);
+      expect_groups(types, {-5, 50, 20, 1000}, 65, 40, 24, op);  // a caller's mistake
+    }
+}
+
+TEST_F(Library, GroupsOfNothing) {
+  gemm_problem p = GEMM_PROBLEM_DEFAULT;
+  p.batch = 2, p.n = 8, p.k = 8, p.stride_b = 64;
+  const Ends ends({0, 0});
+  char any[256];
+  EXPECT_EQ(
+      gemm_grouped_matmul(&p, nullptr, any, any, any, ends.data(), nullptr, GEMM_CURRENT_DEVICE),
+      GEMM_OK)
+      << gemm_last_error();
+}
+
+TEST_F(Library, BadGroups) {
+  const Ends ends({16});
+  const auto refused = [&](const std::function<void(gemm_problem&, gemm_epilogue&)>& spoil,
+                           gemm_status status, const char* text, const int32_t* at) {
+    Product p(TYPES[2], 16, 8, 8);
+    p.problem.batch = 1;
+    gemm_epilogue e = GEMM_EPILOGUE_DEFAULT;
+    spoil(p.problem, e);
+    EXPECT_EQ(gemm_grouped_matmul(&p.problem, &e, p.a.data(), p.b.data(), p.c.data(), at, nullptr,
+                                  GEMM_CURRENT_DEVICE),
+              status);
+    EXPECT_THAT(gemm_last_error(), HasSubstr(text));
+  };
+  const auto nothing = [](gemm_problem&, gemm_epilogue&) {};
+  refused(nothing, GEMM_BAD_ARGUMENT, "ends is a null pointer", nullptr);
+  refused(nothing, GEMM_BAD_ARGUMENT, "ends is not aligned to its elements of 4 bytes",
+          reinterpret_cast<const int32_t*>(reinterpret_cast<uintptr_t>(ends.data()) + 1));
+  refused([](auto& p, auto&) { p.batch = -1; }, GEMM_BAD_ARGUMENT, "batch is -1", ends.data());
+  refused([](auto& p, auto&) { p.batch = 2, p.stride_b = -8; }, GEMM_BAD_ARGUMENT,
+          "the products' B lie -8 elements apart", ends.data());
+  refused([&](auto&, auto& e) { e.scale_rows = reinterpret_cast<const float*>(ends.data()); },
+          GEMM_UNSUPPORTED, "groups take alpha, beta and an activation", ends.data());
+  refused([](auto&, auto& e) { e.activation = GEMM_ACTIVATION_GELU_ERF; }, GEMM_UNSUPPORTED,
+          "groups take alpha, beta and an activation", ends.data());
+}
+
 TEST_F(Library, ABatchIsPlannedAsAWhole) {
   gemm_problem p = Product(TYPES[2], 256, 256, 256).problem;
   p.batch = 128;

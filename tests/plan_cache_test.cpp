@@ -36,7 +36,8 @@ TEST(PlanCache, EveryPartOfTheKeyCounts) {
   EXPECT_TRUE(differs(&PlanKey::lda) && differs(&PlanKey::ldb) && differs(&PlanKey::ldc));
   EXPECT_TRUE(differs(&PlanKey::M) && differs(&PlanKey::N) && differs(&PlanKey::K));
   EXPECT_TRUE(differs(&PlanKey::device) && differs(&PlanKey::dtype));
-  EXPECT_TRUE(differs(&PlanKey::batch) && differs(&PlanKey::stride_a));
+  EXPECT_TRUE(differs(&PlanKey::batch) && differs(&PlanKey::grouped) &&
+              differs(&PlanKey::stride_a));
   EXPECT_TRUE(differs(&PlanKey::stride_b) && differs(&PlanKey::stride_c));
   EXPECT_TRUE(differs(&PlanKey::op_a) && differs(&PlanKey::op_b));
   EXPECT_TRUE(differs(&PlanKey::align_a) && differs(&PlanKey::align_b) &&

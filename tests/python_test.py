@@ -138,6 +138,42 @@ class Matmul(Base):
         self.refuses(ValueError, "batch is 0", gemm.plan, 1, 1, 1, batch=0)
         self.refuses(ValueError, "out lies in the memory of a", gemm.matmul, c, b[:9], out=c)
 
+    def test_groups(self) -> None:
+        m, n, k = 150, 40, 24
+        for dtype in (np.float32, np.float16, ml_dtypes.bfloat16):
+            for integers in (np.int32, np.int64):
+                a = matrix(m, k, dtype)
+                b = np.stack([matrix(k, n, dtype, seed) for seed in range(5)])
+                ends = np.array([0, 70, 70, 73, 130], integers)
+                for right in (b, b.transpose(0, 2, 1).copy().transpose(0, 2, 1)):
+                    out = matrix(m, n, dtype, 9)
+                    was = out.copy()
+                    self.assertIs(gemm.grouped_matmul(a, right, ends, out=out), out)
+                    wanted = was.astype(np.float64)  # rows of no group stay
+                    wanted[:70], wanted[70:73] = product(a[:70], b[1]), product(a[70:73], b[3])
+                    wanted[73:130] = product(a[73:130], b[4])
+                    self.close(out, wanted, 1e-2)
+                    got = gemm.grouped_matmul(a, right, ends, activation="relu", alpha=-1)
+                    self.assertEqual(got.dtype, a.dtype)
+                    self.close(got[:130], np.maximum(-wanted[:130], 0), 1e-2)
+        halves = a.astype(np.float16), b.astype(np.float16)
+        self.assertEqual(gemm.grouped_matmul(*halves, ends, out_dtype="float32").dtype, np.float32)
+        self.assertEqual(gemm.grouped_matmul(a[:0], b, ends * 0).shape, (0, n))
+        refused = [
+            (ValueError, "b has 2 dimensions: wanted are 3", (a, b[0], ends)),
+            (ValueError, "offsets has the shape 4: wanted is 5", (a, b, ends[:4])),
+            (TypeError, "offsets is float64: wanted are int32 and int64", (a, b, ends * 1.0)),
+            (TypeError, "offsets is a list", (a, b, [0, 70, 70, 73, 130])),
+            (ValueError, "a's columns must be b's rows", (a[:, 1:], b, ends)),
+        ]
+        for error, text, arguments in refused:
+            self.refuses(error, text, gemm.grouped_matmul, *arguments)
+        square = np.stack([matrix(n, n), matrix(n, n)])
+        overlapping = (square[0], square, np.array([n, n]))
+        self.refuses(
+            ValueError, "lies in the memory of b", gemm.grouped_matmul, *overlapping, out=square[1]
+        )
+
     def test_parts_of_matrices(self) -> None:
         a, b, c = matrix(50, 60), matrix(60, 50), np.full((40, 70), 7, np.float32)
         part = c[3:23, 10:40]

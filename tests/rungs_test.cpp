@@ -223,6 +223,51 @@ TEST_P(RungTest, Batches) {
   expect_right(p, {0});
 }
 
+// Of the rungs that take products of different heights: groups without rows first, last and between,
+// groups that end within a tile and at its end, and several of them in one tile's rows.
+class GroupsTest : public RungTest {
+ protected:
+  static Problem groups(std::initializer_list<int> rows, int n, int k) {
+    Problem p = shape(0, n, k);
+    for (const int m : rows) p.groups.ends[p.groups.count++] = p.M += m;
+    return p;
+  }
+  void expect_groups_right() {
+    for (const Op a : {Op::N, Op::T})
+      for (const Op b : {Op::N, Op::T}) {
+        Problem p = groups({0, 70, 0, 3, 129, 64, 0}, 200, 96);
+        p.op_a = a, p.op_b = b;
+        expect_right(p, {0});
+        p.batch_pad = 24, p.beta = 0.5f;  // a gap between the matrices B
+        expect_right(p, {0, 1, 16});
+      }
+    expect_right(groups({150}, 136, 72), {0});
+    expect_right(groups({0, 150}, 136, 72), {0});
+    expect_right(groups({150, 0}, 136, 72), {0});
+    expect_right(groups({0, 0}, 136, 72), {0});
+    expect_right(groups({40, 5}, 0, 72), {0});
+    expect_right(groups({40, 5}, 64, 0), {0});
+    Problem p = groups({33, 128, 1}, 72, 64);
+    p.activation = Activation::relu, p.alpha = 2, p.beta = -1;
+    expect_right(p, {0, 1});
+  }
+  // Several tiles a CTA, and more k-tiles than stages.
+  void expect_many_right() {
+    expect_right(groups({1, 300, 17, 0, 5, 513, 128, 40}, 264, 584), {0});
+  }
+};
+TEST_P(GroupsTest, Ragged) { expect_groups_right(); }
+TEST_P(GroupsTest, SeveralTilesACta) { expect_many_right(); }
+
+class GroupsOnGpu : public GroupsTest {};
+TEST_P(GroupsOnGpu, Ragged) { expect_groups_right(); }
+TEST_P(GroupsOnGpu, SeveralTilesACta) {
+  expect_many_right();
+  Problem p = groups({900, 0, 4000, 129, 31, 2048, 7, 1500}, 2048, 1024);
+  p.op_b = Op::T;
+  expect_right(p, {0});
+}
+
 class TransposedTest : public RungTest {};  // of the rungs that take transposed operands
 TEST_P(TransposedTest, AllFour) {
   for (const Op a : {Op::N, Op::T})
@@ -322,6 +367,7 @@ std::vector<Rung> those(Backend backend, bool wanted(const Rung&)) {
   return found;
 }
 bool transposing(const Rung& r) { return r.needs.transposed; }
+bool with_groups(const Rung& r) { return r.needs.groups; }
 bool with_pipeline(const Rung& r) {
   return (r.needs.sm >= 90 && !is_second_type(r.dtype)) || (r.id == "v29" && r.dtype == DType::f16);
 }
@@ -340,6 +386,10 @@ INSTANTIATE_TEST_SUITE_P(Sim, TransposedTest, testing::ValuesIn(those(Backend::s
                          test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, TransposedTest, testing::ValuesIn(those(Backend::gpu, transposing)),
                          test_name);
+INSTANTIATE_TEST_SUITE_P(Sim, GroupsTest, testing::ValuesIn(those(Backend::sim, with_groups)),
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, GroupsOnGpu, testing::ValuesIn(those(Backend::gpu, with_groups)),
+                         test_name);
 INSTANTIATE_TEST_SUITE_P(Sim, PipelineTest, testing::ValuesIn(those(Backend::sim, with_pipeline)),
                          test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, PipelineTest, testing::ValuesIn(those(Backend::gpu, with_pipeline)),
@@ -357,6 +407,8 @@ INSTANTIATE_TEST_SUITE_P(Sim, BStationaryTest, testing::ValuesIn(those(Backend::
 INSTANTIATE_TEST_SUITE_P(Gpu, BStationaryTest, testing::ValuesIn(those(Backend::gpu, b_stationary)),
                          test_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(BStationaryTest);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GroupsOnGpu);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GroupsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(HeightsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PipelineTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RasterTest);

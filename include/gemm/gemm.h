@@ -175,6 +175,22 @@ GEMM_API gemm_status gemm_run(const gemm_plan* plan, const gemm_epilogue* epilog
 GEMM_API gemm_status gemm_matmul(const gemm_problem* problem, const gemm_epilogue* epilogue,
                                  const void* a, const void* b, void* c, void* stream, int device);
 
+/* Products of different heights, the groups of a mixture of experts, in one call. A (m x k) and C
+ * (m x n) are the rows of all groups, one below the other, and B has a matrix for each: problem->batch
+ * of them, problem->stride_b elements apart. Group i has the rows from ends[i - 1], or 0, to before
+ * ends[i]; it may have none. Rows from the last end on belong to no group: C's are not written.
+ * stride_a and stride_c do not count.
+ *
+ * `ends` has problem->batch numbers, which rise and are at most m, where the matrices are: device
+ * memory of a call on a GPU, read when the kernel runs. So the host need not know them, and nothing
+ * waits. Where no kernel takes groups in one launch (docs/library.md says where), each group is a
+ * launch of its own, and the call waits for the stream to read the ends: a stream that is captured
+ * then refuses. An epilogue has alpha, beta and an activation but GEMM_ACTIVATION_GELU_ERF;
+ * anything else is GEMM_UNSUPPORTED. */
+GEMM_API gemm_status gemm_grouped_matmul(const gemm_problem* problem, const gemm_epilogue* epilogue,
+                                         const void* a, const void* b, void* c, const int32_t* ends,
+                                         void* stream, int device);
+
 /* "bad argument"; never null. */
 GEMM_API const char* gemm_status_string(gemm_status status);
 /* Why the calling thread's last call that failed did: one line, valid until its next call. */

@@ -114,6 +114,18 @@ void matmul(const Problem& problem, const A* a, const B* b, C* c, const Epilogue
   check(gemm_matmul(&p, &e, a, b, c, stream, device));
 }
 
+// The same of products of different heights, the groups of a mixture of experts: problem.m is the
+// rows of all, problem.batch how many groups there are, and group i ends before row ends[i]. `ends`
+// lies where the matrices do, and is read there. Throws Error.
+template <class A, class B, class C>
+void grouped_matmul(const Problem& problem, const A* a, const B* b, C* c, const int32_t* ends,
+                    const Epilogue& epilogue = {}, void* stream = nullptr,
+                    int device = GEMM_CURRENT_DEVICE) {
+  const gemm_problem p = detail::to_c<A, B, C>(problem);
+  const gemm_epilogue e = detail::to_c(epilogue);
+  check(gemm_grouped_matmul(&p, &e, a, b, c, ends, stream, device));
+}
+
 // A planned launch: a value. Throws Error.
 template <class A, class B = A, class C = A>
 class Plan {

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ._grouped import grouped_matmul
 from ._inspect import inspect
 from ._library import (
     BadArgument,
@@ -29,6 +30,7 @@ from ._matmul import Plan, Rung, matmul, plan, rungs
 
 __all__ = [
     "matmul",
+    "grouped_matmul",
     "plan",
     "rungs",
     "inspect",

@@ -35,6 +35,12 @@ class NumpyArrays:
     def pointer(self, x: Any) -> int:
         return x.ctypes.data
 
+    def int32(self, x: Any) -> Any:
+        """Contiguous; the same where it is so already."""
+        if x.dtype.kind not in "iu":
+            raise TypeError(f"offsets is {x.dtype.name}: wanted are int32 and int64")
+        return self.numpy.ascontiguousarray(x, dtype=self.numpy.int32)
+
     def writable(self, x: Any) -> bool:
         return x.flags.writeable
 
@@ -106,6 +112,11 @@ class TorchTensors:
 
     def pointer(self, x: Any) -> int:
         return x.data_ptr()
+
+    def int32(self, x: Any) -> Any:
+        if x.dtype not in (self.torch.int32, self.torch.int64):
+            raise TypeError(f"offsets is {x.dtype}: wanted are int32 and int64")
+        return x.to(self.torch.int32).contiguous()
 
     def writable(self, x: Any) -> bool:
         return True

@@ -106,6 +106,7 @@ class Library:
             return found
 
         self.matmul = function("gemm_matmul", *[pointer] * 6, integer)
+        self.grouped_matmul = function("gemm_grouped_matmul", *[pointer] * 7, integer)
         self.run = function("gemm_run", *[pointer] * 6)
         self.plan_create = function("gemm_plan_create", pointer, integer, pointer)
         self.plan_create_with = function(

@@ -108,7 +108,8 @@ std::string Job::name() const {
   const std::string asked = variant < 0 ? "" : "/variant:" + rung->variants[variant].name;
   const std::string asked_for = epilogue_name(problem);
   const std::string epilogue = asked_for.empty() ? "" : "/epilogue:" + asked_for;
-  const std::string batch = problem.batch == 1 ? "" : "/" + batch_name(problem);
+  const std::string several = batch_name(problem);
+  const std::string batch = several.empty() ? "" : "/" + several;
   return fmt::format("{}/{}/{}/{}{}{}{}", rung->name, to_string(problem.dtype), ops_name(problem),
                      shape_name(problem), batch, epilogue, asked);
 }
@@ -145,13 +146,19 @@ std::vector<Job> plan(const Options& o, Backend backend) {
                         .batch = s.batch > 0 ? s.batch : o.batch,
                         .batch_pad = o.batch_pad,
                         .shared_a = o.shared_a,
-                        .shared_b = o.shared_b};
+                        .shared_b = o.shared_b,
+                        .groups = s.groups};
         if (p.batch > 1 && (o.tune || o.tune_first || !o.html.empty()))
           throw UsageError("a batch does not go with --tune or --html, which are of one product");
         if (p.batch > 1 && p.operands.residual)
           throw UsageError(
               "a batch does not go with --epilogue residual, which is of one product: --beta adds "
               "each product's own C");
+        if (p.groups.count > 0 && (p.operands.any() || !p.epilogue().is_plain()))
+          throw UsageError(fmt::format(
+              "--groups does not go with --epilogue {}: groups take --alpha, --beta and "
+              "activations that need no epilogue pass",
+              epilogue_name(p)));
         for (const Rung* r : chosen)
           if (r->dtype == dtype && contains(here, r))
             for (const Job& job : jobs_of(r, p, o.variant)) jobs.push_back(job);

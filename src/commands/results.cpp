@@ -92,6 +92,7 @@ void report(benchmark::State& state, const Outcome& o, bool repeated) {
   state.counters["n"] = o.problem.N;
   state.counters["k"] = o.problem.K;
   if (o.problem.batch > 1) state.counters["batch"] = o.problem.batch;
+  if (o.problem.groups.count > 0) state.counters["groups"] = o.problem.groups.count;
   if (!o.not_run.empty()) return state.SkipWithError(("not measured: " + o.not_run).c_str());
   if (!o.skipped.empty()) return state.SkipWithError(("skipped: " + o.skipped).c_str());
   if (!o.wrong.empty()) return state.SkipWithError(("wrong: " + o.wrong).c_str());

@@ -44,6 +44,17 @@ GEMM_INLINE_ANYWHERE GemmArgs<TA, TB, TC> product_of(GemmArgs<TA, TB, TC> p, int
   return p;
 }
 
+// One group of a batch's (Batch::ends): its rows, from `first` to before `end`, as one product.
+template <class TA, class TB, class TC>
+GemmArgs<TA, TB, TC> group_of(GemmArgs<TA, TB, TC> p, int64_t index, int64_t first, int end) {
+  p.A += p.op_a == Op::N ? first * p.lda : first;
+  p.B += index * p.batch.stride_b;
+  p.C += first * p.ldc;
+  p.M = static_cast<int>(end - first);
+  p.batch = {};
+  return p;
+}
+
 // The call with its types, and the call of a GEMM without.
 template <class TA, class TB = TA, class TC = TA>
 GemmArgs<TA, TB, TC> typed(const GemmCall& c) {

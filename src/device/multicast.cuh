@@ -36,9 +36,9 @@ GEMM_DEVICE void load_part(uint8_t* tile, const Map& map, int mn, int k, uint64_
 // `produce` for a cluster whose CTAs have the same columns: each loads part `rank` of B's k-tiles
 // for all, and its own rows of A. `back`: last k-tile first. B comes first in the code because a
 // kernel of 256 columns spills registers in the other order.
-template <class TileA, class TileB, int CLUSTER, int STAGES, class Map>
+template <class TileA, class TileB, int CLUSTER, int STAGES, class MapA, class MapB>
 GEMM_DEVICE void produce_shared(uint8_t* sA, uint8_t* sB, uint64_t* full, uint64_t* empty,
-                                PipelineState<STAGES>& state, const Map& map_a, const Map& map_b,
+                                PipelineState<STAGES>& state, const MapA& map_a, const MapB& map_b,
                                 int m, int n, int k_tiles, int rank,
                                 int bytes = TileA::BYTES + TileB::BYTES,
                                 bool back = false GEMM_CALLER_ARG) {

@@ -30,32 +30,61 @@ GEMM_DEVICE void for_each_tile(int first, int step, int rank, int tiles_m, int t
       work(row * CLUSTER + rank, n, cluster_tiles - cluster_tile);
   }
 }
-// The arguments of one product of a batch. Not BATCHED: those given, without a copy.
-template <bool BATCHED, class Args>
-GEMM_DEVICE decltype(auto) args_of(const Args& p, int product) {
-  if constexpr (BATCHED)
+// What a launch computes: one product, the equal ones of a batch, or its groups (Batch::ends).
+enum class Products { one, batch, groups };
+
+// The rows of A and C that a product has: all, or those of a group.
+struct RowRange {
+  int first, end;
+};
+
+// The arguments of one product of a batch. Of one: those given, without a copy. Of groups: those
+// given, ending with the group's last row.
+template <Products PRODUCTS, class Args>
+GEMM_DEVICE decltype(auto) args_of(const Args& p, int product, RowRange rows) {
+  if constexpr (PRODUCTS == Products::batch) {
     return product_of(p, product);
-  else
+  } else if constexpr (PRODUCTS == Products::groups) {
+    Args group = p;
+    group.M = rows.end;
+    return group;
+  } else {
     return (p);
+  }
 }
 
-// The same of a batch, one product after the other: work(m, n, left, product), `left` being the
-// cluster tiles from this one to the batch's last. All of them fit in an int. Not BATCHED: product 0
-// alone. Taught in v24.
-template <bool BATCHED, int GROUP_M, int CLUSTER, class Work>
-GEMM_DEVICE void for_each_tile_of_batch(int products, int first, int step, int rank, int tiles_m,
+// The same of a batch, one product after the other: work(m, n, left, product, rows), `left` being
+// the cluster tiles from this one to the batch's last. All of them fit in an int. Of one product:
+// product 0 alone. Taught in v24.
+template <Products PRODUCTS, int BM, int GROUP_M, int CLUSTER, class Args, class Work>
+GEMM_DEVICE void for_each_tile_of_batch(const Args& p, int first, int step, int rank, int tiles_m,
                                         int tiles_n, Work&& work) {
-  if constexpr (BATCHED) {
+  if constexpr (PRODUCTS == Products::batch) {
     const int rows = cdiv(tiles_m, CLUSTER), group = raster_group_size(rows, GROUP_M / CLUSTER);
-    const unsigned each = rows * tiles_n, all = each * products;
+    const unsigned each = rows * tiles_n, all = each * p.batch.count;
     for (unsigned tile = first; tile < all; tile += step) {
       const unsigned product = tile / each;
       const auto [row, n] = grouped_tile(tile - product * each, rows, tiles_n, group);
-      work(row * CLUSTER + rank, n, int64_t{all - tile}, product);
+      work(row * CLUSTER + rank, n, int64_t{all - tile}, product, RowRange{0, p.M});
+    }
+  } else if constexpr (PRODUCTS == Products::groups) {
+    static_assert(CLUSTER == 1, "the CTAs of a cluster would be of two groups");
+    int tile = first;  // counted from the group's first
+    for (int group = 0, row_0 = 0; group < p.batch.count; ++group) {
+      const int end = end_of_group(p.batch.ends[group], row_0, p.M), rows = cdiv(end - row_0, BM);
+      for (; tile < rows * tiles_n; tile += step) {
+        const auto [m, n] = grouped_tile(tile, rows, tiles_n, raster_group_size(rows, GROUP_M));
+        // How many tiles are left nobody has counted: not one of the last, then.
+        work(m, n, int64_t{1} << 32, group, RowRange{row_0, end});
+      }
+      tile -= rows * tiles_n;
+      row_0 = end;
     }
   } else {
     for_each_tile<GROUP_M, CLUSTER>(first, step, rank, tiles_m, tiles_n,
-                                    [&](int m, int n, int64_t left) { work(m, n, left, 0); });
+                                    [&](int m, int n, int64_t left) {
+                                      work(m, n, left, 0, RowRange{0, p.M});
+                                    });
   }
 }
 template <int GROUP_M, class Work>

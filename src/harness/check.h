@@ -131,7 +131,7 @@ struct CheckResult {
 inline void set_place(CheckResult& r, const Problem& p, int64_t row, int64_t col) {
   r.row = p.M > 0 ? row % p.M : row;
   r.col = col;
-  if (p.batch > 1) r.product = row / p.M;
+  if (products(p) > 1) r.product = product_of_row(p, row);
 }
 
 // "3 of 16384 elements wrong, worst C[5][7] = 1.5, should be 2 (allowed error 0)"; "ok" when ok.

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -239,6 +240,44 @@ std::vector<Shape> read_shapes(const std::string& file) {
   return shapes;
 }
 
+// A mixture of experts: one group a line, "M N K", of one N and one K; # starts a comment.
+Shape read_groups(const std::string& file) {
+  std::istringstream in(read_file("groups file", file, LARGEST_SHAPES_FILE));
+  Shape s;
+  s.place = printable(file);
+  int64_t rows = 0;
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    std::istringstream words(line.substr(0, line.find('#')));
+    const std::vector<std::string> parts{std::istream_iterator<std::string>(words), {}};
+    if (parts.empty()) continue;
+    const auto fail = [&](const std::string& why) {
+      return UsageError(fmt::format("{}:{}: {}", printable(file), number, why));
+    };
+    std::vector<int> sizes;
+    for (const std::string& part : parts)
+      if (const auto size = parse_extent(part)) sizes.push_back(*size);
+    if (sizes.size() != 3 || parts.size() != 3)
+      throw fail(fmt::format("bad group '{}': want M N K, each 0 .. {}",
+                             printable(fmt::format("{}", fmt::join(parts, " "))), LARGEST));
+    if (s.groups.count == 0) s.N = sizes[1], s.K = sizes[2];
+    if (sizes[1] != s.N || sizes[2] != s.K)
+      throw fail(fmt::format("N and K are {} and {}: want {} and {}, as in the groups before",
+                             sizes[1], sizes[2], s.N, s.K));
+    if (s.groups.count == Groups::MOST)
+      throw fail(fmt::format("too many groups: at most {}", Groups::MOST));
+    rows += sizes[0];
+    if (rows > LARGEST) throw fail(fmt::format("too many rows in all: at most {}", LARGEST));
+    s.groups.ends[s.groups.count++] = static_cast<int>(rows);
+  }
+  if (s.groups.count == 0)
+    throw UsageError(
+        fmt::format("groups file '{}' names no group (one M N K a line)", printable(file)));
+  s.M = static_cast<int>(rows);
+  return s;
+}
+
 // Finite, in float's range. 1e-50 is none: it would be taken for 0, which is another problem.
 float parse_scalar(const char* option, const std::string& text) {
   float value = 0;
@@ -358,7 +397,7 @@ Options parse_command_line(int argc, const char* const* argv) {
   std::string dtypes, ops = "nn", backend, l2 = "cold", blocks, warp, tune;
   std::string alpha = "1", beta = "0", ld_pad = "0", sample, seed = "1", time_limit;
   std::string epilogue = "none", batch = "1", batch_pad = "0", shared;
-  std::vector<std::string> sizes, shapes, files;
+  std::vector<std::string> sizes, shapes, files, groups;
   app.add_option("--kernel", o.kernels,
                  "Rungs: v8 | v8,v10 | v1-v8 | v4- | a name | sgemm | hgemm | all")
       ->capture_default_str();
@@ -372,6 +411,11 @@ Options parse_command_line(int argc, const char* const* argv) {
          "--shapes", files,
          "File with one MxNxK or FIRST:LAST:STEP a line, optionally followed by op, dtype, "
          "batch:N and the rungs to run; --op, --dtype and --kernel then choose among the lines")
+      ->allow_extra_args(false);
+  app.add_option(
+         "--groups", groups,
+         "File with one M N K a line, the groups of a mixture of experts, of one N and one K: "
+         "A and C are their rows one below the other, B one matrix for each")
       ->allow_extra_args(false);
   app.add_option("--sample", sample, "Run only N of these problems, drawn at random");
   app.add_option("--seed", seed, "With --sample: the draw's number; the same one draws the same")
@@ -479,7 +523,7 @@ Options parse_command_line(int argc, const char* const* argv) {
 
   for (const char* name :
        {"--json", "--tune-cache", "--variant", "--backend", "--dtype", "--blocks", "--warp",
-        "--html", "--only", "--shapes", "--sample", "--time-limit"})
+        "--html", "--only", "--shapes", "--groups", "--sample", "--time-limit"})
     for (const std::string& value : app.get_option(name)->results())
       if (value.empty()) throw UsageError(fmt::format("{} has an empty value", name));
   if (!dtypes.empty())
@@ -490,6 +534,7 @@ Options parse_command_line(int argc, const char* const* argv) {
     for (const Shape& shape : parse_shape(s)) o.shapes.push_back(shape);
   for (const std::string& f : files)
     for (const Shape& shape : read_shapes(f)) o.shapes.push_back(shape);
+  for (const std::string& f : groups) o.shapes.push_back(read_groups(f));
   if (o.shapes.size() > MOST_SHAPES)
     throw UsageError(
         fmt::format("{} shapes are too many: at most {} in one run", o.shapes.size(), MOST_SHAPES));
@@ -512,6 +557,9 @@ Options parse_command_line(int argc, const char* const* argv) {
         fmt::format("bad --batch-shared '{}': choose from A, B, AB", printable(shared)));
   o.shared_a = shared.find('A') != std::string::npos;
   o.shared_b = shared.find('B') != std::string::npos;
+  for (const char* other : {"--batch", "--tune", "--html"})
+    if (!groups.empty() && app.count(other) > 0)
+      throw UsageError(fmt::format("--groups does not go with {}", other));
   if (o.inspect && o.batch_pad > 0) throw UsageError("--batch-pad does not go with --inspect");
   if (o.batch == 1 && (o.batch_pad > 0 || !shared.empty()))
     throw UsageError("--batch-pad and --batch-shared belong to --batch of 2 or more");

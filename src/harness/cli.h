@@ -22,6 +22,7 @@ struct Shape {
   std::vector<Ops> ops = {};       // empty: those of --op
   std::vector<DType> dtypes = {};  // empty: those of --dtype
   int batch = 0;                   // 0: that of --batch
+  Groups groups = {};              // of --groups: M is the rows of all
 };
 
 struct Options {

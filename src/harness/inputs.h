@@ -50,8 +50,9 @@ class Generator {
         M_(p.M),
         N_(p.N),
         K_(p.K),
-        batch_(p.batch),
-        a_shared_(p.shared_a),
+        batch_(products(p)),
+        c_shared_(p.groups.count > 0),
+        a_shared_(p.shared_a || c_shared_),
         b_shared_(p.shared_b),
         a_transposed_(p.op_a == Op::T),
         b_transposed_(p.op_b == Op::T),
@@ -109,9 +110,12 @@ class Generator {
   }
 
   // C[m][n] after the call and before the activation, of `sums` and `products`: only one product of
-  // two elements is left. Exact as a double. Of a batch, m is a row of all.
+  // two elements is left. Exact as a double. Of a batch, m is a row of all; so it is of groups, whose
+  // A and C are one matrix each.
   GEMM_HOST_DEVICE double result(const Problem& p, int64_t m, int64_t n) const {
-    return batch_ == 1 ? result_of_one(p, m, n) : of_product(m / M_).result_of_one(p, m % M_, n);
+    if (batch_ == 1) return result_of_one(p, m, n);
+    const int64_t row = c_shared_ ? m : m % M_;
+    return of_product(product_of_row(p, m)).result_of_one(p, row, n);
   }
 
  private:
@@ -157,7 +161,7 @@ class Generator {
         static_cast<uint64_t>(product) * 3000009;  // a multiple of 3, as in seeds_
     if (!a_shared_) one.seeds_[0] += step;
     if (!b_shared_) one.seeds_[1] += step;
-    one.seeds_[2] += step;
+    if (!c_shared_) one.seeds_[2] += step;
     return one;
   }
   GEMM_HOST_DEVICE int64_t stored_rows(Operand operand) const {
@@ -221,7 +225,7 @@ class Generator {
   Inputs kind_;
   int64_t M_, N_, K_;
   int batch_;
-  bool a_shared_, b_shared_;
+  bool c_shared_, a_shared_, b_shared_;
   bool a_transposed_, b_transposed_;
   EpilogueOperands operands_;
   int bits_;

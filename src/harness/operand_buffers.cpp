@@ -4,6 +4,7 @@ namespace gemm {
 
 OperandBuffers::OperandBuffers(Device& device, const Problem& largest) : device_(device) {
   try {
+    if (largest.groups.count > 0) ends_ = device.allocate(largest.groups.count * sizeof(int32_t));
 #define ROW(name) \
   if (largest.operands.name) name##_ = device.allocate(layout(largest, Operand::name).bytes);
     GEMM_EPILOGUE_OPERANDS(ROW)
@@ -17,18 +18,21 @@ OperandBuffers::OperandBuffers(Device& device, const Problem& largest) : device_
 OperandBuffers::~OperandBuffers() { release(); }
 
 void OperandBuffers::release() {
+  device_.release(ends_);
 #define ROW(name) device_.release(name##_);
   GEMM_EPILOGUE_OPERANDS(ROW)
 #undef ROW
 }
 
 void OperandBuffers::fill(const Problem& p, Inputs kind, uint64_t seed) {
+  if (ends_ != nullptr) device_.upload(ends_, p.groups.ends, p.groups.count * sizeof(int32_t));
   for_each([&](Operand operand, const char*, void* allocation) {
     device_.fill(allocation, p, operand, kind, seed);
   });
 }
 
 void OperandBuffers::attach(const Problem& p, GemmCall& call) const {
+  if (ends_ != nullptr) call.batch.ends = static_cast<const int32_t*>(ends_);
   for_each([&](Operand operand, const char*, const void* allocation) {
     gemm::attach(p, operand, allocation, call);
   });

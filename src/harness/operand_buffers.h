@@ -6,7 +6,7 @@
 namespace gemm {
 
 // Biases, scales and a residual, as far as a problem has them. Each is a guarded allocation: NaN
-// around it poisons the result of a kernel that reads beside it.
+// around it poisons the result of a kernel that reads beside it. And where its groups end.
 class OperandBuffers {
  public:
   // For problems no larger than this one. Throws std::bad_alloc.
@@ -30,6 +30,7 @@ class OperandBuffers {
   void release();
 
   Device& device_;
+  void* ends_ = nullptr;
 #define ROW(name) void* name##_ = nullptr;
   GEMM_EPILOGUE_OPERANDS(ROW)
 #undef ROW

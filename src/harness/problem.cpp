@@ -23,6 +23,7 @@ std::string shape_name(const Problem& p) {
 }
 
 std::string batch_name(const Problem& p) {
+  if (p.groups.count > 0) return "groups:" + std::to_string(p.groups.count);
   if (p.batch == 1) return "";
   const char* const shared = p.shared_a && p.shared_b ? "AB" : p.shared_a ? "A" : "B";
   return "batch:" + std::to_string(p.batch) +
@@ -56,13 +57,21 @@ MatrixLayout layout(const Problem& p, Operand operand) {
   l.ld = l.cols + p.ld_pad + (operand == Operand::residual ? RESIDUAL_PAD : 0);
   const bool each = operand == Operand::C || (operand == Operand::A && !p.shared_a) ||
                     (operand == Operand::B && !p.shared_b);
-  l.products = each ? p.batch : 1;
+  l.products = operand == Operand::B && p.groups.count > 0 ? p.groups.count : each ? p.batch : 1;
   l.stride = l.rows * l.ld + p.batch_pad;
   const int64_t guard = GUARD_BYTES / element_size(p, operand);
   l.first = guard + p.misalign;
   l.elements = l.first + (l.products - 1) * l.stride + l.rows * l.ld + guard;
   l.bytes = l.elements * element_size(p, operand);
   return l;
+}
+
+DenseProduct dense_product(const Problem& p, int index) {
+  const int64_t M = p.M, N = p.N, K = p.K, i = index, b = p.shared_b ? 0 : i * K * N;
+  if (p.groups.count == 0) return {p.M, p.shared_a ? 0 : i * M * K, b, i * M * N};
+  const int64_t first = p.groups.first(index);
+  return {static_cast<int>(p.groups.ends[index] - first), p.op_a == Op::N ? first * K : first, b,
+          first * N};
 }
 
 GemmCall make_call(const Problem& p, const void* a, const void* b, void* c, void* stream) {
@@ -84,7 +93,8 @@ GemmCall make_call(const Problem& p, const void* a, const void* b, void* c, void
           p.op_a,
           p.op_b,
           stream,
-          {p.batch, stride(Operand::A), stride(Operand::B), stride(Operand::C)}};
+          {products(p), stride(Operand::A), stride(Operand::B), stride(Operand::C),
+           p.groups.count > 0 ? p.groups.ends : nullptr}};
 }
 
 }  // namespace gemm

@@ -27,6 +27,27 @@ struct EpilogueOperands {
   GEMM_HOST_DEVICE int scales() const { return int{scale_rows} + int{scale_columns}; }
 };
 
+// Products of different heights (Batch::ends). A plain value, for a kernel to take as an argument.
+struct Groups {
+  static constexpr int MOST = 256;
+  int count = 0;        // 0: none, the problem is one product or a batch of equal ones
+  int ends[MOST] = {};  // of each group the row behind its last; of the last one Problem::M
+  bool operator==(const Groups&) const = default;
+  int first(int group) const { return group == 0 ? 0 : ends[group - 1]; }
+  // The group that a row belongs to.
+  GEMM_HOST_DEVICE int of_row(int64_t row) const {
+    int low = 0, high = count - 1;
+    while (low < high) {
+      const int middle = (low + high) / 2;
+      if (row < ends[middle])
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    return low;
+  }
+};
+
 // C = act(alpha * op(A) * op(B) + beta * C). Leading dimension of every matrix = its columns + ld_pad.
 struct Problem {
   DType dtype = DType::f32;
@@ -41,6 +62,7 @@ struct Problem {
   int batch = 1;                            // products; their matrices follow each other
   int batch_pad = 0;                        // elements between them
   bool shared_a = false, shared_b = false;  // one A, one B for all products
+  Groups groups = {};                       // then M is the rows of all, and batch 1
   double product_error = 0;                 // what the check allows a product (Rung::product_error)
   GEMM_INLINE_ANYWHERE FusedEpilogue epilogue() const { return {alpha, beta, activation}; }
   bool operator==(const Problem&) const = default;
@@ -50,7 +72,7 @@ std::string to_string(DType dtype);        // "f32", "f16", "tf32", "bf16", ...
 DType dtype_of(const std::string& name);   // the inverse; throws std::invalid_argument
 std::string dtype_names();                 // "f32, f16, ...": all
 std::string shape_name(const Problem& p);  // "4096x4096x128" (M x N x K)
-std::string batch_name(const Problem& p);  // "batch:64", "batch:64/shared:B"; empty of one product
+std::string batch_name(const Problem& p);  // "batch:64/shared:B", "groups:8"; empty of one product
 std::string ops_name(const Problem& p);    // "nn", "tn", ...
 std::string epilogue_name(const Problem& p);  // "bias,gelu"; empty: alpha and beta alone
 inline size_t element_size(const Problem& p, Operand operand) {  // bytes
@@ -59,6 +81,14 @@ inline size_t element_size(const Problem& p, Operand operand) {  // bytes
 // Whether a call of the problem reads what D's memory holds.
 GEMM_HOST_DEVICE inline bool reads_d(const Problem& p) {
   return p.beta != 0 && !p.operands.residual;
+}
+// How many matrices B there are for products to have one each.
+GEMM_HOST_DEVICE inline int products(const Problem& p) {
+  return p.groups.count > 0 ? p.groups.count : p.batch;
+}
+// The product that a row of C belongs to, of the rows of all.
+GEMM_HOST_DEVICE inline int64_t product_of_row(const Problem& p, int64_t row) {
+  return p.groups.count > 0 ? p.groups.of_row(row) : row / p.M;
 }
 inline double flops(const Problem& p) { return 2.0 * p.M * p.N * p.K * p.batch; }
 
@@ -81,7 +111,7 @@ struct MatrixLayout {
   // The reverse: row * cols + col of what lies at an index, or -1 in guards and gaps.
   GEMM_HOST_DEVICE int64_t element(int64_t index) const {
     int64_t offset = index - first, product = 0;
-    if (products > 1 && offset >= 0) {
+    if (products > 1 && stride > 0 && offset >= 0) {
       product = offset / stride;
       offset -= product * stride;
     }
@@ -96,7 +126,16 @@ constexpr size_t GUARD_BYTES = 4096;
 // M x N, and a residual too, with a row pitch of its own. Vectors are one row.
 MatrixLayout layout(const Problem& p, Operand operand);
 
-// A call of the problem on three guarded allocations.
+// One product of a problem whose matrices lie one after the other without gaps: its rows, and where
+// its A, B and C begin.
+struct DenseProduct {
+  int rows;
+  int64_t a, b, c;
+};
+DenseProduct dense_product(const Problem& p, int index);
+
+// A call of the problem on three guarded allocations. The ends of groups are the problem's own, which
+// a plan may see; a launch wants them on the device (OperandBuffers::attach).
 GemmCall make_call(const Problem& p, const void* a, const void* b, void* c, void* stream = nullptr);
 
 }  // namespace gemm

@@ -52,13 +52,13 @@ HostReference cpu_reference(const Problem& p, Inputs kind, uint64_t seed) {
   const std::vector<double> a = values(p, Operand::A, kind, seed),
                             b = values(p, Operand::B, kind, seed);
   const auto op = [](Op o) { return o == Op::N ? CblasNoTrans : CblasTrans; };
-  const int64_t next_a = p.shared_a ? 0 : int64_t{p.M} * p.K;
-  const int64_t next_b = p.shared_b ? 0 : int64_t{p.K} * p.N, next_c = int64_t{p.M} * p.N;
-  for (int i = 0; i < p.batch; ++i)
-    cblas_dgemm(CblasRowMajor, op(p.op_a), op(p.op_b), p.M, p.N, p.K, p.alpha,
-                a.data() + i * next_a, static_cast<int>(layout(p, Operand::A).cols),
-                b.data() + i * next_b, static_cast<int>(layout(p, Operand::B).cols), 0,
-                r.want.data() + i * next_c, p.N);
+  for (int i = 0; i < products(p); ++i) {
+    const DenseProduct one = dense_product(p, i);
+    if (one.rows == 0) continue;
+    cblas_dgemm(CblasRowMajor, op(p.op_a), op(p.op_b), one.rows, p.N, p.K, p.alpha,
+                a.data() + one.a, static_cast<int>(layout(p, Operand::A).cols), b.data() + one.b,
+                static_cast<int>(layout(p, Operand::B).cols), 0, r.want.data() + one.c, p.N);
+  }
   finish(r, p, kind, seed);
   return r;
 }

@@ -30,7 +30,7 @@ double peak_of(const Peaks& peaks, DType dtype) {
 void Table::heading(const Outcome& o) {
   const Problem& p = o.problem;
   std::string group = fmt::format("{} {} {}", to_string(p.dtype), ops_name(p), shape_name(p));
-  if (p.batch > 1) group += " " + batch_name(p);
+  if (const std::string batch = batch_name(p); !batch.empty()) group += " " + batch;
   if (const std::string epilogue = epilogue_name(p); !epilogue.empty()) group += " " + epilogue;
   if (group == group_) return;
   group_ = group;

@@ -197,7 +197,7 @@ ExplainedPlan choose_plan(const Rung& rung, const Problem& p, const TuningCache*
                           const std::string& gpu, const Arch& arch) {
   const GemmCall call = make_call(p, nullptr, nullptr, nullptr);
   const TunedProblem* tuned =
-      cache == nullptr || p.batch > 1 ? nullptr : cache->find(gpu, rung.name, p);
+      cache == nullptr || !batch_name(p).empty() ? nullptr : cache->find(gpu, rung.name, p);
   if (tuned != nullptr) {  // the fastest of those that are still there and take this call
     int chosen = -1;
     std::string why;

@@ -13,7 +13,7 @@ namespace {
 constexpr int PAD = 64;  // elements; see Layouts
 
 Problem with_pad(Problem p, int ld_pad) {
-  if (p.batch > 1) p.batch_pad += ld_pad - p.ld_pad;  // a gap between products, too
+  if (products(p) > 1) p.batch_pad += ld_pad - p.ld_pad;  // a gap between products, too
   p.ld_pad = ld_pad;
   return p;
 }
@@ -130,6 +130,7 @@ std::string unmet_need(const Rung& rung, const Problem& p, const Device& device)
       return why;
   if (!rung.needs.transposed && (p.op_a == Op::T || p.op_b == Op::T))
     return fmt::format("takes row-major N, N operands only, not {}", ops_name(p));
+  if (!rung.needs.groups && p.groups.count > 0) return "takes products of one shape, no groups";
   if (rung.needs.no_activation && !epilogue_name(p).empty())
     return fmt::format("takes alpha and beta only, no {}", epilogue_name(p));
   if (rung.fits && !rung.fits(make_call(p, nullptr, nullptr, nullptr)))

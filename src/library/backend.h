@@ -38,6 +38,8 @@ struct Computer {
   // Whether the device's context is broken: no launch will ever succeed.
   bool (*is_broken)(int device);
   int (*gpu_count)();
+  // Waits for the stream, and copies what lies in the device's memory. Throws Failure.
+  void (*read)(int device, void* stream, void* host, const void* p, size_t bytes);
 };
 
 extern const Computer SIMULATOR;

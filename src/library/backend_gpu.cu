@@ -90,13 +90,32 @@ bool is_broken(int device) {
          error != cudaErrorStreamCaptureImplicit;
 }
 
+void read(int device, void* stream, void* host, const void* p, size_t bytes) {
+  const DeviceScope scope(device);
+  const auto s = static_cast<cudaStream_t>(stream);
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  cudaError_t error = cudaStreamIsCapturing(s, &capture);
+  if (error == cudaSuccess && capture != cudaStreamCaptureStatusNone)
+    throw Failure(
+        GEMM_UNSUPPORTED,
+        "the stream is captured, and these groups are launches of their own, for which the "
+        "host has to read their ends");
+  if (error == cudaSuccess) error = cudaMemcpyAsync(host, p, bytes, cudaMemcpyDeviceToHost, s);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(s);
+  if (error == cudaSuccess) return;
+  cudaGetLastError();
+  throw Failure(is_broken(device) ? GEMM_DEVICE_FAULT : GEMM_LAUNCH_REFUSED,
+                "the ends of the groups cannot be read: " + words(error));
+}
+
 const Computer CUDA{.backend = Backend::gpu,
                     .name = "cuda",
                     .current_device = asked_for_current_device,
                     .device_info = device_info,
                     .on_device = on_device,
                     .is_broken = is_broken,
-                    .gpu_count = [] { return static_cast<int>(devices().size()); }};
+                    .gpu_count = [] { return static_cast<int>(devices().size()); },
+                    .read = read};
 
 }  // namespace
 

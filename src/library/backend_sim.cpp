@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "library/backend.h"
 
 namespace gemm::library {
@@ -19,6 +21,8 @@ const Computer SIMULATOR{.backend = Backend::sim,
                          .device_info = device_info,
                          .on_device = [](int, const std::function<void()>& f) { f(); },
                          .is_broken = [](int) { return false; },
-                         .gpu_count = [] { return 0; }};
+                         .gpu_count = [] { return 0; },
+                         .read = [](int, void*, void* host, const void* p,
+                                    size_t bytes) { std::memcpy(host, p, bytes); }};
 
 }  // namespace gemm::library

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "batch.h"
 #include "launch_mode.h"
 #include "library/backend.h"
 #include "library/plan_cache.h"
@@ -126,19 +127,35 @@ struct Checked {
   Matrix matrices[3];
 };
 
-// Checks the batch, and writes it to the key.
-void check_batch(const gemm_problem& p, Checked& c) {
+void check_products(const gemm_problem& p) {
   if (p.batch < 0 || p.batch > INT32_MAX)
     fail(GEMM_BAD_ARGUMENT, "batch is ", p.batch, ": allowed are 0 to ", INT32_MAX);
+}
+
+void check_stride(const gemm_problem& p, const Matrix& x, int64_t stride) {
+  const int64_t most = (INT64_MAX / 8 - x.rows * x.ld) / p.batch;
+  if (stride < 0 || stride > most)
+    fail(GEMM_BAD_ARGUMENT, "the products' ", x.name, " lie ", stride,
+         " elements apart: allowed are 0 to ", most, ", within 2^63 bytes in all");
+}
+
+// Checks the groups, and writes them to the key.
+void check_groups(const gemm_problem& p, Checked& c) {
+  check_products(p);
+  c.key.grouped = 1;
   if (p.batch <= 1) return;
-  const int64_t strides[] = {p.stride_a, p.stride_b, p.stride_c};
-  for (int i = 0; i < 3; ++i) {
-    const Matrix& x = c.matrices[i];
-    const int64_t most = (INT64_MAX / 8 - x.rows * x.ld) / p.batch;
-    if (strides[i] < 0 || strides[i] > most)
-      fail(GEMM_BAD_ARGUMENT, "the products' ", x.name, " lie ", strides[i],
-           " elements apart: allowed are 0 to ", most, ", within 2^63 bytes in all");
-  }
+  check_stride(p, c.matrices[1], p.stride_b);
+  c.key.batch = static_cast<int32_t>(p.batch);
+  c.key.stride_b = p.stride_b;
+}
+
+// Checks the batch, and writes it to the key.
+void check_batch(const gemm_problem& p, Checked& c) {
+  check_products(p);
+  if (p.batch <= 1) return;
+  check_stride(p, c.matrices[0], p.stride_a);
+  check_stride(p, c.matrices[1], p.stride_b);
+  check_stride(p, c.matrices[2], p.stride_c);
   const Matrix& C = c.matrices[2];
   const int64_t span = C.rows == 0 || C.cols == 0 ? 0 : (C.rows - 1) * C.ld + C.cols;
   // Beside each other in the rows, or one after the other.
@@ -153,7 +170,7 @@ void check_batch(const gemm_problem& p, Checked& c) {
   c.key.stride_c = p.stride_c;
 }
 
-Checked checked(const gemm_problem* problem) {
+Checked checked(const gemm_problem* problem, bool grouped = false) {
   if (problem == nullptr) fail(GEMM_BAD_ARGUMENT, "problem is a null pointer");
   const gemm_problem p = sized(*problem, 88, "gemm_problem", "GEMM_PROBLEM_DEFAULT");
   const auto check_extent = [](const char* name, int64_t value) {
@@ -184,7 +201,7 @@ Checked checked(const gemm_problem* problem) {
            " elements apart: allowed are ", x.cols,
            ", a stored row's length, or more, within 2^63 bytes in all");
   }
-  check_batch(p, c);
+  grouped ? check_groups(p, c) : check_batch(p, c);
   c.key.lda = c.matrices[0].ld;
   c.key.ldb = c.matrices[1].ld;
   c.key.ldc = c.matrices[2].ld;
@@ -273,7 +290,7 @@ uint8_t planned_align(const char* name, int32_t align, int bytes) {
 // -------------------------------------------------------------------------------------------------
 
 GemmCall make_call(const PlanKey& key, const FusedEpilogue& e, const void* a, const void* b,
-                   void* c, void* stream) {
+                   void* c, void* stream, const int32_t* ends = nullptr) {
   return {.M = key.M,
           .N = key.N,
           .K = key.K,
@@ -287,7 +304,7 @@ GemmCall make_call(const PlanKey& key, const FusedEpilogue& e, const void* a, co
           .op_a = static_cast<Op>(key.op_a),
           .op_b = static_cast<Op>(key.op_b),
           .stream = stream,
-          .batch = {key.batch, key.stride_a, key.stride_b, key.stride_c}};
+          .batch = {key.batch, key.stride_a, key.stride_b, key.stride_c, ends}};
 }
 
 // One of each kind that a launch may have a kernel for: plain, with C, with an activation, and fused.
@@ -300,7 +317,8 @@ GemmCall make_call(const PlanKey& key, const FusedEpilogue& e) {
     return reinterpret_cast<void*>((uintptr_t{1} << 32) + (align < 7 ? 1u << align : 0));
   };
   return make_call(key, e, address(key.align_a), address(key.align_b), address(key.align_c),
-                   nullptr);
+                   nullptr,
+                   key.grouped != 0 ? static_cast<const int32_t*>(address(MAX_ALIGN)) : nullptr);
 }
 
 bool runs_on(const Rung& rung, const DeviceInfo& device) {
@@ -310,6 +328,10 @@ bool runs_on(const Rung& rung, const DeviceInfo& device) {
 
 bool takes_ops(const Rung& rung, const PlanKey& key) {
   return rung.needs.transposed || (key.op_a == 0 && key.op_b == 0);
+}
+
+bool takes_groups(const Rung& rung, const PlanKey& key) {
+  return rung.needs.groups || key.grouped == 0;
 }
 
 // The library's rungs for a computer: those of the types that gemm.h names.
@@ -331,7 +353,7 @@ Plan choose(const PlanKey& key, const GemmCall& call, const Place& place) {
   std::vector<const Rung*> usable;
   for (const Rung* rung : rungs_of(place.computer))
     if (rung->dtype == static_cast<DType>(key.dtype) && runs_on(*rung, device) &&
-        takes_ops(*rung, key) && rung->product_error == 0)
+        takes_ops(*rung, key) && takes_groups(*rung, key) && rung->product_error == 0)
       usable.push_back(rung);
   if (usable.empty())
     fail(GEMM_UNSUPPORTED, "no kernel of this type ",
@@ -398,14 +420,45 @@ void check_needs(const Rung& rung, const PlanKey& key, const FusedEpilogue& e) {
 
 // `prepared`: its kernels have been loaded for pointers aligned like these.
 void run(const Plan& plan, const PlanKey& key, const FusedEpilogue& e, const void* a, const void* b,
-         void* c, void* stream, bool prepared) {
+         void* c, void* stream, bool prepared, const int32_t* ends = nullptr) {
   check_needs(*plan.rung, key, e);
   if (e.has_scales() && e.beta != 0) prepared = false;  // its product may lie in a workspace
   LaunchMode mode = launch_mode();
   mode.device = place_of(key.device).device;
   mode.prepared = prepared;
   const LaunchModeScope scope(mode);
-  launch(make_call(key, e, a, b, c, stream), plan);
+  launch(make_call(key, e, a, b, c, stream, ends), plan);
+}
+
+// Whether some rung computes the groups: in one launch, where its kernel takes them so.
+bool has_grouped_rung(const PlanKey& key) {
+  const Place place = place_of(key.device);
+  const std::vector<const Rung*>& all = rungs_of(place.computer);
+  return std::any_of(all.begin(), all.end(), [&](const Rung* rung) {
+    return rung->needs.groups && rung->dtype == static_cast<DType>(key.dtype) &&
+           runs_on(*rung, place.info()) && takes_ops(*rung, key) && rung->product_error == 0;
+  });
+}
+
+// Each group by the kernel that is best for it.
+void run_group_by_group(const PlanKey& key, const FusedEpilogue& e, const void* a, const void* b,
+                        void* c, void* stream, const int32_t* ends) {
+  const Place place = place_of(key.device);
+  std::vector<int32_t> on_host(static_cast<size_t>(key.batch));
+  place.computer.read(place.device, stream, on_host.data(), ends, on_host.size() * sizeof(int32_t));
+  const GemmCall all = make_call(key, e, a, b, c, stream, ends);
+  for_each_group(on_host, key.M, [&](int group, int first, int end) {
+    const GemmCall one = group_of(all, static_cast<DType>(key.dtype), group, first, end);
+    PlanKey of_one = key;
+    of_one.grouped = 0;
+    of_one.batch = 1;
+    of_one.stride_b = 0;
+    of_one.M = one.M;
+    of_one.align_a = align_of(one.A);
+    of_one.align_b = align_of(one.B);
+    of_one.align_c = align_of(one.C);
+    run(find_or_prepare(of_one).plan, of_one, e, one.A, one.B, one.C, stream, true);
+  });
 }
 
 // A plan as the caller holds it.
@@ -571,6 +624,36 @@ gemm_status gemm_matmul(const gemm_problem* problem, const gemm_epilogue* epilog
     key.align_b = align_of(b);
     key.align_c = align_of(c);
     run(find_or_prepare(key).plan, key, e, a, b, c, stream, true);
+  });
+}
+
+gemm_status gemm_grouped_matmul(const gemm_problem* problem, const gemm_epilogue* epilogue,
+                                const void* a, const void* b, void* c, const int32_t* ends,
+                                void* stream, int device) {
+  int known = -1;
+  return guarded(known, [&] {
+    const Checked checked_problem = checked(problem, true);
+    const gemm::FusedEpilogue e = checked(epilogue, checked_problem.matrices[2]);
+    if (!e.is_plain())
+      fail(GEMM_UNSUPPORTED,
+           "groups take alpha, beta and an activation but GEMM_ACTIVATION_GELU_ERF: no vectors, no "
+           "residual");
+    check_pointers(checked_problem.matrices, a, b, c, e.alpha != 0);
+    if (ends == nullptr) fail(GEMM_BAD_ARGUMENT, "ends is a null pointer");
+    if (reinterpret_cast<uintptr_t>(ends) % sizeof *ends != 0)
+      fail(GEMM_BAD_ARGUMENT, "ends is not aligned to its elements of 4 bytes");
+    PlanKey key = checked_problem.key;
+    if (e.alpha == 0) key.K = 0;
+    key.device = known = key_device(device);
+    place_of(known).info();  // throws where there is none
+    if (key.M == 0 || key.N == 0) return;
+    key.align_a = align_of(a);
+    key.align_b = align_of(b);
+    key.align_c = align_of(c);
+    if (has_grouped_rung(key))
+      run(find_or_prepare(key).plan, key, e, a, b, c, stream, true, ends);
+    else
+      run_group_by_group(key, e, a, b, c, stream, ends);
   });
 }
 

@@ -3,11 +3,13 @@
 // A and B swapped, M and N swapped, the transposition flags unchanged.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <vector>
 
+#include "batch.h"
 #include "device/blas.h"
 #include "harness/gpu/blas.h"
 #include "harness/gpu/cuda_check.h"
@@ -47,7 +49,9 @@ cublasComputeType_t compute_type(DType dtype) {
 // allocations.
 uint32_t alignment(const Problem& p, Operand operand) {
   const MatrixLayout l = layout(p, operand);
-  const uint64_t offset = (l.first | (l.products > 1 ? l.stride : 0)) * element_size(p, operand);
+  const int64_t group = p.groups.count > 0 ? l.ld : 0;  // begins at any row
+  const uint64_t offset =
+      (l.first | (l.products > 1 ? l.stride : 0) | group) * element_size(p, operand);
   return static_cast<uint32_t>(std::min<uint64_t>(256, uint64_t{1} << std::countr_zero(offset)));
 }
 
@@ -275,6 +279,48 @@ void LtGemm::run(int candidate, const GemmCall& c) const {
                      blas_.workspace(), blas_.workspace_bytes(), blas_.stream()),
       "cublasLtMatmul");
   if (!has_epilogue_) apply_epilogue(blas_, dtype_, rest_of(c));
+}
+
+template <class F>
+void LoopOfGroups::for_each(const GemmCall& call, F&& f) const {
+  for (int group = 0; group < groups_.count; ++group)
+    if (groups_.ends[group] > groups_.first(group))
+      f(group_of(call, dtype_, group, groups_.first(group), groups_.ends[group]));
+}
+
+LoopOfGroups::LoopOfGroups(const Blas& blas, const Problem& p, int max_candidates,
+                           const GemmCall& call,
+                           const std::function<double(const std::function<void()>&)>& seconds)
+    : blas_(blas), dtype_(p.dtype), groups_(p.groups) {
+  for_each(call, [&](const GemmCall& group) {
+    Choice& choice = by_rows_[group.M];
+    if (choice.lt != nullptr) return;
+    Problem one = p;
+    one.M = group.M;
+    choice.lt = std::make_unique<LtGemm>(blas, one, max_candidates);
+    double least = INFINITY;
+    for (int i = 0; i < choice.lt->candidates(); ++i) try {
+        const double taken = seconds([&] { choice.lt->run(i, group); });
+        ++tried_;
+        if (taken < least) least = taken, choice.candidate = i;
+      } catch (const BaselineError&) {  // a candidate that does not take this call is none
+      }
+    complete_ = complete_ && choice.candidate >= 0;
+  });
+}
+
+void LoopOfGroups::run_cublas(const GemmCall& call) const {
+  for_each(call, [&](const GemmCall& group) {
+    cublas_gemm(blas_, dtype_, library_part_of(group));
+    apply_epilogue(blas_, dtype_, rest_of(group));
+  });
+}
+
+void LoopOfGroups::run_lt(const GemmCall& call) const {
+  for_each(call, [&](const GemmCall& group) {
+    const Choice& choice = by_rows_.at(group.M);
+    choice.lt->run(choice.candidate, group);
+  });
 }
 
 }  // namespace gemm

@@ -5,6 +5,8 @@
 #include <cublasLt.h>
 #include <cublas_v2.h>
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <type_traits>
 
@@ -78,6 +80,38 @@ class LtGemm {
   // No std::vector: nvcc 13.0 breaks off with an internal error on one of this unnamed C struct.
   std::unique_ptr<cublasLtMatmulHeuristicResult_t[]> found_;
   int count_ = 0;
+};
+
+// Groups as a program without a grouped kernel computes them: a call of the library for each, cuBLAS's
+// own choice or the fastest of cuBLASLt's candidates for that many rows.
+class LoopOfGroups {
+ public:
+  // `seconds`: times what it is given, a function that queues one launch. `call`: to try on.
+  LoopOfGroups(const Blas& blas, const Problem& p, int max_candidates, const GemmCall& call,
+               const std::function<double(const std::function<void()>&)>& seconds);
+
+  // Whether cuBLASLt has a candidate for every group.
+  bool complete() const { return complete_; }
+  int tried() const { return tried_; }
+  // Queue a call each group.
+  void run_cublas(const GemmCall& call) const;
+  void run_lt(const GemmCall& call) const;
+
+ private:
+  struct Choice {
+    std::unique_ptr<LtGemm> lt;
+    int candidate = -1;
+  };
+
+  template <class F>
+  void for_each(const GemmCall& call, F&& f) const;
+
+  const Blas& blas_;
+  const DType dtype_;
+  const Groups groups_;
+  std::map<int, Choice> by_rows_;
+  bool complete_ = true;
+  int tried_ = 0;
 };
 
 }  // namespace gemm

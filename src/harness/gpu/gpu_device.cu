@@ -172,7 +172,7 @@ constexpr int THREADS = 256;  // of a block that fills
 bool small(const Problem& p) {
   const double M = p.M, N = p.N, K = p.K;
   return p.batch * M * N * K <= 256.0 * 256 * 256 &&
-         p.batch * std::max({M * N, M * K, N * K}) <= 1 << 18;
+         std::max({p.batch * M * N, p.batch * M * K, products(p) * N * K}) <= 1 << 18;
 }
 
 cudaDeviceProp select_device(int ordinal) {

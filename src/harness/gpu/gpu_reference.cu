@@ -73,12 +73,14 @@ std::unique_ptr<GpuReference> multiply(GpuDevice& device, const Problem& p, uint
     // Row-major and dense (blas.cu says why A and B are swapped).
     const auto operation = [](Op op) { return op == Op::N ? CUBLAS_OP_N : CUBLAS_OP_T; };
     const double alpha = p.alpha, one = 1;
-    for (int64_t i = 0; i < p.batch; ++i)
-      GEMM_CUBLAS(
-          cublasDgemm_64(blas_handle(device.stream()), operation(p.op_b), operation(p.op_a), p.N,
-                         p.M, p.K, &alpha, b.as<double>() + (p.shared_b ? 0 : i * size_b),
-                         layout(p, Operand::B).cols, a.as<double>() + (p.shared_a ? 0 : i * size_a),
-                         layout(p, Operand::A).cols, &one, want + i * p.M * p.N, p.N));
+    for (int i = 0; i < products(p); ++i) {
+      const DenseProduct product = dense_product(p, i);
+      if (product.rows == 0) continue;
+      GEMM_CUBLAS(cublasDgemm_64(blas_handle(device.stream()), operation(p.op_b), operation(p.op_a),
+                                 p.N, product.rows, p.K, &alpha, b.as<double>() + product.b,
+                                 layout(p, Operand::B).cols, a.as<double>() + product.a,
+                                 layout(p, Operand::A).cols, &one, want + product.c, p.N));
+    }
     device.synchronize();  // before the inputs go
   }
   finish(device, want, p, seed);
@@ -88,7 +90,7 @@ std::unique_ptr<GpuReference> multiply(GpuDevice& device, const Problem& p, uint
 // An element of C in double precision, without a library. `row`: of all.
 double exact_element(const Problem& p, uint64_t seed, int64_t row, int64_t n) {
   const Generator generator(p, Inputs::uniform, seed);
-  const int64_t product = row / p.M, m = row % p.M;
+  const int64_t product = product_of_row(p, row), m = row % p.M;
   const auto at = [&](Operand operand, int64_t r, int64_t col) {
     const MatrixLayout l = layout(p, operand);
     const int64_t before = l.products > 1 ? product * l.rows : 0;
@@ -148,7 +150,13 @@ void check_against_cpu(GpuDevice& device) {
        .K = 128,
        .beta = 1,
        .operands = {false, true, true, true, true},
-       .batch = 3}};
+       .batch = 3},
+      {.dtype = DType::bf16,
+       .M = 160,
+       .N = 96,
+       .K = 128,
+       .op_b = Op::T,
+       .groups = {.count = 4, .ends = {50, 50, 57, 160}}}};
   for (const Problem& p : problems) {
     const HostReference cpu = cpu_reference(p, Inputs::uniform, 1);
     const auto gpu = multiply(device, p, 1);

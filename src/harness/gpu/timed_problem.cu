@@ -72,7 +72,7 @@ class BufferSets {
     if (!l2_cold) return 1;
     const auto bytes = [&](Operand o) { return static_cast<double>(element_size(p, o)); };
     const double a = bytes(Operand::A) * p.M * p.K, b = bytes(Operand::B) * p.K * p.N;
-    const double touched = a * (p.shared_a ? 1 : p.batch) + b * (p.shared_b ? 1 : p.batch) +
+    const double touched = a * (p.shared_a ? 1 : p.batch) + b * (p.shared_b ? 1 : products(p)) +
                            bytes(Operand::C) * p.M * p.N * (p.operands.residual ? 2 : 1) * p.batch;
     const double needed = std::floor(2.0 * device.properties().l2CacheSize / touched) + 1;
     // Odd, so that two sides taking turns each see all sets and not every other one.
@@ -101,7 +101,7 @@ class GpuTimedProblem final : public TimedProblem {
         p_(p),
         options_(options),
         blas_(device.blas(options.workspace)),
-        lt_(blas_, p, options.lt_heuristics),
+        lt_(blas_, p, p.groups.count > 0 ? 0 : options.lt_heuristics),
         timer_(device.stream()),
         reference_(reference != nullptr ? std::move(reference) : device.reference(p, SEED)),
         operands_(device, without_residual(p)),
@@ -157,7 +157,7 @@ class GpuTimedProblem final : public TimedProblem {
                               std::max(1, 4 * MAX_LAUNCHES / static_cast<int>(rungs.size())));
         slowest = std::max(slowest, seconds), fastest = std::min(fastest, seconds);
       }
-      const bool hold = fastest < SHORT;
+      const bool hold = holds(fastest);
       const int enough = slowest > 0.2 ? 5 : options_.min_samples;
       std::vector<double> medians(rungs.size());
       double spent = 0;
@@ -217,6 +217,7 @@ class GpuTimedProblem final : public TimedProblem {
 
   std::vector<Candidate> candidates() {
     std::vector<Candidate> all;
+    if (p_.groups.count > 0) return loops();
     if (info(p_.dtype).unit != Unit::tensor_8)  // FP8 is cuBLASLt's alone
       all.push_back({-1, [this] {
                        const GemmCall& call = next_call(BASELINE);
@@ -227,6 +228,24 @@ class GpuTimedProblem final : public TimedProblem {
       all.push_back({i, [this, i] { lt_.run(i, next_call(BASELINE)); }});
     return all;
   }
+
+  // The baselines of groups, which the libraries compute one by one.
+  std::vector<Candidate> loops() {
+    loop_ = std::make_unique<LoopOfGroups>(
+        blas_, p_, options_.lt_heuristics, calls_[BASELINE][0],
+        [this](const std::function<void()>& launch) {
+          timer_.run({{&launch, 1}}, false);  // loads its code
+          return quantile(timer_.run(std::vector<Sample>(5, {&launch, 4}), false), 0.5);
+        });
+    std::vector<Candidate> all;
+    all.push_back({-1, [this] { loop_->run_cublas(next_call(BASELINE)); }});
+    if (loop_->complete()) all.push_back({0, [this] { loop_->run_lt(next_call(BASELINE)); }});
+    return all;
+  }
+
+  // Whether the GPU is kept waiting until all samples are queued, where a launch takes so long. A
+  // loop over groups would fill the stream's queue.
+  bool holds(double seconds) const { return p_.groups.count == 0 && seconds < SHORT; }
 
   // Launches on the first set. The result is what the check allows the rung's products: with an
   // epilogue pass they are rounded to C's type before it.
@@ -277,7 +296,7 @@ class GpuTimedProblem final : public TimedProblem {
     std::vector<Sample> round;
     for (const Candidate& c : finalists)
       round.push_back({&c.launch, std::min(launches_for(sample, c.seconds), 64)});
-    const bool hold = finalists.front().seconds < SHORT;
+    const bool hold = holds(finalists.front().seconds);
     double spent = 0;
     for (int rounds = 0; !(spent > enough && rounds >= 7) && !(spent > most && rounds >= 2);
          ++rounds) {
@@ -322,9 +341,9 @@ class GpuTimedProblem final : public TimedProblem {
         spent += first + candidate.seconds;
         if (candidate.seconds < SHORT) {
           const int launches = launches_for(options_.candidate_ms / 1e3, candidate.seconds);
-          candidate.seconds = timer_.run({{&candidate.launch, launches}}, true)[0];
+          candidate.seconds = timer_.run({{&candidate.launch, launches}}, holds(0))[0];
         }
-        if (candidate.index >= 0) ++baseline_.cublaslt_tried;
+        if (candidate.index >= 0) baseline_.cublaslt_tried += loop_ ? loop_->tried() : 1;
         ran.push_back(std::move(candidate));
       } catch (const std::runtime_error&) {
         // A candidate that does not take this call is none. A fault of the GPU is not so mild, and
@@ -342,8 +361,9 @@ class GpuTimedProblem final : public TimedProblem {
   static bool faster(const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; }
   std::string name(const Candidate& c) const {
     const bool whole = epilogue_name(p_).empty() || (c.index >= 0 && lt_.has_epilogue());
-    return (c.index < 0 ? "cuBLAS" : "cuBLASLt#" + std::to_string(c.index)) +
-           (whole ? "" : " + kernel");
+    const std::string kernel = whole ? "" : " + kernel";
+    if (loop_) return (c.index < 0 ? "cuBLAS" : "cuBLASLt's best") + kernel + ", a loop";
+    return (c.index < 0 ? "cuBLAS" : "cuBLASLt#" + std::to_string(c.index)) + kernel;
   }
 
   // Seconds a launch takes once everything is loaded and hot.
@@ -353,7 +373,7 @@ class GpuTimedProblem final : public TimedProblem {
     double seconds = timer_.run({{&launch, 1}}, false)[0];
     for (double spent = seconds; spent < ms / 1e3;) {
       const int launches = launches_for(std::min(20e-3, ms / 2e3), seconds);
-      seconds = timer_.run({{&launch, launches}}, seconds < SHORT)[0];
+      seconds = timer_.run({{&launch, launches}}, holds(seconds))[0];
       spent += seconds * launches;
     }
     return seconds;
@@ -377,7 +397,7 @@ class GpuTimedProblem final : public TimedProblem {
       burst.push_back(rung_sample);
       burst.push_back(baseline_sample);
     }
-    const bool hold = std::min(seconds, baseline_seconds_) < SHORT;
+    const bool hold = holds(std::min(seconds, baseline_seconds_));
     const bool adaptive = options_.precision > 0;
     const double slow = adaptive ? options_.most_ms / 1e3 / options_.min_samples : 0.5;
     const int enough = pair > slow ? std::min(options_.min_samples, 5) : options_.min_samples;
@@ -439,7 +459,7 @@ class GpuTimedProblem final : public TimedProblem {
     const auto run_for = [&](double ms) {
       std::vector<double> tflops;
       for (double spent = 0; spent < ms / 1e3;)
-        for (const double s : timer_.run(burst, seconds < SHORT)) {
+        for (const double s : timer_.run(burst, holds(seconds))) {
           tflops.push_back(flops(p_) / s / 1e12);
           spent += s * launches;
         }
@@ -469,6 +489,7 @@ class GpuTimedProblem final : public TimedProblem {
   const Blas& blas_;
   LtGemm lt_;
   StreamTimer timer_;
+  std::unique_ptr<LoopOfGroups> loop_;  // of groups: the baseline
   // Of the first set, which has the seed SEED; before sets_, which take what is left.
   std::shared_ptr<const Reference> reference_;
   OperandBuffers operands_;
