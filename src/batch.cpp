@@ -15,6 +15,7 @@ GemmCall product_of(const GemmCall& batch, DType dtype, int64_t index) {
   one.A = moved(batch.A, offset(batch.batch.stride_a, types.in));
   one.B = moved(batch.B, offset(batch.batch.stride_b, types.in));
   one.C = moved(batch.C, offset(batch.batch.stride_c, types.out));
+  one.scales = batch.scales.of_product(index);
   one.batch = {};
   return one;
 }

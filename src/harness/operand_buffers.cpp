@@ -5,8 +5,8 @@ namespace gemm {
 OperandBuffers::OperandBuffers(Device& device, const Problem& largest) : device_(device) {
   try {
 #define ROW(name) \
-  if (largest.operands.name) name##_ = device.allocate(layout(largest, Operand::name).bytes);
-    GEMM_EPILOGUE_OPERANDS(ROW)
+  if (has(largest, Operand::name)) name##_ = device.allocate(layout(largest, Operand::name).bytes);
+    GEMM_OTHER_OPERANDS(ROW)
 #undef ROW
   } catch (...) {
     release();
@@ -18,7 +18,7 @@ OperandBuffers::~OperandBuffers() { release(); }
 
 void OperandBuffers::release() {
 #define ROW(name) device_.release(name##_);
-  GEMM_EPILOGUE_OPERANDS(ROW)
+  GEMM_OTHER_OPERANDS(ROW)
 #undef ROW
 }
 
@@ -55,6 +55,16 @@ void attach(const Problem& p, Operand operand, const void* allocation, GemmCall&
       return;
     case Operand::scale_columns:
       e.scale_columns = static_cast<const float*>(first);
+      return;
+    case Operand::scales_a:
+      call.scales.a = static_cast<const float*>(first);
+      call.scales.lda = l.ld;
+      call.scales.stride_a = l.products > 1 ? l.stride : 0;
+      return;
+    case Operand::scales_b:
+      call.scales.b = static_cast<const float*>(first);
+      call.scales.ldb = l.ld;
+      call.scales.stride_b = l.products > 1 ? l.stride : 0;
       return;
     case Operand::A:
     case Operand::B:

@@ -1,11 +1,11 @@
-// The epilogue's operands of a problem, in the memory of a device.
+// A problem's operands beside A, B and C, in the memory of a device.
 #pragma once
 
 #include "harness/device.h"
 
 namespace gemm {
 
-// Biases, scales and a residual, as far as a problem has them. Each is a guarded allocation: NaN
+// Biases, scales and a residual, as far as a problem has them: GEMM_OTHER_OPERANDS. Each is a guarded allocation: NaN
 // around it poisons the result of a kernel that reads beside it.
 class OperandBuffers {
  public:
@@ -22,7 +22,7 @@ class OperandBuffers {
   void for_each(Visit&& visit) const {
 #define ROW(name) \
   if (name##_ != nullptr) visit(Operand::name, #name, name##_);
-    GEMM_EPILOGUE_OPERANDS(ROW)
+    GEMM_OTHER_OPERANDS(ROW)
 #undef ROW
   }
 
@@ -31,7 +31,7 @@ class OperandBuffers {
 
   Device& device_;
 #define ROW(name) void* name##_ = nullptr;
-  GEMM_EPILOGUE_OPERANDS(ROW)
+  GEMM_OTHER_OPERANDS(ROW)
 #undef ROW
 };
 
