@@ -26,9 +26,12 @@ from ._library import (
     gpu_count,
 )
 from ._matmul import Plan, Rung, matmul, plan, rungs
+from ._scaled import quantise, scaled_mm
 
 __all__ = [
     "matmul",
+    "scaled_mm",
+    "quantise",
     "plan",
     "rungs",
     "inspect",
