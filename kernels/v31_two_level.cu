@@ -24,6 +24,7 @@
 #include "device/operand_tile.cuh"
 #include "device/persistent.cuh"
 #include "device/pipeline.cuh"
+#include "device/promotion.cuh"
 #include "device/ptx/cluster.cuh"
 #include "device/ptx/grid.cuh"
 #include "device/ptx/mbarrier.cuh"
@@ -37,60 +38,30 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BK = 128;                    // rows of a tile, depth of a k-tile
-constexpr int MMA_M = 64, MMA_K = 32;                // of a wgmma; a consumer has MMA_M rows
-constexpr int CONSUMERS = BM / MMA_M, GROUP_M = 16;  // rows of tiles a raster group
-constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
+constexpr int BK = 128, MMA_M = 64;  // depth of a k-tile; rows of a wgmma, and of a consumer
+constexpr int GROUP_M = 16;          // rows of tiles a raster group
+constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 static_assert(BK == PROMOTED_K, "verification allows for sums of so many");
 
 template <class TileA, class TileB, int STAGES, int EPILOGUE_STAGES>
-struct Shared {                                        // panels start at multiples of 1024 bytes
+struct Shared {  // panels start at multiples of 1024 bytes
+  static constexpr int CONSUMERS = TileA::EXTENT / MMA_M;
   uint8_t A[STAGES][TileA::BYTES];                     // (STAGES, BM, BK), swizzled
   uint8_t B[STAGES][TileB::BYTES];                     // (STAGES, BN, BK), swizzled
   uint8_t C[CONSUMERS][EPILOGUE_STAGES][64 * 64 * 2];  // (.., EPILOGUE_STAGES, 64, 64), swizzled
   uint64_t full[STAGES], empty[STAGES];
 };
 
-// [region idea]
-// The wgmma of 64 rows of a k-tile from `row` on, as one group: a sum of their own.
-template <class TileA, class TileB, int COUNT>
-GEMM_DEVICE void multiply_from_zero(float (&part)[COUNT], const uint8_t* sA, const uint8_t* sB,
-                                    int row) {
-  using T = typename TileA::Element;
-  wgmma_fence();
-#pragma unroll
-  for (int k = 0; k < BK / MMA_K; ++k)
-    wgmma<T, TileB::EXTENT>(part, TileA::descriptor(sA, row) + k * TileA::K_STEP,
-                            TileB::descriptor(sB) + k * TileB::K_STEP, k > 0);
-  wgmma_commit();
-}
-
-// A consumer's sums of one tile: each k-tile's partial sum is promoted to float.
-template <class TileA, class TileB, int CLUSTER, class Shared, int STAGES, int COUNT>
-GEMM_DEVICE void multiply_promoted(Shared& s, PipelineState<STAGES>& state, int k_tiles, int row,
-                                   float (&sum)[1][COUNT]) {
-  float part[1][COUNT];
-  clear_registers(part);
-  for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
-    const int stage = state.stage;
-    mbarrier_wait(&s.full[stage], state.phase);
-    multiply_from_zero<TileA, TileB>(part[0], s.A[stage], s.B[stage], row);
-    wgmma_wait<0>(part[0]);
-    arrive_at_all<CLUSTER>(&s.empty[stage]);
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) sum[0][i] += part[0][i];
-  }
-}
-// [/region idea]
-
-template <class T, class TC, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER>
-__global__ void __launch_bounds__(THREADS, 1)
+template <class T, class TC, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER,
+          class Parts>
+__global__ void __launch_bounds__((BM / MMA_M + 1) * 128, 1)
     gemm_v31(GemmArgs<T, T, TC> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
   grid_launch_dependents();
   using TileA = OperandTile<T, BM, Major::K>;
   using TileB = OperandTile<T, BN, Major::K>;
   static_assert(TileA::DEPTH == BK);
+  constexpr int CONSUMERS = BM / MMA_M;
   const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK);
   const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
   const int begin = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER, step = gridDim.x / CLUSTER;
@@ -109,16 +80,22 @@ __global__ void __launch_bounds__(THREADS, 1)
                                               bm * BM, bn * BN, k_tiles, rank);
       });
   } else {
-    // A consumer: its half of every tile.
+    // A consumer: its rows of every tile.
     setmaxnreg_inc<CONSUMER_REGS>();
     grid_dependency_wait();
     for_each_tile<GROUP_M, CLUSTER>(begin, step, rank, tiles_m, tiles_n, [&](int bm, int bn) {
       fence_operand(bm, bn);
       const int m = bm * BM + wg * MMA_M, n = bn * BN;
       prefetch_c<BN>(p, aligned_c, m, n, MMA_M);
+      // [region idea]
       float sum[1][BN / 2];
       clear_registers(sum);
-      multiply_promoted<TileA, TileB, CLUSTER>(s, state, k_tiles, wg * MMA_M, sum);
+      const auto promote = [&]<int COUNT>(int first, const float(&part)[COUNT], int) {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) sum[0][first + i] += part[i];
+      };
+      multiply_promoted<TileA, TileB, Parts, CLUSTER>(s, state, k_tiles, wg * MMA_M, promote);
+      // [/region idea]
 
       // Epilogue.
       apply_epilogue<32>(p, aligned_c, m, n, sum[0]);
@@ -132,14 +109,16 @@ __global__ void __launch_bounds__(THREADS, 1)
   if (CLUSTER > 1) sync_cluster<CLUSTER>();  // the neighbour's last copies and arrivals have come
 }
 
-template <class T, class TC, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER>
+template <class T, class TC, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER,
+          class Parts = WholeTile>
 void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
   const int64_t cluster_tiles = int64_t{cdiv(p.M, BM * CLUSTER)} * cdiv(p.N, BN);
   const int64_t grid = std::min<int64_t>(cluster_tiles, plan.ctas / CLUSTER) * CLUSTER;
   using TileA = OperandTile<T, BM, Major::K>;
   using TileB = OperandTile<T, BN, Major::K>;
   const KMajorOperands<T> in(p, stream);
-  gemm::launch(gemm_v31<T, TC, BN, STAGES, EPILOGUE_STAGES, CLUSTER>, grid, dim3(THREADS),
+  gemm::launch(gemm_v31<T, TC, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, Parts>, grid,
+               dim3((BM / MMA_M + 1) * 128),
                {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>),
                 .cluster = CLUSTER,
                 .pdl = true},
@@ -147,23 +126,32 @@ void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
                TileB::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
 }
 
-// The tiles of the variants, and what a result costs in each.
-constexpr Costs::Tile TILES[] = {{BM, 192, 1.0}, {BM, 128, 1.1}};
-constexpr int WHOLE = std::size(TILES);
+// The variants: their tiles, and what a result costs in each; plans choose from the first ones.
+constexpr Costs::Tile TILES[] = {{128, 192, 1.0}, {128, 128, 1.1}, {64, 128, 1.5},  {128, 192, 1.0},
+                                 {128, 192, 1.0}, {128, 192, 1.0}, {128, 192, 1.0}, {128, 256, 1.0},
+                                 {128, 256, 1.0}, {128, 256, 1.0}};
+constexpr int CLUSTERS[] = {1, 1, 1, 2, 1, 2, 1, 1, 2, 2}, CHOICES = 3;
 
 template <class T>
-const Variant<T, bf16> VARIANTS[] = {{"128x192 s5", launch<T, bf16, 192, 5, 1, 1>},
-                                     {"128x128 s6", launch<T, bf16, 128, 6, 2, 1>},
-                                     {"128x192 s5 c2", launch<T, bf16, 192, 5, 1, 2>}};
+const Variant<T, bf16> VARIANTS[] = {
+    {"128x192 s5", launch<T, bf16, 128, 192, 5, 1, 1>},
+    {"128x128 s6", launch<T, bf16, 128, 128, 6, 2, 1>},
+    {"64x128 s8", launch<T, bf16, 64, 128, 8, 2, 1, Overlap>},
+    {"128x192 s5 c2", launch<T, bf16, 128, 192, 5, 1, 2>},
+    {"128x192 s4", launch<T, bf16, 128, 192, 4, 3, 1>},
+    {"128x192 s4 c2", launch<T, bf16, 128, 192, 4, 3, 2>},
+    {"128x192 s4 overlap", launch<T, bf16, 128, 192, 4, 3, 1, Overlap>},
+    {"128x256 s4", launch<T, bf16, 128, 256, 4, 2, 1, Halves>},
+    {"128x256 s4 c2", launch<T, bf16, 128, 256, 4, 2, 2, Halves>},
+    {"128x256 s3 c2", launch<T, bf16, 128, 256, 3, 4, 2, Halves>}};
+static_assert(std::size(TILES) == std::size(VARIANTS<f8e4m3>) &&
+              std::size(TILES) == std::size(CLUSTERS));
 
 template <class T>
 Plan plan(const GemmArgs<T, T, bf16>& p, const Arch& arch, int variant) {
-  const int whole = variant < WHOLE ? variant : 0;
-  TileChoice tile = choose_tile(p.M, p.N, p.K, TILES, WHOLE, arch.sms, 0, whole);
-  if (variant >= WHOLE) {
-    tile.index = variant;
-    tile.tiling.cluster = 2;
-  }
+  const int choices = variant < 0 ? CHOICES : int{std::size(TILES)};
+  TileChoice tile = choose_tile(p.M, p.N, p.K, TILES, choices, arch.sms, 0, variant);
+  tile.tiling.cluster = CLUSTERS[tile.index];
   Plan plan{.variant = tile.index};
   plan.keep(tile.tiling);
   return plan;
@@ -177,7 +165,7 @@ std::string explain(const GemmArgs<T, T, bf16>&, const Plan& plan) {
 // Results in float: one configuration.
 template <class T>
 void launch_to_float(const GemmArgs<T, T, float>& p, Stream stream) {
-  launch<T, float, 128, 6, 2, 1>(p, Plan{.ctas = persistent_blocks()}, stream);
+  launch<T, float, 128, 128, 6, 2, 1>(p, Plan{.ctas = persistent_blocks()}, stream);
 }
 
 const Registration rung(

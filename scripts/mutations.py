@@ -825,9 +825,62 @@ HOPPER = (
         EQUIVALENT,
         "which kernel runs is a matter of speed",
     ),
+    # v32
+    of_rung(
+        "v32_block_scales",
+        "scales of the k-tile before",
+        "scales.load(p, m, n, k_tile + 1);",
+        "scales.load(p, m, n, k_tile);",
+    ),
+    of_rung(
+        "v32_block_scales",
+        "both rows of a thread have the first one's scale",
+        "row[j] * column[i]",
+        "row[0] * column[i]",
+    ),
+    of_rung(
+        "v32_block_scales",
+        "all columns of a tile have the first block's scale",
+        "scale[(first + i) * 2 / COLUMNS]",
+        "scale[0]",
+    ),
+    of_rung(
+        "v32_block_scales",
+        "reads scales of rows below A",
+        "first + i * 8 < p.M ? p.scales.a",
+        "true ? p.scales.a",
+    ),
+    of_rung(
+        "v32_block_scales",
+        "reads scales past the last k-tile",
+        "if (k_tile * BK >= p.K) return;",
+        "",
+    ),
 )
 
 HEADERS = (
+    # Two-level sums.
+    of_header(
+        "promotion.cuh",
+        "v31 v32",
+        "partial sums are added again in the next k-tile",
+        "k > 0 GEMM_CALLER_PASS",
+        "true GEMM_CALLER_PASS",
+    ),
+    of_header(
+        "promotion.cuh",
+        "v31 v32",
+        "the second half's sums are the first half's columns",
+        "sB + nth * COLUMNS * TileB::ROW_BYTES",
+        "sB",
+    ),
+    of_header(
+        "promotion.cuh",
+        "v31 v32",
+        "promotes a half that is still multiplied",
+        "wgmma_wait<BUFFERS - 1>(part[0]",
+        "wgmma_wait<BUFFERS>(part[0]",
+    ),
     # The tile layer.
     of_tiles("view.cuh", "reads what is masked out", "    if (!mask) return;\n", ""),
     of_tiles(

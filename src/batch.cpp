@@ -23,7 +23,9 @@ GemmCall moved(const GemmCall& call, DType dtype, int64_t a, int64_t b, int64_t 
 
 GemmCall product_of(const GemmCall& call, DType dtype, int64_t index) {
   const Batch& b = call.batch;
-  return moved(call, dtype, index * b.stride_a, index * b.stride_b, index * b.stride_c);
+  GemmCall one = moved(call, dtype, index * b.stride_a, index * b.stride_b, index * b.stride_c);
+  one.scales = call.scales.of_product(index);
+  return one;
 }
 
 GemmCall group_of(const GemmCall& call, DType dtype, int64_t index, int64_t first, int64_t end) {

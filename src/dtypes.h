@@ -8,8 +8,20 @@
 
 namespace gemm {
 
-// A GEMM's matrices; and the epilogue's operands (epilogue.h), `residual` being a C that is not D.
-enum class Operand { A, B, C, residual, bias, row_bias, scale_rows, scale_columns };
+// A GEMM's matrices; the epilogue's operands (epilogue.h), `residual` being a C that is not D; and the
+// scales of A's and B's blocks (BlockScales).
+enum class Operand {
+  A,
+  B,
+  C,
+  residual,
+  bias,
+  row_bias,
+  scale_rows,
+  scale_columns,
+  scales_a,
+  scales_b
+};
 
 // Element: name, bytes, significant bits, largest number, and what a check allows near 0, where
 // numbers are no closer together (half: its least) or a GPU may flush them (float's least normal).
@@ -25,7 +37,8 @@ enum class Unit { ffma, tensor_8, tensor_16, tensor_32 };
 
 // How products are summed. full: 24 bits of the sum, as in a float. fast: 14 bits, what Hopper's
 // tensor cores keep of FP8 sums. promoted: 14 bits within 128 of k, whose sums are added in float.
-enum class Accumulation { full, fast, promoted };
+// scaled: promoted, each of those sums times the scales of its blocks of A and B.
+enum class Accumulation { full, fast, promoted, scaled };
 constexpr int FAST_SUM_BITS = 14, PROMOTED_K = 128;
 
 // Choice of types: name, element of A and B, element of C, significant bits of a factor that a
@@ -36,18 +49,21 @@ constexpr int FAST_SUM_BITS = 14, PROMOTED_K = 128;
 //   single precision, always labelled
 //   e4m3, e5m2  FP8 in, bfloat16 out; e4m3_f32: float out
 //   .._fast     the same summed in 14 bits: a mode of cuBLASLt, faster and coarser
-#define GEMM_DTYPES(ROW)                             \
-  ROW(f32, f32, f32, 24, ffma, full)                 \
-  ROW(f16, f16, f16, 11, tensor_16, full)            \
-  ROW(tf32, f32, f32, 11, tensor_32, full)           \
-  ROW(bf16, bf16, bf16, 8, tensor_16, full)          \
-  ROW(f16_f32, f16, f32, 11, tensor_16, full)        \
-  ROW(bf16_f32, bf16, f32, 8, tensor_16, full)       \
-  ROW(e4m3, f8e4m3, bf16, 4, tensor_8, promoted)     \
-  ROW(e4m3_fast, f8e4m3, bf16, 4, tensor_8, fast)    \
-  ROW(e4m3_f32, f8e4m3, f32, 4, tensor_8, promoted)  \
-  ROW(e4m3_f32_fast, f8e4m3, f32, 4, tensor_8, fast) \
-  ROW(e5m2, f8e5m2, bf16, 3, tensor_8, promoted)     \
+//   .._block    with a float scale for each 1 x 128 of A and each 128 x 128 of B
+#define GEMM_DTYPES(ROW)                                \
+  ROW(f32, f32, f32, 24, ffma, full)                    \
+  ROW(f16, f16, f16, 11, tensor_16, full)               \
+  ROW(tf32, f32, f32, 11, tensor_32, full)              \
+  ROW(bf16, bf16, bf16, 8, tensor_16, full)             \
+  ROW(f16_f32, f16, f32, 11, tensor_16, full)           \
+  ROW(bf16_f32, bf16, f32, 8, tensor_16, full)          \
+  ROW(e4m3, f8e4m3, bf16, 4, tensor_8, promoted)        \
+  ROW(e4m3_fast, f8e4m3, bf16, 4, tensor_8, fast)       \
+  ROW(e4m3_block, f8e4m3, bf16, 4, tensor_8, scaled)    \
+  ROW(e4m3_f32, f8e4m3, f32, 4, tensor_8, promoted)     \
+  ROW(e4m3_f32_fast, f8e4m3, f32, 4, tensor_8, fast)    \
+  ROW(e4m3_f32_block, f8e4m3, f32, 4, tensor_8, scaled) \
+  ROW(e5m2, f8e5m2, bf16, 3, tensor_8, promoted)        \
   ROW(e5m2_fast, f8e5m2, bf16, 3, tensor_8, fast)
 
 enum class Element {
@@ -88,8 +104,22 @@ struct DTypeInfo {
   Unit unit;
   Accumulation accumulation;
   GEMM_HOST_DEVICE constexpr Element element(Operand operand) const {
-    if (operand == Operand::scale_rows || operand == Operand::scale_columns) return Element::f32;
-    return operand == Operand::A || operand == Operand::B ? in : out;
+    switch (operand) {
+      case Operand::A:
+      case Operand::B:
+        return in;
+      case Operand::scale_rows:
+      case Operand::scale_columns:
+      case Operand::scales_a:
+      case Operand::scales_b:
+        return Element::f32;
+      default:
+        return out;
+    }
+  }
+  // Whether the operands' blocks have scales: a part of every call.
+  GEMM_HOST_DEVICE constexpr bool has_block_scales() const {
+    return accumulation == Accumulation::scaled;
   }
   // Whether factors are rounded before they are multiplied.
   GEMM_HOST_DEVICE constexpr bool rounds_factors() const { return bits < info(in).bits; }

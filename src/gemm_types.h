@@ -37,6 +37,26 @@ GEMM_INLINE_ANYWHERE constexpr int end_of_group(int end, int first, int M) {
   return end < first ? first : end < M ? end : M;
 }
 
+// Scales of the operands' blocks, of types that have them: each 1 x 128 of op(A) and 128 x 128 of
+// op(B), counted from element (0, 0), is multiplied by a float. Those of A lie along m, those of B
+// along k, as cuBLASLt's do. They need only the alignment of a float.
+struct BlockScales {
+  static constexpr int K = 128, N = 128;  // of a block
+
+  const float* a = nullptr;  // (K / 128, M)
+  int64_t lda = 0;
+  const float* b = nullptr;  // (N / 128, K / 128)
+  int64_t ldb = 0;
+  int64_t stride_a = 0, stride_b = 0;  // of a batch, from a product's scales to the next one's
+
+  GEMM_INLINE_ANYWHERE BlockScales of_product(int64_t index) const {
+    BlockScales one = *this;
+    if (a != nullptr) one.a += index * stride_a;
+    if (b != nullptr) one.b += index * stride_b;
+    return one;
+  }
+};
+
 // One GEMM call with its types erased: C = act(alpha * op(A) * op(B) + beta * C), with what else the
 // epilogue has, or a batch of them.
 // Row-major; leading dimensions in elements, each >= the stored row's length; M, N, K >= 0.
@@ -54,6 +74,7 @@ struct GemmCall {
   Op op_a = Op::N, op_b = Op::N;
   void* stream = nullptr;
   Batch batch = {};
+  BlockScales scales = {};
 };
 
 }  // namespace gemm

@@ -90,7 +90,8 @@ class Accepted(unittest.TestCase):
         self.assertEqual(
             self.chosen("--kernel", "all"),
             self.of("f32", "f16", "tf32", "bf16", "f16_f32", "bf16_f32")
-            | self.of("e4m3", "e4m3_fast", "e4m3_f32", "e4m3_f32_fast", "e5m2", "e5m2_fast"),
+            | self.of("e4m3", "e4m3_fast", "e4m3_f32", "e4m3_f32_fast", "e5m2", "e5m2_fast")
+            | self.of("e4m3_block", "e4m3_f32_block"),
         )
 
     def test_dtype(self) -> None:

@@ -129,6 +129,34 @@ TEST(Types, OfTheResultApart) {
   EXPECT_LT(allowed_error(p, Inputs::uniform, 1), 1.0 / (1 << 12));
 }
 
+// Scales of blocks lie as cuBLASLt's do: A's along m, B's along k in whole fours.
+TEST(Types, BlockScales) {
+  Problem p = small(DType::e4m3_block);
+  p.N = 129, p.K = 257, p.ld_pad = 0;
+  EXPECT_TRUE(has(p, Operand::scales_a));
+  EXPECT_FALSE(has(small(DType::e4m3), Operand::scales_a));
+  const MatrixLayout a = layout(p, Operand::scales_a), b = layout(p, Operand::scales_b);
+  EXPECT_EQ(a.rows, 3);
+  EXPECT_EQ(a.cols, p.M);
+  EXPECT_EQ(a.ld, p.M);
+  EXPECT_EQ(b.rows, 2);
+  EXPECT_EQ(b.cols, 3);
+  EXPECT_EQ(b.ld, 4);
+  for (const Op op : {Op::N, Op::T}) {
+    p.op_a = p.op_b = op;
+    const Generator g(p, Inputs::uniform, 1);
+    for (const auto& [m, k, n] : {std::tuple{0, 0, 0}, {p.M - 1, 256, 128}, {3, 127, 127}}) {
+      const bool t = op == Op::T;
+      EXPECT_EQ(g.block_scale(Operand::A, t ? k : m, t ? m : k),
+                g.stored(Operand::scales_a, k / 128, m));
+      EXPECT_EQ(g.block_scale(Operand::B, t ? n : k, t ? k : n),
+                g.stored(Operand::scales_b, n / 128, k / 128));
+    }
+    EXPECT_NE(g.stored(Operand::scales_a, 0, 1), g.stored(Operand::scales_a, 1, 1));
+    EXPECT_NE(g.stored(Operand::scales_b, 0, 0), g.stored(Operand::scales_b, 1, 0));
+  }
+}
+
 // A batch is one matrix after the other, with a gap between them; what all share lies there once.
 TEST(Batch, Layout) {
   Problem p = small();
@@ -298,7 +326,7 @@ TEST(Inputs, SumsFillTheAccumulatorAndAreExact) {
             ASSERT_EQ(b, round_to(dtype, b, Operand::B));
             magnitude += std::abs(product);
             promoted = (k % PROMOTED_K == 0 ? 0 : promoted) + std::abs(product);
-            if (accumulation == Accumulation::promoted) {
+            if (accumulation == Accumulation::promoted || accumulation == Accumulation::scaled) {
               ASSERT_LE(promoted, 1 << FAST_SUM_BITS);
             }
             if (k < K / 2) half_way += product;
@@ -556,7 +584,8 @@ TEST(Registry, IdsComeFromFileNames) {
     EXPECT_EQ(find_rung(Backend::sim, r->name, r->dtype), r);
     EXPECT_TRUE(r->prev.empty() || find_rung(Backend::sim, r->prev, DType::f16) != nullptr ||
                 find_rung(Backend::sim, r->prev, DType::f32) != nullptr ||
-                find_rung(Backend::sim, r->prev, DType::e4m3_fast) != nullptr)
+                find_rung(Backend::sim, r->prev, DType::e4m3_fast) != nullptr ||
+                find_rung(Backend::sim, r->prev, DType::e4m3) != nullptr)
         << r->name;
   }
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
@@ -71,7 +72,27 @@ class Library : public testing::Test {
 // Numbers: small integers, which every type holds, and so do the sums of their products here.
 // -------------------------------------------------------------------------------------------------
 
-size_t bytes_of(int32_t type) { return type == GEMM_F32 ? 4 : 2; }
+size_t bytes_of(int32_t type) { return type == GEMM_F32 ? 4 : type >= GEMM_E4M3 ? 1 : 2; }
+
+// By OCP's definition: e4m3 has one NaN of each sign and no infinity, e5m2 is as IEEE 754.
+float decode_fp8(int32_t type, int code) {
+  const bool e4m3 = type == GEMM_E4M3;
+  const int mantissa_bits = e4m3 ? 3 : 2, bias = e4m3 ? 7 : 15, magnitude = code & 0x7f;
+  const float sign = code >> 7 == 0 ? 1.0f : -1.0f;
+  if (e4m3 ? magnitude == 0x7f : magnitude > 0x7c) return NAN;
+  if (!e4m3 && magnitude == 0x7c) return sign * INFINITY;
+  const int exponent = magnitude >> mantissa_bits,
+            mantissa = magnitude & ((1 << mantissa_bits) - 1);
+  return sign * std::ldexp(float(exponent == 0 ? mantissa : mantissa + (1 << mantissa_bits)),
+                           std::max(exponent, 1) - bias - mantissa_bits);
+}
+// Of what the type holds.
+unsigned char encode_fp8(int32_t type, float x) {
+  for (int code = 0; code < 256; ++code)
+    if (const float y = decode_fp8(type, code); y == x || (std::isnan(y) && std::isnan(x)))
+      return static_cast<unsigned char>(code);
+  throw std::logic_error("no such number");
+}
 
 void encode(int32_t type, float x, unsigned char* to) {
   uint32_t bits = 0;
@@ -80,18 +101,24 @@ void encode(int32_t type, float x, unsigned char* to) {
     std::memcpy(to, &bits, 4);
     return;
   }
+  if (bytes_of(type) == 1) {
+    *to = encode_fp8(type, x);
+    return;
+  }
   uint16_t half = static_cast<uint16_t>(bits >> 16);  // bfloat16
   if (type == GEMM_F16) {
     const uint32_t sign = bits >> 16 & 0x8000, exponent = bits >> 23 & 0xff;
     const uint32_t mantissa = bits >> 13 & 0x3ff;
-    half = static_cast<uint16_t>(std::isnan(x)   ? 0x7e00
-                                 : exponent == 0 ? sign
-                                                 : sign | (exponent - 112) << 10 | mantissa);
+    const float units = std::ldexp(std::abs(x), 24);  // of the least subnormal
+    half = static_cast<uint16_t>(std::isnan(x)  ? 0x7e00
+                                 : units < 1024 ? sign | static_cast<uint32_t>(units)
+                                                : sign | (exponent - 112) << 10 | mantissa);
   }
   std::memcpy(to, &half, 2);
 }
 
 float decode(int32_t type, const unsigned char* from) {
+  if (bytes_of(type) == 1) return decode_fp8(type, *from);
   uint32_t bits = 0;
   std::memcpy(&bits, from, bytes_of(type));
   if (type == GEMM_BF16) bits <<= 16;
@@ -162,7 +189,11 @@ constexpr Types TYPES[] = {{"f32", GEMM_F32, GEMM_F32, GEMM_COMPUTE_EXACT},
                            {"f16", GEMM_F16, GEMM_F16, GEMM_COMPUTE_EXACT},
                            {"bf16", GEMM_BF16, GEMM_BF16, GEMM_COMPUTE_EXACT},
                            {"f16_f32", GEMM_F16, GEMM_F32, GEMM_COMPUTE_EXACT},
-                           {"bf16_f32", GEMM_BF16, GEMM_F32, GEMM_COMPUTE_EXACT}};
+                           {"bf16_f32", GEMM_BF16, GEMM_F32, GEMM_COMPUTE_EXACT},
+                           {"e4m3", GEMM_E4M3, GEMM_BF16, GEMM_COMPUTE_EXACT},
+                           {"e4m3_fast", GEMM_E4M3, GEMM_BF16, GEMM_COMPUTE_FAST_SUMS},
+                           {"e4m3_f32", GEMM_E4M3, GEMM_F32, GEMM_COMPUTE_EXACT},
+                           {"e5m2", GEMM_E5M2, GEMM_BF16, GEMM_COMPUTE_EXACT}};
 
 // What an activation's name says, in double precision.
 double activated(const gemm_epilogue& e, double x) {
@@ -188,6 +219,7 @@ struct Product {
   Matrix a, b, c;
   // The epilogue's operands, as far as with_operands() has added them.
   std::unique_ptr<Matrix> bias, row_bias, scale_columns, scale_rows, residual;
+  std::unique_ptr<Matrix> scales_a, scales_b;  // of blocks
 
   Product(Types types, int m, int n, int k, int op_a = GEMM_N, int op_b = GEMM_N, int pad = 0,
           int skew = 0)
@@ -210,6 +242,24 @@ struct Product {
       problem.align_c = static_cast<int32_t>(bytes_of(types.out));
     }
     fill();
+    if (types.compute == GEMM_COMPUTE_BLOCK_SCALES) with_block_scales(pad, skew);
+  }
+
+  // Powers of two. Rows `pad` longer than their scales; without, as the library takes them.
+  void with_block_scales(int pad, int skew) {
+    const int64_t blocks_k = (problem.k + 127) / 128, blocks_n = (problem.n + 127) / 128;
+    const int64_t fours = (4 - blocks_k % 4) % 4;
+    scales_a = std::make_unique<Matrix>(GEMM_F32, blocks_k, problem.m, pad, skew);
+    scales_b = std::make_unique<Matrix>(GEMM_F32, blocks_n, blocks_k, fours + pad, skew);
+    for (Matrix* x : {scales_a.get(), scales_b.get()})
+      x->fill([](int64_t i, int64_t j) { return float(1 << (i + 2 * j) % 3); });
+    epilogue.scales_a = static_cast<const float*>(scales_a->data());
+    epilogue.scales_b = static_cast<const float*>(scales_b->data());
+    epilogue.ld_scales_a = pad == 0 ? 0 : scales_a->ld();
+    epilogue.ld_scales_b = pad == 0 ? 0 : scales_b->ld();
+  }
+  float block_scales(int64_t i, int64_t j, int64_t k) const {
+    return scales_a == nullptr ? 1 : scales_a->at(k / 128, i) * scales_b->at(j / 128, k / 128);
   }
 
   void fill() {
@@ -249,7 +299,7 @@ struct Product {
     float sum = 0;
     for (int64_t k = 0; k < problem.k && epilogue.alpha != 0; ++k)
       sum += (problem.op_a == GEMM_T ? a.at(k, i) : a.at(i, k)) *
-             (problem.op_b == GEMM_T ? b.at(j, k) : b.at(k, j));
+             (problem.op_b == GEMM_T ? b.at(j, k) : b.at(k, j)) * block_scales(i, j, k);
     const auto at = [](const std::unique_ptr<Matrix>& x, int64_t k, double none) {
       return x == nullptr ? none : double{x->at(0, k)};
     };
@@ -337,6 +387,126 @@ TEST_F(Library, EveryTypeShapeAndLayout) {
           ++computed;
         }
   EXPECT_GE(computed, int(std::size(SHAPES)) * 10);
+}
+
+// Block scales, with the leading dimensions that 0 stands for and with others.
+TEST_F(Library, BlockScales) {
+  const Types types{"e4m3_f32_block", GEMM_E4M3, GEMM_F32, GEMM_COMPUTE_BLOCK_SCALES};
+  for (const auto& [m, n, k] : {std::array{1, 1, 1}, {64, 130, 300}, {130, 67, 640}, {5, 8, 0}})
+    for (const int op_b : {GEMM_N, GEMM_T})
+      for (const int pad : {0, 3}) {
+        SCOPED_TRACE(testing::Message() << m << "x" << n << "x" << k << " pad " << pad);
+        Product p(types, m, n, k, GEMM_N, op_b, pad, pad == 0 ? 0 : 1);
+        ASSERT_EQ(p.matmul(), GEMM_OK) << gemm_last_error();
+        EXPECT_EQ(p.wrong(), "");
+        gemm_problem problem = p.problem;
+        problem.align_a = problem.align_b = 1;
+        problem.align_c = 4;
+        p.fill();
+        ASSERT_EQ(p.run(planned(problem)), GEMM_OK) << gemm_last_error();
+        EXPECT_EQ(p.wrong(), "");
+      }
+  Product p(types, 64, 130, 300);
+  const auto expect = [&](gemm_status status, const char* text) {
+    EXPECT_EQ(p.matmul(), status);
+    EXPECT_THAT(gemm_last_error(), HasSubstr(text));
+  };
+  p.epilogue.ld_scales_a = 63;
+  expect(GEMM_BAD_ARGUMENT, "ld_scales_a is 63: allowed are 64 or more");
+  p.epilogue.ld_scales_a = 0;
+  p.epilogue.scales_b = nullptr;
+  expect(GEMM_BAD_ARGUMENT, "scales_b is a null pointer: GEMM_COMPUTE_BLOCK_SCALES needs it");
+  p.problem.compute = GEMM_COMPUTE_EXACT;
+  expect(GEMM_BAD_ARGUMENT, "go with GEMM_COMPUTE_BLOCK_SCALES alone");
+  Product batch(types, 64, 64, 64);
+  batch.problem.batch = 2;
+  EXPECT_EQ(batch.matmul(), GEMM_UNSUPPORTED);
+}
+
+// Each part holds the type's largest number times 1/4, so that each scale is 1/4; and every finite
+// number of the type comes back. NaN stays NaN, infinities become the largest.
+TEST_F(Library, QuantisesEveryNumber) {
+  constexpr int ROWS = 130, COLS = 300;
+  for (const int32_t type_q : {GEMM_E4M3, GEMM_E5M2})
+    for (const int32_t type_x : {GEMM_F32, GEMM_F16, GEMM_BF16})
+      for (const int scale_of :
+           {GEMM_SCALE_TENSOR, GEMM_SCALE_ROW, GEMM_SCALE_BLOCK_ROW, GEMM_SCALE_BLOCK}) {
+        SCOPED_TRACE(testing::Message() << type_q << " " << type_x << " " << scale_of);
+        const float largest = type_q == GEMM_E4M3 ? 448 : 57344;
+        const auto number = [&](int64_t i, int64_t j) {
+          const float x = decode_fp8(type_q, int(i * 37 + j) % 256);
+          return j % 128 == 0 || !std::isfinite(x) ? largest : x;
+        };
+        const bool with_others = type_x == GEMM_F32;
+        const auto other = [&](int64_t i, int64_t j) {
+          return with_others && i == 7 && j % 97 == 1;
+        };
+        constexpr float OTHERS[] = {NAN, INFINITY, -INFINITY};  // in columns 1, 98, 195
+        const bool by_rows = scale_of == GEMM_SCALE_BLOCK_ROW;
+        const int64_t scale_rows[] = {1, 1, 3, 2}, scale_cols[] = {1, ROWS, ROWS, 3};
+        Matrix x(type_x, ROWS, COLS, 5, 1), q(type_q, ROWS, COLS, 3, 1);
+        Matrix scales(GEMM_F32, scale_rows[scale_of], scale_cols[scale_of], by_rows ? 4 : 2, 1);
+        x.fill([&](int64_t i, int64_t j) {
+          return other(i, j) ? OTHERS[j / 97 % 3] : number(i, j) / 4;
+        });
+        q.fill([](int64_t, int64_t) { return 0.0f; });
+        scales.fill([](int64_t, int64_t) { return 0.0f; });
+        gemm_quantisation c{};
+        c.size = sizeof c;
+        c.scale_of = scale_of;
+        c.rows = ROWS;
+        c.cols = COLS;
+        c.ldx = x.ld();
+        c.ldq = q.ld();
+        c.type_x = type_x;
+        c.type_q = type_q;
+        c.ld_scales = scale_of < GEMM_SCALE_BLOCK_ROW ? 0 : scales.ld();
+        ASSERT_EQ(gemm_quantise(&c, x.data(), q.data(), static_cast<float*>(scales.data()), nullptr,
+                                GEMM_CURRENT_DEVICE),
+                  GEMM_OK)
+            << gemm_last_error();
+        wait();
+        q.read();
+        scales.read();
+        for (int64_t i = 0; i < scale_rows[scale_of]; ++i)
+          for (int64_t j = 0; j < scale_cols[scale_of]; ++j) ASSERT_EQ(scales.at(i, j), 0.25f);
+        for (int64_t i = 0; i < ROWS; ++i)
+          for (int64_t j = 0; j < COLS; ++j) {
+            const float want = x.at(i, j) * 4;
+            if (std::isnan(want)) {
+              ASSERT_TRUE(std::isnan(q.at(i, j))) << i << " " << j;
+            } else if (std::isfinite(want)) {
+              ASSERT_EQ(q.at(i, j), want) << i << " " << j;
+            } else {
+              ASSERT_EQ(q.at(i, j), std::copysign(largest, want)) << i << " " << j;
+            }
+          }
+        EXPECT_TRUE(q.only_elements_written() && scales.only_elements_written());
+      }
+}
+
+TEST_F(Library, BadQuantisations) {
+  Matrix x(GEMM_F32, 4, 5, 0, 0), q(GEMM_E4M3, 4, 5, 0, 0), scales(GEMM_F32, 1, 4, 0, 0);
+  const auto expect = [&](auto spoil, const char* text) {
+    gemm_quantisation c{};
+    c.size = sizeof c;
+    c.rows = 4;
+    c.cols = 5;
+    spoil(c);
+    EXPECT_EQ(gemm_quantise(&c, x.data(), q.data(), static_cast<float*>(scales.data()), nullptr,
+                            GEMM_CURRENT_DEVICE),
+              GEMM_BAD_ARGUMENT)
+        << text;
+    EXPECT_THAT(gemm_last_error(), HasSubstr(text));
+  };
+  expect([](auto& c) { c.size = 0; }, "gemm_quantisation.size is 0");
+  expect([](auto& c) { c.scale_of = 4; }, "scale_of is 4: allowed are GEMM_SCALE_TENSOR to ");
+  expect([](auto& c) { c.type_x = GEMM_E4M3; }, "type_x is 3: allowed are GEMM_F32 to GEMM_BF16");
+  expect([](auto& c) { c.type_q = GEMM_F16; }, "type_q is 1: allowed are GEMM_E4M3 and GEMM_E5M2");
+  expect([](auto& c) { c.rows = -1; }, "rows is -1");
+  expect([](auto& c) { c.ldq = 4; }, "ldq is 4: allowed are 5");
+  expect([](auto& c) { c.scale_of = GEMM_SCALE_BLOCK_ROW, c.ld_scales = 3; },
+         "ld_scales is 3: allowed are 4 or more");
 }
 
 TEST_F(Library, AlphaAndBeta) {
@@ -838,7 +1008,7 @@ TEST_F(Library, BadProblems) {
       {[](auto& p) { p.ldc = INT64_MAX; }, GEMM_BAD_ARGUMENT, "the rows of C lie 92233720368547"},
       {[](auto& p) { p.op_a = GEMM_T, p.lda = 15; }, GEMM_BAD_ARGUMENT, "allowed are 16"},
       {[](auto& p) { p.op_b = 'T'; }, GEMM_BAD_ARGUMENT, "op_b is 84: allowed are GEMM_N and"},
-      {[](auto& p) { p.type_a = 9; }, GEMM_BAD_ARGUMENT, "type_a is 9: allowed are GEMM_F32, "},
+      {[](auto& p) { p.type_a = 9; }, GEMM_BAD_ARGUMENT, "type_a is 9: allowed are GEMM_F32 to "},
       {[](auto& p) { p.compute = -1; }, GEMM_BAD_ARGUMENT, "compute is -1"},
       {[](auto& p) { p.size = 0; }, GEMM_BAD_ARGUMENT,
        "gemm_problem.size is 0: start from GEMM_PROBLEM_DEFAULT"},

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "batch.h"
 #include "harness/verify.h"
 #include "mutants/precision.h"
 #include "print.h"
@@ -80,6 +81,37 @@ TEST(BatchTwin, Passes) {
   EXPECT_EQ(failure_in_a_batch(batch_mutants().back(), Layouts::as_asked), "");
 }
 
+// Of each pass but sums, whose scales are the same for all k.
+Problem with_block_scales() {
+  Problem p;
+  p.dtype = DType::e4m3_f32_block;
+  p.M = 37, p.N = 300, p.K = 1100, p.ld_pad = 4;
+  return p;
+}
+class BlockScaleMutant : public testing::TestWithParam<Rung> {};
+TEST_P(BlockScaleMutant, IsCaught) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  Verifier verifier(*device, with_block_scales(), Layouts::as_asked);
+  EXPECT_NE(verifier.pass(GetParam(), Inputs::uniform, 4), "") << GetParam().name;
+  if (GetParam().name != "scales_rounded_to_bf16") {  // their scales have few bits
+    EXPECT_NE(verifier.pass(GetParam(), Inputs::products, 4), "") << GetParam().name;
+  }
+}
+TEST(BlockScaleTwin, Passes) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  Problem p = with_block_scales();
+  EXPECT_EQ(Verifier(*device, p).verify(correct_block_scales()), "");
+  p.alpha = 0.5f, p.beta = -1, p.K = 200, p.batch = 3, p.shared_b = true;
+  EXPECT_EQ(Verifier(*device, p).verify([] {
+    Rung rung = correct_block_scales();
+    rung.launch = [one = rung.launch](const GemmCall& c) {
+      for_each_product(c, DType::e4m3_f32_block, one);
+    };
+    return rung;
+  }()),
+            "");
+}
+
 // Kernels of the wrong precision are refused at every K that is timed, in the timed layout and in a
 // padded one. mutants/verification_study.cpp tells which pass refuses which.
 class Precision : public testing::TestWithParam<PrecisionMutant> {};
@@ -146,6 +178,8 @@ TEST(Fp8Sums, FastOnesExceedTheBoundOfPromotedOnes) {
 const auto named = [](const auto& info) { return info.param.name; };
 INSTANTIATE_TEST_SUITE_P(Planted, Mutant, testing::ValuesIn(mutants()), named);
 INSTANTIATE_TEST_SUITE_P(Planted, EpilogueMutant, testing::ValuesIn(epilogue_mutants()), named);
+INSTANTIATE_TEST_SUITE_P(Planted, BlockScaleMutant, testing::ValuesIn(block_scale_mutants()),
+                         named);
 INSTANTIATE_TEST_SUITE_P(Planted, BatchMutant, testing::ValuesIn(batch_mutants()), named);
 INSTANTIATE_TEST_SUITE_P(Correct, Twin, testing::ValuesIn(correct_twins()), named);
 INSTANTIATE_TEST_SUITE_P(Wrong, Precision, testing::ValuesIn(sim_precision_mutants()),

@@ -63,6 +63,129 @@ class Base(unittest.TestCase):
         self.assertEqual(len(str(caught.exception).splitlines()), 1)
 
 
+class Fp8(Base):
+    E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+
+    def codes(self, dtype: Any) -> np.ndarray:
+        """All finite numbers of the type, ten of each, the largest among them first."""
+        every = np.arange(256, dtype=np.uint8).view(dtype)
+        finite = every[np.isfinite(every.astype(np.float32))]
+        return np.tile(np.sort(finite)[::-1], (10, 1))
+
+    def test_every_code_comes_back(self) -> None:
+        for dtype in (self.E4M3, self.E5M2):
+            for x_type in (np.float32, np.float16, ml_dtypes.bfloat16):
+                for scale in (1.0, 0.25):
+                    for kind in ("tensor", "row"):
+                        with self.subTest(dtype=dtype, x=x_type, scale=scale, kind=kind):
+                            codes = self.codes(dtype)
+                            x = (codes.astype(np.float32) * scale).astype(x_type)
+                            q, s = gemm.quantise(x, kind, dtype=dtype)
+                            self.assertEqual(q.dtype, dtype)
+                            np.testing.assert_array_equal(s, np.full(s.shape, scale, np.float32))
+                            np.testing.assert_array_equal(
+                                q.astype(np.float32), x.astype(np.float32) / scale
+                            )
+
+    def test_what_is_not_finite(self) -> None:
+        x = matrix(3, 200) * 100
+        x[0, 0], x[1, 1], x[2, 150] = np.nan, np.inf, -np.inf
+        finite = np.abs(np.where(np.isfinite(x), x, 0))
+        q, s = gemm.quantise(x)
+        self.assertEqual(s[0, 0], np.float32(finite.max()) / np.float32(448))
+        self.assertTrue(np.isnan(q[0, 0].astype(np.float32)))
+        self.assertEqual((float(q[1, 1]), float(q[2, 150])), (448.0, -448.0))
+        q, s = gemm.quantise(np.zeros((5, 300), np.float32), "1x128")
+        self.assertTrue((s == 1).all() and (q.astype(np.float32) == 0).all())
+
+    def test_scales_are_of_their_elements(self) -> None:
+        for rows, cols in ((1, 1), (130, 300), (257, 128), (3, 5000)):
+            x = matrix(rows, cols) * np.exp(matrix(rows, cols, seed=2) * 5)
+            for kind, (height, width) in {
+                "tensor": (rows, cols),
+                "row": (1, cols),
+                "1x128": (1, 128),
+                "128x128": (128, 128),
+            }.items():
+                with self.subTest(rows=rows, cols=cols, kind=kind):
+                    q, s = gemm.quantise(x.astype(np.float32), kind)
+                    x = x.astype(np.float32)
+                    self.assertEqual(s.shape, (-(-rows // height), -(-cols // width)))
+                    for i, j in np.ndindex(s.shape):
+                        part = np.s_[i * height : (i + 1) * height, j * width : (j + 1) * width]
+                        scale = np.abs(x[part]).max() / np.float32(448)
+                        self.assertEqual(s[i, j], scale)
+                        wanted = np.clip(x[part] / scale, -448, 448).astype(self.E4M3)
+                        np.testing.assert_array_equal(q[part].view(np.uint8), wanted.view(np.uint8))
+
+    def test_quantise_refuses(self) -> None:
+        x = matrix(4, 5)
+        self.refuses(ValueError, "scales is 'block'.*1x128", gemm.quantise, x, "block")
+        self.refuses(ValueError, "x is transposed", gemm.quantise, x.T)
+        self.refuses(TypeError, "so it is quantised", gemm.quantise, x.astype(self.E4M3))
+        self.refuses(TypeError, "dtype is float16", gemm.quantise, x, dtype=np.float16)
+
+    def scaled(self, x: np.ndarray, s: np.ndarray) -> np.ndarray:
+        """What the numbers stand for."""
+        height, width = -(-x.shape[0] // s.shape[0]), -(-x.shape[1] // s.shape[1])
+        height = height if height in (1, x.shape[0]) else 128
+        width = width if width in (1, x.shape[1]) else 128
+        spread = np.repeat(np.repeat(s.astype(np.float64), height, 0), width, 1)
+        return x.astype(np.float64) * spread[: x.shape[0], : x.shape[1]]
+
+    def test_scaled_mm(self) -> None:
+        for m, n, k in ((64, 48, 256), (130, 200, 300), (5, 129, 1000)):
+            a = matrix(m, k) * np.exp(matrix(m, k, seed=2) * 2).astype(np.float32)
+            w = matrix(n, k) * np.exp(matrix(n, k, seed=3) * 2).astype(np.float32)
+            for of_a, of_b, fast in (
+                ("tensor", "tensor", False),
+                ("tensor", "tensor", True),
+                ("row", "row", False),
+                ("1x128", "128x128", False),
+            ):
+                for out_dtype, bound in ((None, 2.0**-7), ("float32", 2.0 ** (-7 if fast else -9))):
+                    if out_dtype is None and fast:
+                        continue
+                    with self.subTest(m=m, n=n, k=k, scales=of_a, fast=fast, out=out_dtype):
+                        qa, sa = gemm.quantise(a, of_a)
+                        qw, sw = gemm.quantise(w, of_b)
+                        c = gemm.scaled_mm(
+                            qa, qw.T, sa, sw.T, out_dtype=out_dtype, use_fast_accum=fast
+                        )
+                        self.assertEqual(c.dtype, np.float32 if out_dtype else ml_dtypes.bfloat16)
+                        wanted = self.scaled(qa, sa) @ self.scaled(qw, sw).T
+                        self.close(c, wanted, bound)
+
+    def test_scaled_mm_copies_scales_that_lie_otherwise(self) -> None:
+        (qa, sa), (qw, sw) = (
+            gemm.quantise(matrix(40, 300), "1x128"),
+            gemm.quantise(matrix(200, 300, seed=2), "128x128"),
+        )
+        a = gemm.scaled_mm(qa, qw.T, sa, sw.T)
+        b = gemm.scaled_mm(qa, qw.T, np.ascontiguousarray(sa), np.ascontiguousarray(sw.T))
+        np.testing.assert_array_equal(a, b)
+
+    def test_scaled_mm_with_bias_and_rung(self) -> None:
+        qa, sa = gemm.quantise(matrix(32, 64))
+        qw, sw = gemm.quantise(matrix(48, 64, seed=2))
+        bias = matrix(1, 48, ml_dtypes.bfloat16, seed=3)[0]
+        c = gemm.scaled_mm(qa, qw.T, sa, sw, bias=bias, rung="v31")
+        wanted = self.scaled(qa, sa) @ self.scaled(qw, sw).T + bias.astype(np.float64)
+        self.close(c, wanted, 2.0**-6)
+
+    def test_scaled_mm_refuses(self) -> None:
+        qa, sa = gemm.quantise(matrix(40, 300), "1x128")
+        qw, sw = gemm.quantise(matrix(200, 300), "128x128")
+        self.refuses(ValueError, "scales are 40 x 3 and 1 x 1: wanted", gemm.scaled_mm,
+                     qa, qw.T, sa, np.ones((1, 1), np.float32))  # fmt: skip
+        self.refuses(ValueError, "use_fast_accum", gemm.scaled_mm, qa, qw.T, sa, sw.T,
+                     use_fast_accum=True)  # fmt: skip
+        self.refuses(TypeError, "scale_a is float64", gemm.scaled_mm, qa, qw.T,
+                     sa.astype(np.float64), sw.T)  # fmt: skip
+        self.refuses(gemm.BadArgument, "scales_a is a null pointer", gemm.matmul, qa, qw.T,
+                     compute="block_scales")  # fmt: skip
+
+
 class Matmul(Base):
     def test_by_the_planned_rung(self) -> None:
         for dtype in (np.float32, np.float16):
@@ -362,7 +485,10 @@ class Planning(Base):
         rungs = gemm.rungs()
         self.assertEqual((rungs[0].id, rungs[0].dtype), ("v1", "float32"))
         self.assertTrue(all(r.runs and r.idea for r in rungs))
-        self.assertEqual({r.dtype for r in rungs}, {"float32", "float16", "bfloat16"})
+        self.assertEqual(
+            {r.dtype for r in rungs},
+            {"float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"},
+        )
         self.assertEqual(gemm.gpu_count(), 0)
         self.assertEqual(gemm.__version__, (ROOT / "VERSION").read_text().strip())
 

@@ -45,15 +45,19 @@ typedef enum gemm_status {
 
 /* Types of elements. */
 typedef enum gemm_type {
-  GEMM_F32 = 0, /* float */
-  GEMM_F16 = 1, /* __half, IEEE 754 binary16 */
-  GEMM_BF16 = 2 /* __nv_bfloat16 */
+  GEMM_F32 = 0,  /* float */
+  GEMM_F16 = 1,  /* __half, IEEE 754 binary16 */
+  GEMM_BF16 = 2, /* __nv_bfloat16 */
+  GEMM_E4M3 = 3, /* __nv_fp8_e4m3: A and B, with C in bf16 or float */
+  GEMM_E5M2 = 4  /* __nv_fp8_e5m2: A and B, with C in bf16 */
 } gemm_type;
 
-/* How elements are multiplied. Sums are float, always. */
+/* How elements are multiplied. Sums are float, but of GEMM_COMPUTE_FAST_SUMS. */
 typedef enum gemm_compute {
-  GEMM_COMPUTE_EXACT = 0, /* products of the elements as they are */
-  GEMM_COMPUTE_TF32 = 1   /* floats rounded to 10 bits of mantissa first, on tensor cores */
+  GEMM_COMPUTE_EXACT = 0,       /* products of the elements as they are */
+  GEMM_COMPUTE_TF32 = 1,        /* floats rounded to 10 bits of mantissa first, on tensor cores */
+  GEMM_COMPUTE_FAST_SUMS = 2,   /* of FP8: sums of 14 bits, which is faster */
+  GEMM_COMPUTE_BLOCK_SCALES = 3 /* of e4m3: with gemm_epilogue's scales_a and scales_b */
 } gemm_compute;
 
 /* op(X): X as stored, or its transpose. A transposed A is stored k x m, a transposed B n x k. */
@@ -113,13 +117,24 @@ typedef struct gemm_epilogue {
    * whose products share the vectors above: GEMM_UNSUPPORTED. */
   const void* residual;
   int64_t ld_residual;
+  /* Of GEMM_COMPUTE_BLOCK_SCALES alone, which needs both: a factor for each 1 x 128 elements of op(A)
+   * and each 128 x 128 of op(B). That of A at (row, k) is scales_a[k / 128 * ld_scales_a + row], that of
+   * B at (k, column) scales_b[column / 128 * ld_scales_b + k / 128]: as cuBLASLt's VEC128_32F and
+   * BLK128x128_32F. ld 0: m, and k / 128 rounded up to a multiple of 4. Not of a batch. */
+  const float* scales_a;
+  int64_t ld_scales_a;
+  const float* scales_b;
+  int64_t ld_scales_b;
 } gemm_epilogue;
 
 /* Initialisers. float; A B, neither transposed. */
 #define GEMM_PROBLEM_DEFAULT \
   { (uint32_t)sizeof(gemm_problem), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
-#define GEMM_EPILOGUE_DEFAULT \
-  { (uint32_t)sizeof(gemm_epilogue), 1.0f, 0.0f, GEMM_ACTIVATION_NONE, 0.01f, 0, 0, 0, 0, 0, 0, 0 }
+#define GEMM_EPILOGUE_DEFAULT                                                                      \
+  {                                                                                                \
+    (uint32_t)sizeof(gemm_epilogue), 1.0f, 0.0f, GEMM_ACTIVATION_NONE, 0.01f, 0, 0, 0, 0, 0, 0, 0, \
+        0, 0, 0, 0                                                                                 \
+  }
 
 /* A launch, planned: which kernel, which tiles, on which device. A plain value to copy and keep for
  * as long as the process lives, and to be used by any number of threads at once. */
@@ -190,6 +205,31 @@ GEMM_API gemm_status gemm_matmul(const gemm_problem* problem, const gemm_epilogu
 GEMM_API gemm_status gemm_grouped_matmul(const gemm_problem* problem, const gemm_epilogue* epilogue,
                                          const void* a, const void* b, void* c, const int32_t* ends,
                                          void* stream, int device);
+
+/* Which elements of a matrix share a scale, and how the scales lie. */
+typedef enum gemm_scale_of {
+  GEMM_SCALE_TENSOR = 0,    /* all: one number */
+  GEMM_SCALE_ROW = 1,       /* a row: `rows` numbers */
+  GEMM_SCALE_BLOCK_ROW = 2, /* 1 x 128: as scales_a of a matrix `rows` x k */
+  GEMM_SCALE_BLOCK = 3      /* 128 x 128: as scales_b of a transposed B, stored n x k */
+} gemm_scale_of;
+
+/* What is quantised: x, a matrix of float, half or bfloat16, to FP8 numbers q and scales with
+ * x = q * scale but for rounding. A scale is the largest |x| over the type's largest number, 448 or
+ * 57344; 1 where all are 0. Infinities and NaN do not count for it: infinities become the largest
+ * number, NaN stays NaN. 0: rows without gaps; GEMM_E4M3 for type_q; scales as of gemm_epilogue. */
+typedef struct gemm_quantisation {
+  uint32_t size;    /* sizeof(gemm_quantisation) */
+  int32_t scale_of; /* gemm_scale_of */
+  int64_t rows, cols;
+  int64_t ldx, ldq;       /* elements from row to row */
+  int32_t type_x, type_q; /* gemm_type */
+  int64_t ld_scales;      /* of GEMM_SCALE_BLOCK_ROW and GEMM_SCALE_BLOCK */
+} gemm_quantisation;
+
+/* Quantises on a device: queued on the stream of a GPU, like gemm_matmul. */
+GEMM_API gemm_status gemm_quantise(const gemm_quantisation* quantisation, const void* x, void* q,
+                                   float* scales, void* stream, int device);
 
 /* "bad argument"; never null. */
 GEMM_API const char* gemm_status_string(gemm_status status);

@@ -12,6 +12,8 @@
 
 struct __half;
 struct __nv_bfloat16;
+struct __nv_fp8_e4m3;
+struct __nv_fp8_e5m2;
 
 namespace gemm {
 inline namespace api {
@@ -34,6 +36,10 @@ template <>
 inline constexpr int32_t type_of<__half> = GEMM_F16;
 template <>
 inline constexpr int32_t type_of<__nv_bfloat16> = GEMM_BF16;
+template <>
+inline constexpr int32_t type_of<__nv_fp8_e4m3> = GEMM_E4M3;
+template <>
+inline constexpr int32_t type_of<__nv_fp8_e5m2> = GEMM_E5M2;
 
 // As gemm_problem, but for the types, which are the pointers'.
 struct Problem {
@@ -57,6 +63,19 @@ struct Epilogue {
   const float* scale_rows = nullptr;
   const void* residual = nullptr;  // times beta
   int64_t ld_residual = 0;         // 0: rows without gaps
+  // Of GEMM_COMPUTE_BLOCK_SCALES, as in gemm_epilogue.
+  const float* scales_a = nullptr;
+  int64_t ld_scales_a = 0;
+  const float* scales_b = nullptr;
+  int64_t ld_scales_b = 0;
+};
+
+// As gemm_quantisation, but for the types, which are the pointers'.
+struct Quantisation {
+  int64_t rows = 0, cols = 0;
+  gemm_scale_of scale_of = GEMM_SCALE_TENSOR;
+  int64_t ldx = 0, ldq = 0;  // 0: rows without gaps
+  int64_t ld_scales = 0;     // of blocks; 0: as gemm_epilogue's default
 };
 
 namespace detail {
@@ -99,13 +118,35 @@ inline gemm_epilogue to_c(const Epilogue& e) {
   epilogue.scale_rows = e.scale_rows;
   epilogue.residual = e.residual;
   epilogue.ld_residual = e.ld_residual;
+  epilogue.scales_a = e.scales_a;
+  epilogue.ld_scales_a = e.ld_scales_a;
+  epilogue.scales_b = e.scales_b;
+  epilogue.ld_scales_b = e.ld_scales_b;
   return epilogue;
 }
 
 }  // namespace detail
 
+// FP8 numbers and the scales that they are to be multiplied by, of x. Throws Error.
+template <class X, class Q>
+void quantise(const Quantisation& quantisation, const X* x, Q* q, float* scales,
+              void* stream = nullptr, int device = GEMM_CURRENT_DEVICE) {
+  static_assert(type_of<X> >= 0 && type_of<Q> >= 0, "no type of a GEMM");
+  gemm_quantisation c{};
+  c.size = sizeof c;
+  c.scale_of = quantisation.scale_of;
+  c.rows = quantisation.rows;
+  c.cols = quantisation.cols;
+  c.ldx = quantisation.ldx;
+  c.ldq = quantisation.ldq;
+  c.type_x = type_of<X>;
+  c.type_q = type_of<Q>;
+  c.ld_scales = quantisation.ld_scales;
+  check(gemm_quantise(&c, x, q, scales, stream, device));
+}
+
 // C = act(alpha * op(A) * op(B) + beta * C) on a stream of a device. C may be float where A and B are
-// 16-bit. Throws Error.
+// 16-bit, and bfloat16 or float where they are FP8. Throws Error.
 template <class A, class B, class C>
 void matmul(const Problem& problem, const A* a, const B* b, C* c, const Epilogue& epilogue = {},
             void* stream = nullptr, int device = GEMM_CURRENT_DEVICE) {

@@ -27,10 +27,13 @@ from ._library import (
     gpu_count,
 )
 from ._matmul import Plan, Rung, matmul, plan, rungs
+from ._scaled import quantise, scaled_mm
 
 __all__ = [
     "matmul",
     "grouped_matmul",
+    "scaled_mm",
+    "quantise",
     "plan",
     "rungs",
     "inspect",

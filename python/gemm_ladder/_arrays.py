@@ -6,7 +6,16 @@ import sys
 from typing import Any, Optional
 
 from . import _cuda_memory
-from ._library import BYTES, CURRENT_DEVICE, SIMULATOR, TYPES, Library, cuda, simulator
+from ._library import (
+    ALLOWED_TYPES,
+    BYTES,
+    CURRENT_DEVICE,
+    SIMULATOR,
+    TYPES,
+    Library,
+    cuda,
+    simulator,
+)
 
 # Where a call computes: the library, its device, the stream.
 Place = tuple[Library, int, Optional[int]]
@@ -46,8 +55,15 @@ class NumpyArrays:
 
     def empty(self, m: int, n: int, like: Any, type_c: Optional[int]) -> Any:
         """A result of this type; None: of the type of `like`."""
-        wanted = like.dtype if type_c is None else self.numpy.float32  # all that C can be besides
-        return self.numpy.empty((m, n), wanted)
+        return self.numpy.empty((m, n), like.dtype if type_c is None else self.dtype(type_c))
+
+    def dtype(self, code: int) -> Any:
+        own = getattr(self.numpy, TYPES[code], None)
+        if own is not None:
+            return own
+        import ml_dtypes  # whoever has arrays of narrow types has it
+
+        return getattr(ml_dtypes, TYPES[code])
 
     def assign(self, out: Any, c: Any) -> None:
         check_addend(self, c, out)
@@ -95,7 +111,7 @@ class TorchTensors:
         import torch
 
         self.torch = torch
-        self.types = [getattr(torch, name) for name in TYPES]
+        self.types = [getattr(torch, name, None) for name in TYPES]  # old ones lack FP8
         self.names = dict(zip(self.types, TYPES))
         # torch.cuda.current_stream() builds an object for it. What Inductor's code calls does not.
         fast = getattr(torch._C, "_cuda_getCurrentRawStream", None)
@@ -199,7 +215,7 @@ class Stored:
         self.rows, self.cols = x.shape
         told = kind.type_name(x)
         if told not in TYPES:
-            raise TypeError(f"{name} is {told}: allowed are float32, float16 and bfloat16")
+            raise TypeError(f"{name} is {told}: allowed are {ALLOWED_TYPES}")
         self.type = TYPES.index(told)
         found = layout(self.rows, self.cols, *kind.strides(x))
         if found is None:
@@ -247,8 +263,10 @@ class Extent:
         return True
 
 
-def run_by_copies(extents: list[Extent], reads_c: bool, run: Any) -> None:
-    """Copies A, B, C and more inputs to the GPU, runs there, and copies C back.
+def run_by_copies(
+    extents: list[Extent], reads_c: bool, run: Any, results: tuple[int, ...] = (2,)
+) -> None:
+    """Copies A, B, C and more inputs to the GPU, runs there, and copies C, or all results, back.
 
     run(library, device, a, b, c, ...).
     """
@@ -261,7 +279,8 @@ def run_by_copies(extents: list[Extent], reads_c: bool, run: Any) -> None:
             if extent is not c or reads_c or c.pitch != c.width:
                 _cuda_memory.to_device(copy, extent.first, extent.bytes)
         run(library, CURRENT_DEVICE, *copies)
-        _cuda_memory.to_host(c.first, copies[2], c.bytes)
+        for i in results:
+            _cuda_memory.to_host(extents[i].first, copies[i], extents[i].bytes)
 
 
 def _no_gpu(library: Library) -> int:

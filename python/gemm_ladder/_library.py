@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 CURRENT_DEVICE, SIMULATOR = -1, -2
-TYPES = ("float32", "float16", "bfloat16")  # the index is the gemm_type
-BYTES = (4, 2, 2)
-COMPUTE = ("exact", "tf32")  # gemm_compute
+TYPES = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")  # by gemm_type
+BYTES = (4, 2, 2, 1, 1)
+ALLOWED_TYPES = f"{', '.join(TYPES[:-1])} and {TYPES[-1]}"
+COMPUTE = ("exact", "tf32", "fast_sums", "block_scales")  # gemm_compute
+SCALE_OF = ("tensor", "row", "1x128", "128x128")  # gemm_scale_of
 ACTIVATIONS = (None, "relu", "leaky_relu", "gelu", "silu", "gelu_erf")  # gemm_activation
 PLAN_WORDS = 64  # of 8 bytes, in a gemm_plan
 
@@ -77,6 +79,18 @@ class Epilogue(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("bias", "row_bias")),
         *((name, ctypes.c_void_p) for name in ("scale_columns", "scale_rows", "residual")),
         ("ld_residual", ctypes.c_int64),
+        *(("scales_a", ctypes.c_void_p), ("ld_scales_a", ctypes.c_int64)),
+        *(("scales_b", ctypes.c_void_p), ("ld_scales_b", ctypes.c_int64)),
+    ]
+
+
+class Quantisation(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint32),
+        ("scale_of", ctypes.c_int32),
+        *((name, ctypes.c_int64) for name in ("rows", "cols", "ldx", "ldq")),
+        *((name, ctypes.c_int32) for name in ("type_x", "type_q")),
+        ("ld_scales", ctypes.c_int64),
     ]
 
 
@@ -108,6 +122,7 @@ class Library:
         self.matmul = function("gemm_matmul", *[pointer] * 6, integer)
         self.grouped_matmul = function("gemm_grouped_matmul", *[pointer] * 7, integer)
         self.run = function("gemm_run", *[pointer] * 6)
+        self.quantise = function("gemm_quantise", *[pointer] * 5, integer)
         self.plan_create = function("gemm_plan_create", pointer, integer, pointer)
         self.plan_create_with = function(
             "gemm_plan_create_with", pointer, integer, ctypes.c_char_p, pointer

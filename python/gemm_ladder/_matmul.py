@@ -9,6 +9,7 @@ from typing import Any, Optional
 from ._arrays import Extent, Stored, kind_of, run_by_copies
 from ._library import (
     ACTIVATIONS,
+    ALLOWED_TYPES,
     BYTES,
     COMPUTE,
     PLAN_WORDS,
@@ -40,7 +41,9 @@ class Prepared:
                 f"a is {TYPES[left.type]} and b {TYPES[right.type]}: convert one of them"
             )
         self.m, self.n = left.rows, right.cols
-        ldc, self.type_c = self.n, type_code(out_dtype, left.type)
+        narrow = BYTES[left.type] == 1  # C has another type than A and B
+        ldc = self.n
+        self.type_c = type_code(out_dtype, TYPES.index("bfloat16") if narrow else left.type)
         if out is not None:
             result = Stored(kind, out, "out")
             if (result.rows, result.cols) != (self.m, self.n):
@@ -163,13 +166,14 @@ def type_code(dtype: Any, otherwise: int) -> int:
     name = name.rpartition(".")[2]
     name = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}.get(name, name)
     if name not in TYPES:
-        raise TypeError(f"the type {name}: allowed are float32, float16 and bfloat16")
+        raise TypeError(f"the type {name}: allowed are {ALLOWED_TYPES}")
     return TYPES.index(name)
 
 
 def compute_code(compute: str) -> int:
     if compute not in COMPUTE:
-        raise ValueError(f'compute is {compute!r}: allowed are "exact" and "tf32"')
+        allowed = ", ".join(f'"{name}"' for name in COMPUTE)
+        raise ValueError(f"compute is {compute!r}: allowed are {allowed}")
     return COMPUTE.index(compute)
 
 
@@ -201,7 +205,7 @@ class Operands:
 
     def __init__(self, kind: Any, prepared: Prepared, a: Any, given: dict[str, Any]) -> None:
         self.extents: dict[str, Extent] = {}
-        self.ld_residual = 0
+        self.lds: dict[str, int] = {}  # of those that are matrices
         for name, x in given.items():
             if x is None:
                 continue
@@ -219,7 +223,10 @@ class Operands:
                     )
                 if stored.op and prepared.m and prepared.n:
                     raise ValueError("residual is transposed: its rows must be contiguous")
-                self.ld_residual = stored.ld
+                self.lds["ld_residual"] = stored.ld
+            if name in ("scales_a", "scales_b"):
+                stored = self._block_scales(kind, prepared, name, x)
+                self.lds["ld_" + name] = stored.ld
             wanted = prepared.type_c if name[:5] != "scale" else TYPES.index("float32")
             told = kind.type_name(x)
             if told != TYPES[wanted]:
@@ -232,7 +239,7 @@ class Operands:
         length = prepared.n if name in ("bias", "scale_columns") else prepared.m
         stored = Stored.__new__(Stored)
         stored.rows, stored.cols, stored.op, stored.ld = 1, length, 0, length
-        if name != "residual":
+        if name in Operands.VECTORS:
             if tuple(x.shape) != (length,):
                 shape = " x ".join(map(str, x.shape))
                 raise ValueError(
@@ -240,6 +247,18 @@ class Operands:
                 )
             if length > 1 and tuple(kind.strides(x)) != (1,):
                 raise ValueError(f"{name} has gaps between its elements: copy it")
+        return stored
+
+    @staticmethod
+    def _block_scales(kind: Any, prepared: Prepared, name: str, x: Any) -> Stored:
+        stored, blocks = Stored(kind, x, name), -(-prepared.a.cols // 128)
+        wanted = (blocks, prepared.m) if name == "scales_a" else (-(-prepared.n // 128), blocks)
+        if (stored.rows, stored.cols) != wanted:
+            raise ValueError(
+                f"{name} is {stored.rows} x {stored.cols}: wanted is {wanted[0]} x {wanted[1]}"
+            )
+        if stored.op and stored.rows and stored.cols:
+            raise ValueError(f"{name} is transposed: its rows must be contiguous")
         return stored
 
     def check_overlap(self, prepared: Prepared, result: int) -> None:
@@ -254,7 +273,8 @@ class Operands:
         made = Epilogue.from_buffer_copy(epilogue)
         for name, pointer in zip(self.extents, pointers):
             setattr(made, name, pointer)
-        made.ld_residual = self.ld_residual
+        for name, ld in self.lds.items():
+            setattr(made, name, ld)
         return made
 
 
@@ -277,11 +297,13 @@ def matmul(
     backend: Optional[str] = None,
     out_dtype: Any = None,
     compute: str = "exact",
+    scales_a: Any = None,
+    scales_b: Any = None,
 ) -> Any:
     """activation(alpha * a @ b + beta * c + bias), by the kernels of the ladder, in one of them.
 
-    a and b are two-dimensional NumPy arrays, torch tensors or CuPy arrays, of float32, float16 or
-    bfloat16; transposed views are taken as they are. Of three dimensions, they are batches of as many
+    a and b are two-dimensional NumPy arrays, torch tensors or CuPy arrays, of float32, float16,
+    bfloat16 or FP8 (float8_e4m3fn, float8_e5m2; the result is bfloat16 then); transposed views are taken as they are. Of three dimensions, they are batches of as many
     matrices each: all products are computed in one call. A batch of 1, or a single matrix, goes with
     every matrix of the other. Arrays in host memory are computed in the
     simulator, those of a GPU there, on the current stream of torch or CuPy. backend="gpu" copies
@@ -291,8 +313,10 @@ def matmul(
     bias is added to every row, row_bias to every column, residual like c, but read where it is: all
     of the result's type. scale_rows and scale_columns, of float32, multiply rows and columns of a @ b.
     activation is "relu", "leaky_relu" (with slope), "gelu" (with tanh), "gelu_erf" or "silu". rung
-    names a kernel ("v6"), else the best one is planned. out_dtype may be float32 for halves; compute="tf32" rounds
-    floats to 10 bits of mantissa first.
+    names a kernel ("v6"), else the best one is planned. out_dtype may be float32 for narrower types.
+    compute="tf32" rounds floats to 10 bits of mantissa first; "fast_sums" keeps 14 bits of sums of
+    FP8; "block_scales" multiplies e4m3 numbers by scales_a, (k / 128) x m floats, and scales_b,
+    (n / 128) x (k / 128). scaled_mm has torch's conventions for these.
     """
     kind = kind_of(a, "a")
     if kind_of(b, "b") is not kind:
@@ -313,15 +337,12 @@ def matmul(
         if len(a.shape) > 2 or len(b.shape) > 2:
             raise ValueError("a batch takes no residual: give c, which is added to each product")
         beta = beta or 1.0
-    others = (row_bias, scale_rows, scale_columns)
+    others = (row_bias, scale_rows, scale_columns, scales_a, scales_b)
     if kind.needs_gradient(a, b, c, out, bias, residual, *others):
         if len(a.shape) > 2 or len(b.shape) > 2:
             raise ValueError("batches keep no gradient: call under torch.no_grad()")
         if any(x is not None for x in others):
-            raise ValueError(
-                "row_bias, scale_rows and scale_columns keep no gradient: "
-                "call under torch.no_grad()"
-            )
+            raise ValueError("row_bias and scales keep no gradient: call under torch.no_grad()")
         addend = c if residual is None else residual
         fixed = (rung, backend, out_dtype, compute)
         return _with_gradient(a, b, addend, bias, out, alpha, beta, activation, slope, fixed)
@@ -345,6 +366,7 @@ def matmul(
     if bias is not None or residual is not None or any(x is not None for x in others):
         given = {"bias": bias, "row_bias": row_bias, "residual": residual}
         given |= {"scale_rows": scale_rows, "scale_columns": scale_columns}
+        given |= {"scales_a": scales_a, "scales_b": scales_b}
         operands = Operands(kind, prepared, a, given)
         operands.check_overlap(prepared, pc)
     if beta != 0 and residual is None:
@@ -528,7 +550,7 @@ class Rung:
     idea: str  # one line
     dtype: str  # of a and b
     out_dtype: str
-    compute: str  # "exact" or "tf32"
+    compute: str  # "exact", "tf32", "fast_sums" or "block_scales"
     transposed: bool  # takes all four layouts
     approximate: bool  # its products are less exact than their type's: never chosen unasked
     runs: bool  # on this device

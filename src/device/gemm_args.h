@@ -1,10 +1,19 @@
 // One GEMM with typed pointers, as kernels take it.
 #pragma once
 
+#include <type_traits>
+
 #include "device/platform.h"
 #include "gemm_types.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
+
+// What a call of elements T knows of block scales: 8-bit ones alone have them.
+struct NoBlockScales {
+  GEMM_INLINE_ANYWHERE NoBlockScales of_product(int64_t) const { return {}; }
+};
+template <class T>
+using BlockScalesOf = std::conditional_t<sizeof(T) == 1, BlockScales, NoBlockScales>;
 
 // Passed to kernels by value. Shapes and units as in GemmCall; A, B and C may differ in type. A rung
 // may rely on this:
@@ -25,6 +34,7 @@ struct GemmArgs {
   Epilogue epilogue;
   Op op_a, op_b;
   Batch batch = {};  // of one product, unless the rung's Needs say that its kernel takes batches
+  BlockScalesOf<TA> scales = {};
 };
 
 // The same with the whole epilogue, as fused kernels take it. Of one product.
@@ -40,6 +50,7 @@ GEMM_INLINE_ANYWHERE GemmArgs<TA, TB, TC> product_of(GemmArgs<TA, TB, TC> p, int
   p.A += index * p.batch.stride_a;
   p.B += index * p.batch.stride_b;
   p.C += index * p.batch.stride_c;
+  p.scales = p.scales.of_product(index);
   p.batch = {};
   return p;
 }
@@ -58,19 +69,21 @@ GemmArgs<TA, TB, TC> group_of(GemmArgs<TA, TB, TC> p, int64_t index, int64_t fir
 // The call with its types, and the call of a GEMM without.
 template <class TA, class TB = TA, class TC = TA>
 GemmArgs<TA, TB, TC> typed(const GemmCall& c) {
-  return {c.M,
-          c.N,
-          c.epilogue.alpha == 0 ? 0 : c.K,
-          static_cast<const TA*>(c.A),
-          c.lda,
-          static_cast<const TB*>(c.B),
-          c.ldb,
-          static_cast<TC*>(c.C),
-          c.ldc,
-          c.epilogue.plain(),
-          c.op_a,
-          c.op_b,
-          c.batch};
+  GemmArgs<TA, TB, TC> p{c.M,
+                         c.N,
+                         c.epilogue.alpha == 0 ? 0 : c.K,
+                         static_cast<const TA*>(c.A),
+                         c.lda,
+                         static_cast<const TB*>(c.B),
+                         c.ldb,
+                         static_cast<TC*>(c.C),
+                         c.ldc,
+                         c.epilogue.plain(),
+                         c.op_a,
+                         c.op_b,
+                         c.batch};
+  if constexpr (sizeof(TA) == 1) p.scales = c.scales;
+  return p;
 }
 template <class TA, class TB = TA, class TC = TA>
 FusedArgs<TA, TB, TC> fused(const GemmCall& c) {
@@ -79,9 +92,11 @@ FusedArgs<TA, TB, TC> fused(const GemmCall& c) {
 template <class TA, class TB, class TC>
 GemmCall untyped(const GemmArgs<TA, TB, TC>& p, Stream stream) {
   const Epilogue& e = p.epilogue;
-  return {p.M,    p.N,    p.K,    p.A,    p.lda,
-          p.B,    p.ldb,  p.C,    p.ldc,  {e.alpha, e.beta, e.activation, e.slope},
-          p.op_a, p.op_b, stream, p.batch};
+  GemmCall c{p.M,    p.N,    p.K,    p.A,    p.lda,
+             p.B,    p.ldb,  p.C,    p.ldc,  {e.alpha, e.beta, e.activation, e.slope},
+             p.op_a, p.op_b, stream, p.batch};
+  if constexpr (sizeof(TA) == 1) c.scales = p.scales;
+  return c;
 }
 
 GEMM_BUILD_NAMESPACE_END

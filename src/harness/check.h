@@ -37,7 +37,8 @@ GEMM_HOST_DEVICE inline bool is_power_of_two(float x) {
 //              + [beta != 0] u_out (|want| + |beta|)                          see below
 //              + [scales] 3 u (4 s |alpha| sqrt(K) + |want| + |beta|)
 //
-// `scale`, the epilogue's at this element, multiplies alpha. A bias counts as beta = 1.
+// `scale`, the epilogue's at this element, multiplies alpha, and so do the largest block scales. A
+// bias counts as beta = 1.
 //
 // 10: a float sum in order of K errs by 0.30 s u K (root mean square), and P(error > t s u K) falls
 // as exp(-3.9 t): measured, and what a random walk's rounding gives. At t = 10 that is 1e-17.
@@ -52,12 +53,15 @@ GEMM_HOST_DEVICE inline bool is_power_of_two(float x) {
 // promoted sum may, from K = 1024 on.
 // beta != 0: cuBLAS rounds some products to half before it adds beta * C (seen at 64 x 136 x 48; its
 // math modes do not prevent it).
+GEMM_HOST_DEVICE inline double largest_block_scales(const Problem& p) {
+  return info(p.dtype).has_block_scales() ? 1.5 * 1.5 : 1;  // of uniform inputs: see inputs.h
+}
 GEMM_HOST_DEVICE inline double allowed_error(const Problem& p, Inputs kind, double want,
                                              double scale = 1) {
   constexpr double u = FLOAT_ROUNDOFF;
   const ElementInfo out = info(info(p.dtype).out);
   const double u_out = out.roundoff(), e = p.product_error;
-  const double alpha = fabs(p.alpha * scale), size = fabs(want), K = p.K;
+  const double alpha = fabs(p.alpha * scale) * largest_block_scales(p), size = fabs(want), K = p.K;
   const double beta = fabs(p.beta) + p.operands.biases();
   const double tiny = out.tiny;
   if (kind == Inputs::uniform) {
@@ -103,7 +107,7 @@ GEMM_HOST_DEVICE inline double allowed_after_activation(const Problem& p, Inputs
 
 // A typical Sum |scale alpha a b| + |beta c| + |bias| of uniform inputs: what errors are told in.
 inline double typical_magnitude(const Problem& p) {
-  const double scale = std::pow(1.5, p.operands.scales());  // the largest: see inputs.h
+  const double scale = std::pow(1.5, p.operands.scales()) * largest_block_scales(p);  // the largest
   return scale * std::abs(p.alpha) * p.K / 4.0 + (std::abs(p.beta) + p.operands.biases()) / 2.0;
 }
 

@@ -57,16 +57,19 @@ class Generator {
         a_transposed_(p.op_a == Op::T),
         b_transposed_(p.op_b == Op::T),
         operands_(p.operands),
+        block_scales_(info(p.dtype).has_block_scales()),
         bits_(info(p.dtype).bits) {
     for (int operand = 0; operand < 3; ++operand) seeds_[operand] = seed * 3 + operand;
-    for (int operand = 3; operand < 8; ++operand) seeds_[operand] = (seed + 1) * 1009 + operand;
+    for (int operand = 3; operand < OPERANDS; ++operand)
+      seeds_[operand] = (seed + 1) * 1009 + operand;
     // `sums` stay exact in any order while the sum of all |products| is below 2^24 (2^14 of FP8's
     // fast sums): in quarters, and after alpha, where the scalars ask for that.
     const Accumulation sums = info(p.dtype).accumulation;
     double room = sums == Accumulation::fast ? 1 << FAST_SUM_BITS : 1 << 24;
     if (exact_scalars(p)) {
       const bool whole = p.alpha == static_cast<int>(p.alpha) && p.beta == static_cast<int>(p.beta);
-      const double alpha = (p.alpha < 0 ? -p.alpha : p.alpha) * (1 << operands_.scales());
+      const double alpha = (p.alpha < 0 ? -p.alpha : p.alpha) *
+                           (1 << (operands_.scales() + (block_scales_ ? 2 : 0)));
       const double beta = (p.beta < 0 ? -p.beta : p.beta) + operands_.biases();
       room = (room / (whole ? 1 : 4) - 3 * beta) / (alpha > 1 ? alpha : 1);
     }
@@ -76,7 +79,8 @@ class Generator {
     double each = room / (a_most * (p.K > 0 ? p.K : 1));
     // Promoted sums have 14 bits within a promotion.
     const double promoted = ((1 << FAST_SUM_BITS) - a_most) / (a_most * PROMOTED_K);
-    if (sums == Accumulation::promoted && each > promoted) each = promoted;
+    if ((sums == Accumulation::promoted || sums == Accumulation::scaled) && each > promoted)
+      each = promoted;
     const double most = (int64_t{1} << bits_) - 2;  // 1 below the largest: see b_of_sums
     b_most_ = each >= most ? static_cast<int64_t>(most)
               : each >= 1  ? static_cast<int64_t>(each)
@@ -94,6 +98,15 @@ class Generator {
     if (batch_ == 1) return stored_of_one(operand, row, col);
     const int64_t rows = stored_rows(operand), product = row / rows;
     return of_product(product).stored_of_one(operand, row - product * rows, col);
+  }
+
+  // The scale of the block that an element of A or B lies in, by its place as stored: 1 of types
+  // without. Of a batch by its row of all.
+  GEMM_HOST_DEVICE float block_scale(Operand operand, int64_t row, int64_t col) const {
+    if (!block_scales_) return 1;
+    if (batch_ == 1) return block_scale_of_one(operand, row, col);
+    const int64_t rows = stored_rows(operand), product = row / rows;
+    return of_product(product).block_scale_of_one(operand, row - product * rows, col);
   }
 
   // What the epilogue's scales make of a product at (m, n), and, but for rounding to C's type, what
@@ -121,6 +134,8 @@ class Generator {
  private:
   // The same of one product. No function here calls itself: a GPU's stack is too small for that.
   GEMM_HOST_DEVICE float stored_of_one(Operand operand, int64_t row, int64_t col) const {
+    if (operand == Operand::scales_a) return scale_of_block(operand, col, row);
+    if (operand == Operand::scales_b) return scale_of_block(operand, row, col);
     const bool is_a = operand == Operand::A, is_b = operand == Operand::B;
     const bool swapped = (is_a && a_transposed_) || (is_b && b_transposed_);
     if (kind_ == Inputs::uniform) {
@@ -131,11 +146,34 @@ class Generator {
     return is_a ? a(i, j) : is_b ? b(i, j) : c(i, j);
   }
 
+  GEMM_HOST_DEVICE float block_scale_of_one(Operand operand, int64_t row, int64_t col) const {
+    const bool is_a = operand == Operand::A, swapped = is_a ? a_transposed_ : b_transposed_;
+    const int64_t i = swapped ? col : row, j = swapped ? row : col;
+    return is_a ? scale_of_a(i, j) : scale_of_b(i, j);
+  }
+  // By the indices of op(A) and op(B).
+  GEMM_HOST_DEVICE float scale_of_a(int64_t m, int64_t k) const {
+    return scale_of_block(Operand::scales_a, m, k / BlockScales::K);
+  }
+  GEMM_HOST_DEVICE float scale_of_b(int64_t k, int64_t n) const {
+    return scale_of_block(Operand::scales_b, n / BlockScales::N, k / BlockScales::K);
+  }
+  // A row of A's, or block row of B's, and a block of k. Few bits where results are to be exact; of
+  // `sums` the same for all k, or they would not cancel.
+  GEMM_HOST_DEVICE float scale_of_block(Operand operand, int64_t i, int64_t k_block) const {
+    const uint64_t seed = seeds_[static_cast<int>(operand)];
+    if (kind_ == Inputs::sums) return static_cast<float>(1 + mix(seed, i) % 2);
+    const int64_t index = i * ((K_ + BlockScales::K - 1) / BlockScales::K) + k_block;
+    if (kind_ == Inputs::uniform) return 1 + random_value(seed, index) / 2;
+    return 1 + static_cast<float>(mix(seed, index) % 4) / 4;
+  }
+
   GEMM_HOST_DEVICE double result_of_one(const Problem& p, int64_t m, int64_t n) const {
     double product = 0;
     if (K_ > 0) {
       const int64_t k = single_k(n);
       product = double{a(m, k)} * (kind_ == Inputs::sums ? left_over(n) : b(k, n));
+      if (block_scales_) product *= double{scale_of_a(m, k)} * scale_of_b(k, n);
     }
     return p.alpha * scale(m, n) * product + p.beta * c(m, n) + bias(m, n);
   }
@@ -159,14 +197,16 @@ class Generator {
     one.batch_ = 1;
     const uint64_t step =
         static_cast<uint64_t>(product) * 3000009;  // a multiple of 3, as in seeds_
-    if (!a_shared_) one.seeds_[0] += step;
-    if (!b_shared_) one.seeds_[1] += step;
+    if (!a_shared_) one.seeds_[0] += step, one.seeds_[static_cast<int>(Operand::scales_a)] += step;
+    if (!b_shared_) one.seeds_[1] += step, one.seeds_[static_cast<int>(Operand::scales_b)] += step;
     if (!c_shared_) one.seeds_[2] += step;
     return one;
   }
   GEMM_HOST_DEVICE int64_t stored_rows(Operand operand) const {
     if (operand == Operand::A) return a_transposed_ ? K_ : M_;
     if (operand == Operand::B) return b_transposed_ ? N_ : K_;
+    if (operand == Operand::scales_a) return (K_ + BlockScales::K - 1) / BlockScales::K;
+    if (operand == Operand::scales_b) return (N_ + BlockScales::N - 1) / BlockScales::N;
     return M_;
   }
 
@@ -228,10 +268,12 @@ class Generator {
   bool c_shared_, a_shared_, b_shared_;
   bool a_transposed_, b_transposed_;
   EpilogueOperands operands_;
+  bool block_scales_;
   int bits_;
   int a_half_;  // A of `sums` holds integers from this to below twice it
   int64_t b_most_, every_;
-  uint64_t seeds_[8];  // by Operand
+  static constexpr int OPERANDS = static_cast<int>(Operand::scales_b) + 1;
+  uint64_t seeds_[OPERANDS];  // by Operand
 };
 
 // What fills the guards and the gap between columns and ld. A and B: NaN (0x7FFF in f16, 0x7FFFFFFF

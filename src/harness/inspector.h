@@ -69,7 +69,7 @@ class Inspector {
 
   std::unique_ptr<Device> device_;
   Problem problem_, padded_;
-  OperandBuffers operands_;  // of the epilogue
+  OperandBuffers operands_;  // beside A, B and C
   char* memory_;  // all other matrices, so that their distances are the same in every run
   size_t offset_[3];
   std::vector<sim::Matrix> inputs_;

@@ -6,8 +6,8 @@ OperandBuffers::OperandBuffers(Device& device, const Problem& largest) : device_
   try {
     if (largest.groups.count > 0) ends_ = device.allocate(largest.groups.count * sizeof(int32_t));
 #define ROW(name) \
-  if (largest.operands.name) name##_ = device.allocate(layout(largest, Operand::name).bytes);
-    GEMM_EPILOGUE_OPERANDS(ROW)
+  if (has(largest, Operand::name)) name##_ = device.allocate(layout(largest, Operand::name).bytes);
+    GEMM_OTHER_OPERANDS(ROW)
 #undef ROW
   } catch (...) {
     release();
@@ -20,7 +20,7 @@ OperandBuffers::~OperandBuffers() { release(); }
 void OperandBuffers::release() {
   device_.release(ends_);
 #define ROW(name) device_.release(name##_);
-  GEMM_EPILOGUE_OPERANDS(ROW)
+  GEMM_OTHER_OPERANDS(ROW)
 #undef ROW
 }
 
@@ -59,6 +59,16 @@ void attach(const Problem& p, Operand operand, const void* allocation, GemmCall&
       return;
     case Operand::scale_columns:
       e.scale_columns = static_cast<const float*>(first);
+      return;
+    case Operand::scales_a:
+      call.scales.a = static_cast<const float*>(first);
+      call.scales.lda = l.ld;
+      call.scales.stride_a = l.products > 1 ? l.stride : 0;
+      return;
+    case Operand::scales_b:
+      call.scales.b = static_cast<const float*>(first);
+      call.scales.ldb = l.ld;
+      call.scales.stride_b = l.products > 1 ? l.stride : 0;
       return;
     case Operand::A:
     case Operand::B:

@@ -1,12 +1,13 @@
-// The epilogue's operands of a problem, in the memory of a device.
+// A problem's operands beside A, B and C, in the memory of a device.
 #pragma once
 
 #include "harness/device.h"
 
 namespace gemm {
 
-// Biases, scales and a residual, as far as a problem has them. Each is a guarded allocation: NaN
-// around it poisons the result of a kernel that reads beside it. And where its groups end.
+// Biases, scales and a residual, as far as a problem has them: GEMM_OTHER_OPERANDS. Each is a guarded
+// allocation: NaN around it poisons the result of a kernel that reads beside it. And where its groups
+// end.
 class OperandBuffers {
  public:
   // For problems no larger than this one. Throws std::bad_alloc.
@@ -22,7 +23,7 @@ class OperandBuffers {
   void for_each(Visit&& visit) const {
 #define ROW(name) \
   if (name##_ != nullptr) visit(Operand::name, #name, name##_);
-    GEMM_EPILOGUE_OPERANDS(ROW)
+    GEMM_OTHER_OPERANDS(ROW)
 #undef ROW
   }
 
@@ -32,7 +33,7 @@ class OperandBuffers {
   Device& device_;
   void* ends_ = nullptr;
 #define ROW(name) void* name##_ = nullptr;
-  GEMM_EPILOGUE_OPERANDS(ROW)
+  GEMM_OTHER_OPERANDS(ROW)
 #undef ROW
 };
 

@@ -45,7 +45,26 @@ std::string epilogue_name(const Problem& p) {
   return name;
 }
 
+bool has(const Problem& p, Operand operand) {
+  switch (operand) {
+    case Operand::A:
+    case Operand::B:
+    case Operand::C:
+      return true;
+#define ROW(name)     \
+  case Operand::name: \
+    return p.operands.name;
+      GEMM_EPILOGUE_OPERANDS(ROW)
+#undef ROW
+    case Operand::scales_a:
+    case Operand::scales_b:
+      return info(p.dtype).has_block_scales();
+  }
+  return false;
+}
+
 MatrixLayout layout(const Problem& p, Operand operand) {
+  const auto blocks = [](int extent, int of) { return (int64_t{extent} + of - 1) / of; };
   MatrixLayout l;
   l.rows = operand == Operand::B ? p.K : p.M;
   l.cols = operand == Operand::A ? p.K : p.N;
@@ -54,9 +73,14 @@ MatrixLayout layout(const Problem& p, Operand operand) {
   constexpr int RESIDUAL_PAD = 32;  // elements: whole groups of 16 bytes
   if (operand == Operand::bias || operand == Operand::scale_columns) l.rows = 1;
   if (operand == Operand::row_bias || operand == Operand::scale_rows) l.rows = 1, l.cols = p.M;
+  if (operand == Operand::scales_a) l.rows = blocks(p.K, BlockScales::K), l.cols = p.M;
+  if (operand == Operand::scales_b)
+    l.rows = blocks(p.N, BlockScales::N), l.cols = blocks(p.K, BlockScales::K);
   l.ld = l.cols + p.ld_pad + (operand == Operand::residual ? RESIDUAL_PAD : 0);
-  const bool each = operand == Operand::C || (operand == Operand::A && !p.shared_a) ||
-                    (operand == Operand::B && !p.shared_b);
+  if (operand == Operand::scales_b) l.ld += (4 - l.cols % 4) % 4;
+  const bool of_a = operand == Operand::A || operand == Operand::scales_a;
+  const bool of_b = operand == Operand::B || operand == Operand::scales_b;
+  const bool each = operand == Operand::C || (of_a && !p.shared_a) || (of_b && !p.shared_b);
   l.products = operand == Operand::B && p.groups.count > 0 ? p.groups.count : each ? p.batch : 1;
   l.stride = l.rows * l.ld + p.batch_pad;
   const int64_t guard = GUARD_BYTES / element_size(p, operand);

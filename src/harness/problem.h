@@ -48,6 +48,12 @@ struct Groups {
   }
 };
 
+// What a problem's calls have beside A, B and C, as far as has() says.
+#define GEMM_OTHER_OPERANDS(ROW) \
+  GEMM_EPILOGUE_OPERANDS(ROW)    \
+  ROW(scales_a)                  \
+  ROW(scales_b)
+
 // C = act(alpha * op(A) * op(B) + beta * C). Leading dimension of every matrix = its columns + ld_pad.
 struct Problem {
   DType dtype = DType::f32;
@@ -78,6 +84,8 @@ std::string epilogue_name(const Problem& p);  // "bias,gelu"; empty: alpha and b
 inline size_t element_size(const Problem& p, Operand operand) {  // bytes
   return info(info(p.dtype).element(operand)).bytes;
 }
+// Whether a call of the problem has this operand.
+bool has(const Problem& p, Operand operand);
 // Whether a call of the problem reads what D's memory holds.
 GEMM_HOST_DEVICE inline bool reads_d(const Problem& p) {
   return p.beta != 0 && !p.operands.residual;
@@ -123,7 +131,8 @@ struct MatrixLayout {
 constexpr size_t GUARD_BYTES = 4096;
 
 // The stored matrix: A is M x K, or K x M when op_a is T; B is K x N, or N x K when op_b is T; C is
-// M x N, and a residual too, with a row pitch of its own. Vectors are one row.
+// M x N, and a residual too, with a row pitch of its own. Vectors are one row. Rows of scales are as
+// long as cuBLASLt has them: M of A's, of B's whole fours.
 MatrixLayout layout(const Problem& p, Operand operand);
 
 // One product of a problem whose matrices lie one after the other without gaps: its rows, and where

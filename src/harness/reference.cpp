@@ -7,16 +7,18 @@
 namespace gemm {
 namespace {
 
-// The stored matrix as doubles, rounded to the storage type as the device's copy is, rows packed; of
-// a batch, all of them.
+// The stored matrix as doubles, rounded to the storage type as the device's copy is and times its
+// blocks' scales, rows packed; of a batch, all of them.
 std::vector<double> values(const Problem& p, Operand operand, Inputs kind, uint64_t seed) {
   const MatrixLayout l = layout(p, operand);
   const Generator generator(p, kind, seed);
+  const bool scaled = operand == Operand::A || operand == Operand::B;
   std::vector<double> out;
   out.reserve(l.all_rows() * l.cols);
   for (int64_t row = 0; row < l.all_rows(); ++row)
     for (int64_t col = 0; col < l.cols; ++col)
-      out.push_back(round_to(p.dtype, generator.stored(operand, row, col), operand));
+      out.push_back(round_to(p.dtype, generator.stored(operand, row, col), operand) *
+                    (scaled ? generator.block_scale(operand, row, col) : 1));
   return out;
 }
 

@@ -48,7 +48,7 @@ class Verifier {
   void* a_ = nullptr;
   void* b_ = nullptr;
   void* c_ = nullptr;
-  std::unique_ptr<OperandBuffers> operands_;      // of the epilogue
+  std::unique_ptr<OperandBuffers> operands_;      // beside A, B and C
   std::optional<std::pair<Inputs, int>> filled_;  // what all but C hold, and their ld_pad
   CheckResult uniform_;
   std::shared_ptr<const Reference> reference_;

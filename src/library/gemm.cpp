@@ -14,6 +14,7 @@
 #include "launch_mode.h"
 #include "library/backend.h"
 #include "library/plan_cache.h"
+#include "quantise.h"
 #include "registry.h"
 #include "version.h"
 
@@ -72,10 +73,15 @@ struct Matrix {
 
 // gemm_type and Element are the same list.
 static_assert(int{GEMM_F32} == int(Element::f32) && int{GEMM_F16} == int(Element::f16) &&
-              int{GEMM_BF16} == int(Element::bf16));
+              int{GEMM_BF16} == int(Element::bf16) && int{GEMM_E4M3} == int(Element::f8e4m3) &&
+              int{GEMM_E5M2} == int(Element::f8e5m2));
+constexpr const char* TYPE_NAMES[] = {"GEMM_F32", "GEMM_F16", "GEMM_BF16", "GEMM_E4M3",
+                                      "GEMM_E5M2"};
 int32_t type_of(Element element) { return static_cast<int32_t>(element); }
 int element_bytes(int32_t type) { return info(static_cast<Element>(type)).bytes; }
 int32_t compute_of(const DTypeInfo& dtype) {
+  if (dtype.has_block_scales()) return GEMM_COMPUTE_BLOCK_SCALES;
+  if (dtype.accumulation == Accumulation::fast) return GEMM_COMPUTE_FAST_SUMS;
   return dtype.rounds_factors() ? GEMM_COMPUTE_TF32 : GEMM_COMPUTE_EXACT;
 }
 
@@ -85,21 +91,22 @@ DType dtype_of(const gemm_problem& p) {
     if (value < 0 || value > last)
       fail(GEMM_BAD_ARGUMENT, name, " is ", value, ": allowed are ", allowed);
   };
-  constexpr char TYPES[] = "GEMM_F32, GEMM_F16 and GEMM_BF16";
-  check("type_a", p.type_a, GEMM_BF16, TYPES);
-  check("type_b", p.type_b, GEMM_BF16, TYPES);
-  check("type_c", p.type_c, GEMM_BF16, TYPES);
-  check("compute", p.compute, GEMM_COMPUTE_TF32, "GEMM_COMPUTE_EXACT and GEMM_COMPUTE_TF32");
+  constexpr char TYPES[] = "GEMM_F32 to GEMM_E5M2";
+  check("type_a", p.type_a, GEMM_E5M2, TYPES);
+  check("type_b", p.type_b, GEMM_E5M2, TYPES);
+  check("type_c", p.type_c, GEMM_E5M2, TYPES);
+  check("compute", p.compute, GEMM_COMPUTE_BLOCK_SCALES,
+        "GEMM_COMPUTE_EXACT to GEMM_COMPUTE_BLOCK_SCALES");
   for (const DType dtype : ALL_DTYPES) {
     const DTypeInfo types = info(dtype);
     if (p.type_a == type_of(types.in) && p.type_b == type_of(types.in) &&
         p.type_c == type_of(types.out) && p.compute == compute_of(types))
       return dtype;
   }
-  constexpr const char* NAMES[] = {"GEMM_F32", "GEMM_F16", "GEMM_BF16"};
-  fail(GEMM_UNSUPPORTED, "no kernel takes A, B and C of the types ", NAMES[p.type_a], ", ",
-       NAMES[p.type_b], " and ", NAMES[p.type_c],
-       p.compute == GEMM_COMPUTE_TF32 ? " with GEMM_COMPUTE_TF32" : "");
+  constexpr const char* WITH[] = {"", " with GEMM_COMPUTE_TF32", " with GEMM_COMPUTE_FAST_SUMS",
+                                  " with GEMM_COMPUTE_BLOCK_SCALES"};
+  fail(GEMM_UNSUPPORTED, "no kernel takes A, B and C of the types ", TYPE_NAMES[p.type_a], ", ",
+       TYPE_NAMES[p.type_b], " and ", TYPE_NAMES[p.type_c], WITH[p.compute]);
 }
 
 // The structure as this library knows it. Fields that the program's header lacked are 0; fields that
@@ -142,6 +149,8 @@ void check_stride(const gemm_problem& p, const Matrix& x, int64_t stride) {
 // Checks the groups, and writes them to the key.
 void check_groups(const gemm_problem& p, Checked& c) {
   check_products(p);
+  if (p.compute == GEMM_COMPUTE_BLOCK_SCALES)
+    fail(GEMM_UNSUPPORTED, "groups take no block scales: call once a group");
   c.key.grouped = 1;
   if (p.batch <= 1) return;
   check_stride(p, c.matrices[1], p.stride_b);
@@ -153,6 +162,8 @@ void check_groups(const gemm_problem& p, Checked& c) {
 void check_batch(const gemm_problem& p, Checked& c) {
   check_products(p);
   if (p.batch <= 1) return;
+  if (p.compute == GEMM_COMPUTE_BLOCK_SCALES)
+    fail(GEMM_UNSUPPORTED, "a batch takes no block scales: call once a product");
   check_stride(p, c.matrices[0], p.stride_a);
   check_stride(p, c.matrices[1], p.stride_b);
   check_stride(p, c.matrices[2], p.stride_c);
@@ -214,6 +225,50 @@ Checked checked(const gemm_problem* problem, bool grouped = false) {
   return c;
 }
 
+// ScaleOf and gemm_scale_of are the same list.
+static_assert(int{GEMM_SCALE_ROW} == int(ScaleOf::row) &&
+              int{GEMM_SCALE_BLOCK_ROW} == int(ScaleOf::block_row) &&
+              int{GEMM_SCALE_BLOCK} == int(ScaleOf::block));
+
+// But for the pointers.
+Quantisation checked(const gemm_quantisation* quantisation) {
+  if (quantisation == nullptr) fail(GEMM_BAD_ARGUMENT, "quantisation is a null pointer");
+  const gemm_quantisation p =
+      sized(*quantisation, sizeof(gemm_quantisation), "gemm_quantisation", "{sizeof it}");
+  if (p.scale_of < GEMM_SCALE_TENSOR || p.scale_of > GEMM_SCALE_BLOCK)
+    fail(GEMM_BAD_ARGUMENT, "scale_of is ", p.scale_of,
+         ": allowed are GEMM_SCALE_TENSOR to GEMM_SCALE_BLOCK");
+  const int32_t type_q = p.type_q == 0 ? int32_t{GEMM_E4M3} : p.type_q;
+  if (p.type_x < GEMM_F32 || p.type_x > GEMM_BF16)
+    fail(GEMM_BAD_ARGUMENT, "type_x is ", p.type_x, ": allowed are GEMM_F32 to GEMM_BF16");
+  if (type_q != GEMM_E4M3 && type_q != GEMM_E5M2)
+    fail(GEMM_BAD_ARGUMENT, "type_q is ", type_q, ": allowed are GEMM_E4M3 and GEMM_E5M2");
+  Quantisation call{.rows = p.rows,
+                    .cols = p.cols,
+                    .ldx = p.ldx == 0 ? p.cols : p.ldx,
+                    .from = static_cast<Element>(p.type_x),
+                    .ldq = p.ldq == 0 ? p.cols : p.ldq,
+                    .to = static_cast<Element>(type_q),
+                    .ld_scales = p.ld_scales,
+                    .scale_of = static_cast<ScaleOf>(p.scale_of)};
+  for (const auto& [name, value] : {std::pair{"rows", p.rows}, {"cols", p.cols}})
+    if (value < 0 || value > LARGEST_EXTENT)
+      fail(GEMM_BAD_ARGUMENT, name, " is ", value, ": allowed are 0 to ", LARGEST_EXTENT);
+  for (const auto& [name, ld] : {std::pair{"ldx", call.ldx}, {"ldq", call.ldq}})
+    if (ld < p.cols || ld > INT64_MAX / 8 / std::max<int64_t>(p.rows, 1))
+      fail(GEMM_BAD_ARGUMENT, name, " is ", ld, ": allowed are ", p.cols,
+           ", a row's length, or more, within 2^63 bytes in all");
+  if (call.scale_of == ScaleOf::block_row || call.scale_of == ScaleOf::block) {
+    const int64_t blocks = (p.cols + BlockScales::K - 1) / BlockScales::K;
+    const bool by_rows = call.scale_of == ScaleOf::block_row;
+    const int64_t least = by_rows ? p.rows : blocks;
+    if (call.ld_scales == 0) call.ld_scales = by_rows ? p.rows : (blocks + 3) / 4 * 4;
+    if (call.ld_scales < least || call.ld_scales > INT64_MAX / 8 / LARGEST_EXTENT)
+      fail(GEMM_BAD_ARGUMENT, "ld_scales is ", call.ld_scales, ": allowed are ", least, " or more");
+  }
+  return call;
+}
+
 // Activation and GEMM_ACTIVATION_... are the same list.
 static_assert(int{GEMM_ACTIVATION_RELU} == int(Activation::relu) &&
               int{GEMM_ACTIVATION_LEAKY_RELU} == int(Activation::leaky_relu) &&
@@ -255,6 +310,33 @@ FusedEpilogue checked(const gemm_epilogue* epilogue, const Matrix& c) {
           .ldc = e.residual == nullptr ? 0 : ld};
 }
 
+// The block scales of a call whose kernel multiplies with them; of others there must be none.
+BlockScales checked_scales(const gemm_epilogue* epilogue, const PlanKey& key) {
+  const gemm_epilogue e = epilogue == nullptr
+                              ? gemm_epilogue{}
+                              : sized(*epilogue, 20, "gemm_epilogue", "GEMM_EPILOGUE_DEFAULT");
+  if (!info(static_cast<DType>(key.dtype)).has_block_scales()) {
+    if (e.scales_a != nullptr || e.scales_b != nullptr)
+      fail(GEMM_BAD_ARGUMENT, "scales_a and scales_b go with GEMM_COMPUTE_BLOCK_SCALES alone");
+    return {};
+  }
+  const auto blocks = [](int64_t extent) { return (extent + BlockScales::K - 1) / BlockScales::K; };
+  const auto check = [&](const char* name, const float* p, int64_t& ld, int64_t cols,
+                         int64_t otherwise) {
+    if (ld == 0) ld = otherwise;
+    if (ld < cols || ld > INT64_MAX / 8 / std::max<int64_t>(blocks(INT32_MAX), 1))
+      fail(GEMM_BAD_ARGUMENT, "ld_", name, " is ", ld, ": allowed are ", cols, " or more");
+    if (reinterpret_cast<uintptr_t>(p) % sizeof(float) != 0)
+      fail(GEMM_BAD_ARGUMENT, name, " is not aligned to its elements of 4 bytes");
+    if (p == nullptr && key.K > 0 && key.M > 0 && key.N > 0 && e.alpha != 0)
+      fail(GEMM_BAD_ARGUMENT, name, " is a null pointer: GEMM_COMPUTE_BLOCK_SCALES needs it");
+  };
+  BlockScales scales{.a = e.scales_a, .lda = e.ld_scales_a, .b = e.scales_b, .ldb = e.ld_scales_b};
+  check("scales_a", scales.a, scales.lda, key.M, key.M);
+  check("scales_b", scales.b, scales.ldb, blocks(key.K), (blocks(key.K) + 3) / 4 * 4);
+  return scales;
+}
+
 // Exponent of the largest power of two, up to MAX_ALIGN, that divides the address.
 uint8_t align_of(const void* p) {
   return static_cast<uint8_t>(std::countr_zero(
@@ -289,8 +371,9 @@ uint8_t planned_align(const char* name, int32_t align, int bytes) {
 // Planning
 // -------------------------------------------------------------------------------------------------
 
-GemmCall make_call(const PlanKey& key, const FusedEpilogue& e, const void* a, const void* b,
-                   void* c, void* stream, const int32_t* ends = nullptr) {
+GemmCall make_call(const PlanKey& key, const FusedEpilogue& e, const BlockScales& scales,
+                   const void* a, const void* b, void* c, void* stream,
+                   const int32_t* ends = nullptr) {
   return {.M = key.M,
           .N = key.N,
           .K = key.K,
@@ -304,7 +387,8 @@ GemmCall make_call(const PlanKey& key, const FusedEpilogue& e, const void* a, co
           .op_a = static_cast<Op>(key.op_a),
           .op_b = static_cast<Op>(key.op_b),
           .stream = stream,
-          .batch = {key.batch, key.stride_a, key.stride_b, key.stride_c, ends}};
+          .batch = {key.batch, key.stride_a, key.stride_b, key.stride_c, ends},
+          .scales = scales};
 }
 
 // One of each kind that a launch may have a kernel for: plain, with C, with an activation, and fused.
@@ -316,7 +400,7 @@ GemmCall make_call(const PlanKey& key, const FusedEpilogue& e) {
   const auto address = [](uint8_t align) {
     return reinterpret_cast<void*>((uintptr_t{1} << 32) + (align < 7 ? 1u << align : 0));
   };
-  return make_call(key, e, address(key.align_a), address(key.align_b), address(key.align_c),
+  return make_call(key, e, {}, address(key.align_a), address(key.align_b), address(key.align_c),
                    nullptr,
                    key.grouped != 0 ? static_cast<const int32_t*>(address(MAX_ALIGN)) : nullptr);
 }
@@ -334,15 +418,9 @@ bool takes_groups(const Rung& rung, const PlanKey& key) {
   return rung.needs.groups || key.grouped == 0;
 }
 
-// The library's rungs for a computer: those of the types that gemm.h names.
-std::vector<const Rung*> nameable(Backend backend) {
-  std::vector<const Rung*> all = rungs(backend);
-  std::erase_if(all, [](const Rung* r) { return type_of(info(r->dtype).in) > GEMM_BF16; });
-  return all;
-}
+// The library's rungs for a computer.
 const std::vector<const Rung*>& rungs_of(const Computer& computer) {
-  static const std::vector<const Rung*> simulated = nameable(Backend::sim),
-                                        gpu = nameable(Backend::gpu);
+  static const std::vector<const Rung*> simulated = rungs(Backend::sim), gpu = rungs(Backend::gpu);
   return computer.backend == Backend::gpu ? gpu : simulated;
 }
 
@@ -419,15 +497,16 @@ void check_needs(const Rung& rung, const PlanKey& key, const FusedEpilogue& e) {
 }
 
 // `prepared`: its kernels have been loaded for pointers aligned like these.
-void run(const Plan& plan, const PlanKey& key, const FusedEpilogue& e, const void* a, const void* b,
-         void* c, void* stream, bool prepared, const int32_t* ends = nullptr) {
+void run(const Plan& plan, const PlanKey& key, const FusedEpilogue& e, const BlockScales& scales,
+         const void* a, const void* b, void* c, void* stream, bool prepared,
+         const int32_t* ends = nullptr) {
   check_needs(*plan.rung, key, e);
   if (e.has_scales() && e.beta != 0) prepared = false;  // its product may lie in a workspace
   LaunchMode mode = launch_mode();
   mode.device = place_of(key.device).device;
   mode.prepared = prepared;
   const LaunchModeScope scope(mode);
-  launch(make_call(key, e, a, b, c, stream, ends), plan);
+  launch(make_call(key, e, scales, a, b, c, stream, ends), plan);
 }
 
 // Whether some rung computes the groups: in one launch, where its kernel takes them so.
@@ -446,7 +525,7 @@ void run_group_by_group(const PlanKey& key, const FusedEpilogue& e, const void* 
   const Place place = place_of(key.device);
   std::vector<int32_t> on_host(static_cast<size_t>(key.batch));
   place.computer.read(place.device, stream, on_host.data(), ends, on_host.size() * sizeof(int32_t));
-  const GemmCall all = make_call(key, e, a, b, c, stream, ends);
+  const GemmCall all = make_call(key, e, {}, a, b, c, stream, ends);
   for_each_group(on_host, key.M, [&](int group, int first, int end) {
     const GemmCall one = group_of(all, static_cast<DType>(key.dtype), group, first, end);
     PlanKey of_one = key;
@@ -457,7 +536,7 @@ void run_group_by_group(const PlanKey& key, const FusedEpilogue& e, const void* 
     of_one.align_a = align_of(one.A);
     of_one.align_b = align_of(one.B);
     of_one.align_c = align_of(one.C);
-    run(find_or_prepare(of_one).plan, of_one, e, one.A, one.B, one.C, stream, true);
+    run(find_or_prepare(of_one).plan, of_one, e, {}, one.A, one.B, one.C, stream, true);
   });
 }
 
@@ -591,7 +670,9 @@ gemm_status gemm_run(const gemm_plan* plan, const gemm_epilogue* epilogue, const
     key.align_a = align_of(a);
     key.align_b = align_of(b);
     key.align_c = align_of(c);
-    if (key.K != planned.K) return run(find_or_prepare(key).plan, key, e, a, b, c, stream, true);
+    const gemm::BlockScales scales = checked_scales(epilogue, key);
+    if (key.K != planned.K)
+      return run(find_or_prepare(key).plan, key, e, scales, a, b, c, stream, true);
     const auto check = [](const char* name, uint8_t has, uint8_t wanted) {
       if (has < wanted)
         fail(GEMM_BAD_ARGUMENT, name, " is aligned to ", 1 << has, " bytes, and the plan is for ",
@@ -602,7 +683,7 @@ gemm_status gemm_run(const gemm_plan* plan, const gemm_epilogue* epilogue, const
       check("B", key.align_b, planned.align_b);
     }
     check("C", key.align_c, planned.align_c);
-    run(h.prepared.plan, key, e, a, b, c, stream, key == planned);
+    run(h.prepared.plan, key, e, scales, a, b, c, stream, key == planned);
   });
 }
 
@@ -623,7 +704,36 @@ gemm_status gemm_matmul(const gemm_problem* problem, const gemm_epilogue* epilog
     key.align_a = align_of(a);
     key.align_b = align_of(b);
     key.align_c = align_of(c);
-    run(find_or_prepare(key).plan, key, e, a, b, c, stream, true);
+    const gemm::BlockScales scales = checked_scales(epilogue, key);
+    run(find_or_prepare(key).plan, key, e, scales, a, b, c, stream, true);
+  });
+}
+
+gemm_status gemm_quantise(const gemm_quantisation* quantisation, const void* x, void* q,
+                          float* scales, void* stream, int device) {
+  int known = -1;
+  return guarded(known, [&] {
+    gemm::Quantisation call = checked(quantisation);
+    const auto check = [&](const char* name, const void* p, int bytes) {
+      if (p == nullptr && call.rows > 0 && call.cols > 0)
+        fail(GEMM_BAD_ARGUMENT, name, " is a null pointer");
+      if (reinterpret_cast<uintptr_t>(p) % bytes != 0)
+        fail(GEMM_BAD_ARGUMENT, name, " is not aligned to its elements of ", bytes, " bytes");
+    };
+    check("x", x, info(call.from).bytes);
+    check("q", q, 1);
+    check("scales", scales, sizeof(float));
+    call.x = x;
+    call.q = q;
+    call.scales = scales;
+    call.stream = stream;
+    known = key_device(device);
+    const Place place = place_of(known);
+    place.info();  // throws where there is none
+    gemm::LaunchMode mode = gemm::launch_mode();
+    mode.device = place.device;
+    const gemm::LaunchModeScope scope(mode);
+    gemm::quantise(place.computer.backend, call);
   });
 }
 
@@ -651,7 +761,7 @@ gemm_status gemm_grouped_matmul(const gemm_problem* problem, const gemm_epilogue
     key.align_b = align_of(b);
     key.align_c = align_of(c);
     if (has_grouped_rung(key))
-      run(find_or_prepare(key).plan, key, e, a, b, c, stream, true, ends);
+      run(find_or_prepare(key).plan, key, e, {}, a, b, c, stream, true, ends);
     else
       run_group_by_group(key, e, a, b, c, stream, ends);
   });

@@ -144,6 +144,62 @@ void launch_batch(const FusedArgs<float>& p, Stream stream) {
   }
 }
 
+// FP8 products with block scales, a thread an element of C, with or without a mistake.
+enum BlockScaleBug {
+  NO_BLOCK_SCALE_BUG,
+  FORGOTTEN_SCALES_OF_A,
+  FORGOTTEN_SCALES_OF_B,
+  FIRST_BLOCKS_FOR_ALL,
+  SCALES_OF_THE_BLOCK_BEFORE,
+  SCALES_AFTER_256_OF_K,
+  PITCH_OF_A_IGNORED,
+  PITCH_OF_B_IGNORED,
+  SCALES_OF_A_BY_BLOCK_ROWS,
+  SCALES_OF_B_FOR_64_COLUMNS,
+  SCALES_ROUNDED_TO_BF16,
+};
+template <int BUG>
+__global__ void gemm_block_scales(GemmArgs<f8e4m3, f8e4m3, float> p) {
+  const int tiles_n = cdiv(p.N, TILE);
+  const int m = blockIdx.x / tiles_n * TILE + threadIdx.y;
+  const int n = blockIdx.x % tiles_n * TILE + threadIdx.x;
+  if (m >= p.M || n >= p.N) return;
+  const int64_t lda = BUG == PITCH_OF_A_IGNORED ? p.M : p.scales.lda;
+  const int64_t ldb = BUG == PITCH_OF_B_IGNORED ? cdiv(p.K, BlockScales::K) : p.scales.ldb;
+  const int row = BUG == SCALES_OF_A_BY_BLOCK_ROWS ? m / 128 * 128 : m;
+  const int block_n = BUG == SCALES_OF_B_FOR_64_COLUMNS ? n / 64 % cdiv(p.N, 128) : n / 128;
+  constexpr int PART = BUG == SCALES_AFTER_256_OF_K ? 256 : 128;
+  float sum = 0;
+  for (int k0 = 0; k0 < p.K; k0 += PART) {
+    float part = 0;
+    for (int k = k0; k < p.K && k < k0 + PART; ++k)
+      part += float(p.A[m * p.lda + k]) * float(p.B[k * p.ldb + n]);
+    int block = k0 / 128;
+    if (BUG == FIRST_BLOCKS_FOR_ALL) block = 0;
+    if (BUG == SCALES_OF_THE_BLOCK_BEFORE && block > 0) --block;
+    float a = p.scales.a[block * lda + row], b = p.scales.b[block_n * ldb + block];
+    if (BUG == FORGOTTEN_SCALES_OF_A) a = 1;
+    if (BUG == FORGOTTEN_SCALES_OF_B) b = 1;
+    if (BUG == SCALES_ROUNDED_TO_BF16) a = float(bf16(a)), b = float(bf16(b));
+    sum += a * b * part;
+  }
+  float& c = p.C[m * p.ldc + n];
+  c = p.epilogue(sum, p.epilogue.reads_c() ? c : 0);
+}
+template <int BUG>
+Rung block_scales(const char* name) {
+  Rung r;
+  r.id = r.name = name;
+  r.dtype = DType::e4m3_f32_block;
+  r.backend = BACKEND;
+  r.launch = [](const GemmCall& c) {
+    gemm::launch(gemm_block_scales<BUG>, int64_t{cdiv(c.M, TILE)} * cdiv(c.N, TILE),
+                 dim3(TILE, TILE), {}, static_cast<Stream>(c.stream),
+                 typed<f8e4m3, f8e4m3, float>(c));
+  };
+  return r;
+}
+
 Rung rung(const char* name, void (*fn)(const FusedArgs<float>&, Stream)) {
   Rung r;
   r.id = r.name = name;
@@ -170,6 +226,21 @@ std::vector<Rung> batch_mutants() {
           rung("stride_of_a_for_b", launch_batch<STRIDE_OF_A_FOR_B>),
           rung("products_of_c_swapped", launch_batch<PRODUCTS_OF_C_SWAPPED>),
           rung("gap_of_c_ignored", launch_batch<GAP_OF_C_IGNORED>)};
+}
+
+Rung correct_block_scales() { return block_scales<NO_BLOCK_SCALE_BUG>("no_block_scale_bug"); }
+
+std::vector<Rung> block_scale_mutants() {
+  return {block_scales<FORGOTTEN_SCALES_OF_A>("forgotten_scales_of_a"),
+          block_scales<FORGOTTEN_SCALES_OF_B>("forgotten_scales_of_b"),
+          block_scales<FIRST_BLOCKS_FOR_ALL>("first_blocks_for_all"),
+          block_scales<SCALES_OF_THE_BLOCK_BEFORE>("scales_of_the_block_before"),
+          block_scales<SCALES_AFTER_256_OF_K>("scales_after_256_of_k"),
+          block_scales<PITCH_OF_A_IGNORED>("pitch_of_a_ignored"),
+          block_scales<PITCH_OF_B_IGNORED>("pitch_of_b_ignored"),
+          block_scales<SCALES_OF_A_BY_BLOCK_ROWS>("scales_of_a_by_block_rows"),
+          block_scales<SCALES_OF_B_FOR_64_COLUMNS>("scales_of_b_for_64_columns"),
+          block_scales<SCALES_ROUNDED_TO_BF16>("scales_rounded_to_bf16")};
 }
 
 std::vector<Rung> mutants() {

@@ -13,4 +13,7 @@ std::vector<Rung> epilogue_mutants();
 // Wrong as soon as a call has several products; right with one.
 Rung correct_batch();
 std::vector<Rung> batch_mutants();
+// Of FP8 with block scales.
+Rung correct_block_scales();
+std::vector<Rung> block_scale_mutants();
 }  // namespace gemm

@@ -237,6 +237,12 @@ LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
     GEMM_BASELINE(
         cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast));
   }
+  if (info(p.dtype).has_block_scales()) {
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, int32_t{CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F});
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, int32_t{CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F});
+    set_block_scales(blas.workspace(), blas.workspace());  // for the heuristic: aligned pointers
+    if (p.ld_pad != 0) max_candidates = 0;                 // its rows of scales lie without gaps
+  }
   if (const auto epilogue = lt_epilogue(p)) set(CUBLASLT_MATMUL_DESC_EPILOGUE, *epilogue);
 
   cublasLtMatmulPreference_t preference = nullptr;
@@ -266,6 +272,14 @@ LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
     check_cublas<BaselineError>(status, "cublasLtMatmulAlgoGetHeuristic");
 }
 
+// As the libraries see them: A and B are swapped.
+void LtGemm::set_block_scales(const void* a, const void* b) const {
+  GEMM_BASELINE(cublasLtMatmulDescSetAttribute(operation_.get(),
+                                               CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &a, sizeof a));
+  GEMM_BASELINE(cublasLtMatmulDescSetAttribute(operation_.get(),
+                                               CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &b, sizeof b));
+}
+
 void LtGemm::run(int candidate, const GemmCall& c) const {
   const cublasLtMatmulHeuristicResult_t& choice = found_[candidate];
   check_cublas<BaselineError>(choice.state, "cublasLtMatmulAlgoGetHeuristic");
@@ -273,6 +287,7 @@ void LtGemm::run(int candidate, const GemmCall& c) const {
   if (has_epilogue_ && e.bias != nullptr)
     GEMM_BASELINE(cublasLtMatmulDescSetAttribute(
         operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &e.bias, sizeof e.bias));
+  if (info(dtype_).has_block_scales()) set_block_scales(c.scales.b, c.scales.a);
   check_cublas<BaselineError>(
       cublasLtMatmul(blas_.lt(), operation_.get(), &e.alpha, c.B, a_.get(), c.A, b_.get(), &e.beta,
                      e.c == nullptr ? c.C : e.c, c_.get(), c.C, d_.get(), &choice.algo,

@@ -72,6 +72,8 @@ class LtGemm {
  private:
   using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 
+  void set_block_scales(const void* a, const void* b) const;
+
   const Blas& blas_;
   Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> operation_;
   Layout a_, b_, c_, d_;  // as cuBLASLt names them: its A is our B

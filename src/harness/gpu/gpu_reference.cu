@@ -11,14 +11,18 @@
 namespace gemm {
 namespace {
 
-// out[i] = scale * (element i of the stored matrix, rounded to its storage type).
+// out[i] = scale * (element i of the stored matrix, rounded to its storage type), times the scale of
+// its block of A or B.
 template <class T>
 __global__ void doubles_kernel(double* out, MatrixLayout l, double scale, Operand operand,
                                Generator generator) {
   const int64_t elements = l.all_rows() * l.cols, stride = int64_t{gridDim.x} * blockDim.x;
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements; i += stride)
-    out[i] = scale *
-             static_cast<float>(static_cast<T>(generator.stored(operand, i / l.cols, i % l.cols)));
+  const bool scaled = operand == Operand::A || operand == Operand::B;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements; i += stride) {
+    const int64_t row = i / l.cols, col = i % l.cols;
+    out[i] = scale * static_cast<float>(static_cast<T>(generator.stored(operand, row, col))) *
+             (scaled ? generator.block_scale(operand, row, col) : 1);
+  }
 }
 
 void fill(GpuDevice& device, double* out, const Problem& p, Operand operand, double scale,
@@ -94,7 +98,9 @@ double exact_element(const Problem& p, uint64_t seed, int64_t row, int64_t n) {
   const auto at = [&](Operand operand, int64_t r, int64_t col) {
     const MatrixLayout l = layout(p, operand);
     const int64_t before = l.products > 1 ? product * l.rows : 0;
-    return round_to(p.dtype, generator.stored(operand, before + r, col), operand);
+    const bool scaled = operand == Operand::A || operand == Operand::B;
+    return round_to(p.dtype, generator.stored(operand, before + r, col), operand) *
+           (scaled ? generator.block_scale(operand, before + r, col) : 1);
   };
   double sum = 0;
   if (p.alpha != 0)
@@ -156,7 +162,8 @@ void check_against_cpu(GpuDevice& device) {
        .N = 96,
        .K = 128,
        .op_b = Op::T,
-       .groups = {.count = 4, .ends = {50, 50, 57, 160}}}};
+       .groups = {.count = 4, .ends = {50, 50, 57, 160}}},
+      {.dtype = DType::e4m3_f32_block, .M = 160, .N = 200, .K = 300, .op_b = Op::T, .batch = 2}};
   for (const Problem& p : problems) {
     const HostReference cpu = cpu_reference(p, Inputs::uniform, 1);
     const auto gpu = multiply(device, p, 1);

@@ -1,0 +1,210 @@
+// v32 block scales: each 128 of k has its own scale, multiplied where sums are promoted.
+//
+// before: one scale for a whole matrix has to fit its largest element, and e4m3 has 4 bits: beside
+//         an outlier all others are rounded to few values, or to 0
+// idea:   a scale for each 1 x 128 of A and 128 x 128 of B. Where v31 adds a k-tile's sums, they
+//         are multiplied first: an FMA in the place of an addition
+// watch:  registers, of which the scales take some; and loads of scales, which are under way while
+//         the tensor cores multiply
+// needs:  sm_90a; copies of operands that are not K-major, or that TMA cannot address
+//
+//   role        threads   waits for     then                                    and tells
+//   producer    one       empty[stage]  loads a k-tile                          full[stage], bytes
+//   consumers   2 x 128   full[stage]   wgmma of 64 rows, from zero; FMAs       empty[stage]
+//
+// Barriers and the timeline are v31's. Scales of A lie along m: scale_a[k / 128][m]. Those of B
+// lie along k: scale_b[n / 128][k / 128]. Both are as cuBLASLt has them, with a pitch besides.
+#include "device/dynamic_shared.cuh"
+#include "device/k_major.cuh"
+#include "device/multicast.cuh"
+#include "device/operand_tile.cuh"
+#include "device/persistent.cuh"
+#include "device/pipeline.cuh"
+#include "device/promotion.cuh"
+#include "device/ptx/cluster.cuh"
+#include "device/ptx/grid.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
+#include "device/tma_epilogue.cuh"
+#include "plan/tiles.h"
+#include "rung.h"
+
+namespace {
+using namespace gemm;
+
+constexpr int BK = 128, MMA_M = 64;  // depth of a k-tile; rows of a wgmma, and of a consumer
+constexpr int GROUP_M = 16;          // rows of tiles a raster group
+constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
+static_assert(BK == BlockScales::K, "a k-tile has one scale");
+
+template <class TileA, class TileB, int STAGES, int EPILOGUE_STAGES>
+struct Shared {  // panels start at multiples of 1024 bytes
+  static constexpr int CONSUMERS = TileA::EXTENT / MMA_M;
+  uint8_t A[STAGES][TileA::BYTES];                     // (STAGES, BM, BK), swizzled
+  uint8_t B[STAGES][TileB::BYTES];                     // (STAGES, BN, BK), swizzled
+  uint8_t C[CONSUMERS][EPILOGUE_STAGES][64 * 64 * 2];  // (.., EPILOGUE_STAGES, 64, 64), swizzled
+  uint64_t full[STAGES], empty[STAGES];
+};
+
+// [region idea]
+// The scales of a k-tile for a thread's sums: of its two rows, and of its tile's blocks of columns.
+template <int BN>
+struct ThreadScales {
+  static constexpr int COLUMNS = BN % BlockScales::N == 0 ? BlockScales::N : 64;  // of one scale
+  static_assert(BN % COLUMNS == 0);
+  float row[2] = {}, column[BN / COLUMNS] = {};
+
+  // Of 64 x BN results at (m, n). They are used after the next wgmma, which take longer than L2.
+  template <class Args>
+  GEMM_DEVICE void load(const Args& p, int m, int n, int k_tile) {
+    if (k_tile * BK >= p.K) return;
+    const int first = m + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      row[i] = first + i * 8 < p.M ? p.scales.a[k_tile * p.scales.lda + first + i * 8] : 0;
+#pragma unroll
+    for (int i = 0; i < BN / COLUMNS; ++i) {
+      const int column_first = n + i * COLUMNS;
+      column[i] = column_first < p.N
+                      ? p.scales.b[column_first / BlockScales::N * p.scales.ldb + k_tile]
+                      : 0;
+    }
+  }
+
+  // Adds the scaled partial sums of the accumulators from `first` on.
+  template <int COUNT, int ALL>
+  GEMM_DEVICE void add_scaled(int first, const float (&part)[COUNT], float (&sum)[ALL]) const {
+    float scale[BN / COLUMNS][2];
+#pragma unroll
+    for (int i = 0; i < BN / COLUMNS; ++i)
+#pragma unroll
+      for (int j = 0; j < 2; ++j) scale[i][j] = row[j] * column[i];
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i)  // four sums each 8 columns: two of either row
+      sum[first + i] += scale[(first + i) * 2 / COLUMNS][i / 2 % 2] * part[i];
+  }
+};
+// [/region idea]
+
+template <class T, class TC, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER,
+          class Parts>
+__global__ void __launch_bounds__((BM / MMA_M + 1) * 128, 1)
+    gemm_v32(GemmArgs<T, T, TC> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
+             const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
+  grid_launch_dependents();
+  using TileA = OperandTile<T, BM, Major::K>;
+  using TileB = OperandTile<T, BN, Major::K>;
+  static_assert(TileA::DEPTH == BK);
+  constexpr int CONSUMERS = BM / MMA_M;
+  const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK);
+  const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
+  const int begin = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER, step = gridDim.x / CLUSTER;
+  auto& s = *static_cast<Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>*>(dynamic_shared());
+  if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, CLUSTER * CONSUMERS);
+  sync_cluster<CLUSTER>();
+
+  PipelineState<STAGES> state;
+  if (wg == CONSUMERS) {
+    // The producer.
+    setmaxnreg_dec<PRODUCER_REGS>();
+    if (tid / 32 % 4 == 0 && elect_one())
+      for_each_tile<GROUP_M, CLUSTER>(begin, step, rank, tiles_m, tiles_n, [&](int bm, int bn) {
+        grid_dependency_wait(bm, bn);
+        produce_shared<TileA, TileB, CLUSTER>(s.A[0], s.B[0], s.full, s.empty, state, map_a, map_b,
+                                              bm * BM, bn * BN, k_tiles, rank);
+      });
+  } else {
+    // A consumer: its rows of every tile.
+    setmaxnreg_inc<CONSUMER_REGS>();
+    grid_dependency_wait();
+    for_each_tile<GROUP_M, CLUSTER>(begin, step, rank, tiles_m, tiles_n, [&](int bm, int bn) {
+      fence_operand(bm, bn);
+      const int m = bm * BM + wg * MMA_M, n = bn * BN;
+      prefetch_c<BN>(p, aligned_c, m, n, MMA_M);
+      float sum[1][BN / 2];
+      clear_registers(sum);
+      ThreadScales<BN> scales;
+      scales.load(p, m, n, 0);
+      const auto promote = [&]<int COUNT>(int first, const float(&part)[COUNT], int k_tile) {
+        scales.add_scaled(first, part, sum[0]);
+        if (first + COUNT == BN / 2) scales.load(p, m, n, k_tile + 1);
+      };
+      multiply_promoted<TileA, TileB, Parts, CLUSTER>(s, state, k_tiles, wg * MMA_M, promote);
+
+      // Epilogue.
+      apply_epilogue<32>(p, aligned_c, m, n, sum[0]);
+      if constexpr (sizeof(TC) == 4)
+        store_pairs(p, aligned_c, m, n, sum[0]);
+      else
+        store_panels(p, aligned_c, map_c, m, n, s.C[wg], 0, sum[0]);
+    });
+    if (tid % 32 == 0) tma_store_wait_read<0>();
+  }
+  if (CLUSTER > 1) sync_cluster<CLUSTER>();  // the neighbour's last copies and arrivals have come
+}
+
+template <class T, class TC, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER,
+          class Parts = WholeTile>
+void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
+  const int64_t cluster_tiles = int64_t{cdiv(p.M, BM * CLUSTER)} * cdiv(p.N, BN);
+  const int64_t grid = std::min<int64_t>(cluster_tiles, plan.ctas / CLUSTER) * CLUSTER;
+  using TileA = OperandTile<T, BM, Major::K>;
+  using TileB = OperandTile<T, BN, Major::K>;
+  const KMajorOperands<T> in(p, stream);
+  gemm::launch(gemm_v32<T, TC, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, Parts>, grid,
+               dim3((BM / MMA_M + 1) * 128),
+               {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>),
+                .cluster = CLUSTER,
+                .pdl = true},
+               stream, p, has_aligned_c(p), TileA::map(in.A.data, p.M, p.K, in.A.ld),
+               TileB::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
+}
+
+// The variants: their tiles, and what a result costs in each; plans choose from the first ones.
+constexpr Costs::Tile TILES[] = {{128, 192, 1.0}, {128, 128, 1.1}, {64, 128, 1.5}, {128, 192, 1.0},
+                                 {128, 192, 1.0}, {128, 256, 1.0}, {128, 256, 1.0}};
+constexpr int CLUSTERS[] = {1, 1, 1, 2, 1, 1, 2}, CHOICES = 3;
+
+template <class T>
+const Variant<T, bf16> VARIANTS[] = {
+    {"128x192 s5", launch<T, bf16, 128, 192, 5, 1, 1>},
+    {"128x128 s6", launch<T, bf16, 128, 128, 6, 2, 1>},
+    {"64x128 s8", launch<T, bf16, 64, 128, 8, 2, 1, Overlap>},
+    {"128x192 s5 c2", launch<T, bf16, 128, 192, 5, 1, 2>},
+    {"128x192 s4 overlap", launch<T, bf16, 128, 192, 4, 3, 1, Overlap>},
+    {"128x256 s4", launch<T, bf16, 128, 256, 4, 2, 1, Halves>},
+    {"128x256 s4 c2", launch<T, bf16, 128, 256, 4, 2, 2, Halves>}};
+static_assert(std::size(TILES) == std::size(VARIANTS<f8e4m3>) &&
+              std::size(TILES) == std::size(CLUSTERS));
+
+template <class T>
+Plan plan(const GemmArgs<T, T, bf16>& p, const Arch& arch, int variant) {
+  const int choices = variant < 0 ? CHOICES : int{std::size(TILES)};
+  TileChoice tile = choose_tile(p.M, p.N, p.K, TILES, choices, arch.sms, 0, variant);
+  tile.tiling.cluster = CLUSTERS[tile.index];
+  Plan plan{.variant = tile.index};
+  plan.keep(tile.tiling);
+  return plan;
+}
+
+template <class T>
+std::string explain(const GemmArgs<T, T, bf16>&, const Plan& plan) {
+  return gemm::explain(plan.kept<Tiling>());
+}
+
+// Results in float: one configuration.
+template <class T>
+void launch_to_float(const GemmArgs<T, T, float>& p, Stream stream) {
+  launch<T, float, 128, 128, 6, 2, 1>(p, Plan{.ctas = persistent_blocks()}, stream);
+}
+
+const Registration rung({.prev = "v31",
+                         .idea = "block scales: 1x128 of A, 128x128 of B, where sums are promoted",
+                         .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
+                        {entry(DType::e4m3_block, VARIANTS<f8e4m3>,
+                               Planner<f8e4m3, bf16>{plan, explain, nullptr, false}),
+                         entry(DType::e4m3_f32_block, launch_to_float<f8e4m3>)});
+
+}  // namespace
