@@ -448,6 +448,7 @@ class Refused(unittest.TestCase):
             refused("4 4 4\n" * 257, names="groups.txt:257: too many groups: at most 256")
             refused("2147480000 4 4\n" * 2, names="groups.txt:2: too many rows in all")
             refused("4 4 4\n", "--batch", "2", names="--groups does not go with --batch")
+            refused("4 4 4\n", "--inspect", names="--groups does not go with --inspect")
             refused("4 4 4\n", "--epilogue", "bias", names="groups take --alpha, --beta")
         self.refused("--backend", "sim", "--groups", "/no/such/list.txt", names="/no/such/list.txt")
 

@@ -203,6 +203,44 @@ class Streams(Base):
         torch.cuda.synchronize()
         self.close(out, a.double() @ b.double(), 2e-3)
 
+    def test_groups(self) -> None:
+        """As torch._grouped_mm, where offsets may be a kernel's result: nothing waits for them."""
+        rows, n, k = (0, 300, 5, 0, 128, 67), 264, 200
+        m = sum(rows) + 20  # rows of no group stay
+        for dtype in (torch.float16, torch.bfloat16, torch.float32):
+            a = matrix(m, k, "cuda", dtype)
+            weights = torch.stack([matrix(n, k, "cuda", dtype) for _ in rows])
+            out = torch.full((m, n), 7.0, device="cuda", dtype=dtype)
+            counts = torch.tensor(rows, device="cuda")
+            for offsets in (counts.cumsum(0), counts.cumsum(0).to(torch.int32)):
+                b = weights.transpose(1, 2)
+                got = gemm_ladder.grouped_matmul(a, b, offsets, out=out)
+                first = 0
+                for group, height in enumerate(rows):
+                    end = first + height
+                    wanted = a[first:end].double() @ b[group].double()
+                    if height:
+                        self.close(got[first:end], wanted, 2e-2)
+                    first = end
+                self.assertTrue(bool((got[first:] == 7).all()))
+
+    def test_groups_in_a_graph(self) -> None:
+        a = matrix(512, 128, "cuda", torch.bfloat16)
+        b = torch.stack([matrix(128, 64, "cuda", torch.bfloat16) for _ in range(2)])
+        ends = torch.tensor([512, 512], device="cuda", dtype=torch.int32)
+        out = torch.empty(512, 64, device="cuda", dtype=torch.bfloat16)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            gemm_ladder.grouped_matmul(a, b, ends, out=out)
+        for first in (512, 100, 0):  # read when the graph runs
+            ends[0] = first
+            graph.replay()
+            torch.cuda.synchronize()
+            wanted = torch.cat(
+                [a[:first].double() @ b[0].double(), a[first:].double() @ b[1].double()]
+            )
+            self.close(out, wanted, 2e-2)
+
     def test_numpy_by_copies(self) -> None:
         import numpy
 

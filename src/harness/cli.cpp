@@ -557,7 +557,7 @@ Options parse_command_line(int argc, const char* const* argv) {
         fmt::format("bad --batch-shared '{}': choose from A, B, AB", printable(shared)));
   o.shared_a = shared.find('A') != std::string::npos;
   o.shared_b = shared.find('B') != std::string::npos;
-  for (const char* other : {"--batch", "--tune", "--html"})
+  for (const char* other : {"--batch", "--tune", "--inspect"})
     if (!groups.empty() && app.count(other) > 0)
       throw UsageError(fmt::format("--groups does not go with {}", other));
   if (o.inspect && o.batch_pad > 0) throw UsageError("--batch-pad does not go with --inspect");
