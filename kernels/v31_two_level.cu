@@ -157,7 +157,7 @@ const Variant<T, bf16> VARIANTS[] = {{"128x192 s5", launch<T, bf16, 192, 5, 1, 1
                                      {"128x192 s5 c2", launch<T, bf16, 192, 5, 1, 2>}};
 
 template <class T>
-Plan plan(const GemmArgs<T, T, bf16>& p, const Arch& arch, int variant) {
+Plan plan(const FusedArgs<T, T, bf16>& p, const Arch& arch, int variant) {
   const int whole = variant < WHOLE ? variant : 0;
   TileChoice tile = choose_tile(p.M, p.N, p.K, TILES, WHOLE, arch.sms, 0, whole);
   if (variant >= WHOLE) {

@@ -13,6 +13,21 @@ GEMM_BUILD_NAMESPACE_BEGIN
 // Persistent kernels, for large results
 // -------------------------------------------------------------------------------------------------
 
+// How much of K a tile's epilogue takes as long as: what it has besides alpha. It counts where no
+// main loop hides it, as after a CTA's last tile.
+template <class T>
+double epilogue_k(const FusedArgs<T>& p, const Costs& costs) {
+  const FusedEpilogue& e = p.fused;
+  const Costs::Epilogue& c = costs.epilogue_k;
+  return (e.reads_c() ? c.residual : 0) + (e.has_vectors() ? c.vectors : 0) +
+         (info(e.activation).roundings > 1 ? c.activation : 0);
+}
+// The same as a part of the tile's own time.
+template <class T>
+double epilogue_waves(const FusedArgs<T>& p, const Costs& costs) {
+  return epilogue_k(p, costs) / (p.K + costs.wgmma.epilogue_k);
+}
+
 // Of a kernel whose last SM computes `makespan` results, in tiles of cost 1 (Costs), of `products`
 // of a batch.
 template <class T>
@@ -48,7 +63,7 @@ inline constexpr int MAX_SPLIT = 8;
 constexpr int split_k_variants() { return count_splits(SPLIT_K_TILES); }
 
 template <class T>
-double split_k_us(const GemmArgs<T>& p, const Arch& arch, const SplitKTile& tile, int split) {
+double split_k_us(const FusedArgs<T>& p, const Arch& arch, const SplitKTile& tile, int split) {
   const WgmmaCosts& c = arch.costs->wgmma;
   const double x = std::max(p.M, p.N), y = std::min(p.M, p.N);
   const double ctas = std::ceil(x / tile.bx) * std::ceil(y / tile.by) * split;
@@ -63,13 +78,15 @@ double split_k_us(const GemmArgs<T>& p, const Arch& arch, const SplitKTile& tile
   const double fetch = std::max(bytes * ctas / c.l2, bytes * most / c.fetch);
   const double loop = overlapping(multiply, fetch, memory_us(p, c));
   const double results = most * tile.bx * tile.by * 1e-6;
-  return c.launch + c.wave * (waves - 1) + loop + results * c.store +
+  // All CTAs of a cluster end their tile.
+  const double epilogue = results * epilogue_k(p, *arch.costs) * 2 / c.tensor / split;
+  return c.launch + c.wave * (waves - 1) + loop + results * c.store + epilogue +
          (split > 1 ? c.cluster + results * c.send : 0);
 }
 
 // The fastest, or the one asked for.
 template <class T>
-Estimate best_split_k_tile(const GemmArgs<T>& p, const Arch& arch, int only) {
+Estimate best_split_k_tile(const FusedArgs<T>& p, const Arch& arch, int only) {
   return best_split(SPLIT_K_TILES, only, [&](const SplitKTile& tile, int split) {
     return split_k_us(p, arch, tile, split);
   });
