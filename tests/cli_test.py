@@ -340,6 +340,7 @@ class Refused(unittest.TestCase):
             (("--time-limit", "0"), "--time-limit '0': want seconds above 0"),
             (("--time-limit", "soon"), "--time-limit 'soon'"),
             (("--time-limit", "1", "--explain"), "--time-limit ends a run"),
+            (("--tune", "--kernel", "v24", "--epilogue", "bias"), "does not go with --tune"),
             (("--quick", "--verify-only"), "--quick is a way of timing"),
             (("--quick", "--backend", "sim"), "--quick times kernels on a GPU"),
         ):

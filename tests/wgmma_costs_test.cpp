@@ -67,6 +67,18 @@ TEST(WgmmaCosts, SplitTilesHaveAnEpilogueToo) {
   EXPECT_GT(best(p), plain);
 }
 
+// A CTA's short last work unit comes last where the epilogue is long, and then nothing hides its fixup.
+TEST(WgmmaCosts, ALongEpilogueLeavesAFixupInTheOpen) {
+  constexpr Costs::Tile TILES[] = {{128, 128, 1.0, 0.1}};
+  const auto makespan = [&](double epilogue, double fixup_k) {
+    return choose_tile(128 * 132, 256, 4096, TILES, 1, 100, fixup_k, ANY_VARIANT, 1, epilogue)
+               .makespan /
+           (128 * 128);
+  };
+  EXPECT_NEAR(makespan(0, 4096), 2.64 + 0.1 + 1, 1e-9);
+  EXPECT_NEAR(makespan(0.5, 4096), 2.64 + 0.1 + 2 + 0.5, 1e-9);
+}
+
 TEST(WgmmaCosts, NoEstimateBeatsMemory) {
   for (const int m : {1, 64, 1000})
     for (const int n : {8, 500, 8192})

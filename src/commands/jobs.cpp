@@ -148,8 +148,6 @@ std::vector<Job> plan(const Options& o, Backend backend) {
                         .shared_b = o.shared_b};
         if (p.batch > 1 && (o.tune || o.tune_first || !o.html.empty()))
           throw UsageError("a batch does not go with --tune or --html, which are of one product");
-        if (!epilogue_name(p).empty() && (o.tune || o.tune_first))
-          throw UsageError("--epilogue does not go with --tune, which measures plain products");
         if (p.batch > 1 && p.operands.residual)
           throw UsageError(
               "a batch does not go with --epilogue residual, which is of one product: --beta adds "
