@@ -134,7 +134,7 @@ const Variant<float> VARIANTS[] = {
 };
 static_assert(std::size(VARIANTS) == std::size(WHOLE_TILES), "in the same order");
 
-Plan plan(const GemmArgs<float>& p, const Arch& arch, int variant) {
+Plan plan(const FusedArgs<float>& p, const Arch& arch, int variant) {
   if (variant != ANY_VARIANT)
     return {.variant = variant,
             .makespan = whole_tile_us(p, arch.sms, arch.costs->fp32, WHOLE_TILES[variant])};

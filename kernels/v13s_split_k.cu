@@ -324,7 +324,7 @@ const Variant<float> VARIANTS[] = {
 };
 static_assert(std::size(VARIANTS) == split_variants(), "SPLIT_TILES, in the same order");
 
-Plan plan(const GemmArgs<float>& p, const Arch& arch, int variant) {
+Plan plan(const FusedArgs<float>& p, const Arch& arch, int variant) {
   const Estimate best = best_split_tile(p, arch.sms, arch.costs->fp32, variant);
   return {.variant = best.variant, .makespan = best.us};
 }

@@ -234,22 +234,25 @@ const Variant<T> VARIANTS[] = {
     {"64x128 s8 c2", launch<T, 64, 128, 8, 2, 2>, nullptr, launch_fused<T, 64, 128, 8, 2>}};
 
 // The tile for whole waves: one of costs.whole; or, numbered behind those, one of costs.cluster,
-// tiles of two CTAs one above the other, where rows straddle 128-byte lines.
+// tiles of two CTAs one above the other, where rows straddle 128-byte lines. Not of fused kernels.
 template <class T>
-TileChoice choose_data_parallel_tile(const GemmArgs<T>& p, const Arch& arch, int variant) {
+TileChoice choose_data_parallel_tile(const FusedArgs<T>& p, const Arch& arch, int variant) {
   const Costs& costs = *arch.costs;
   constexpr int WHOLE = std::size(Costs{}.whole);
   const bool batched = !p.batch.is_single() && fits_in_one_launch(p);
   // Of groups the plan knows how many there are and their rows together: it takes them as equal.
   const int M = p.batch.ends == nullptr ? p.M : cdiv(p.M, p.batch.count);
-  const bool clusters =
-      variant == ANY_VARIANT ? M > 128 && straddles_lines(p) && !batched : variant >= WHOLE;
-  if (!clusters)
-    return choose_tile(M, p.N, p.K, costs.whole, WHOLE, arch.sms, costs.fixup_k, variant,
-                       batched ? p.batch.count : 1);
-  TileChoice choice =
-      choose_tile(M, p.N, p.K, costs.cluster, std::size(costs.cluster), arch.sms / 2, costs.fixup_k,
-                  variant == ANY_VARIANT ? ANY_VARIANT : variant - WHOLE);
+  const bool straddled = M > 128 && straddles_lines(p) && !batched, fused = wants_fused(p.fused);
+  const bool clusters = variant == ANY_VARIANT ? straddled && !fused : variant >= WHOLE;
+  if (!clusters) {
+    TileChoice choice = choose_tile(M, p.N, p.K, costs.whole, WHOLE, arch.sms, costs.fixup_k,
+                                    variant, batched ? p.batch.count : 1, epilogue_waves(p, costs));
+    if (straddled && fused) choice.makespan *= costs.straddled_whole;
+    return choice;
+  }
+  TileChoice choice = choose_tile(
+      M, p.N, p.K, costs.cluster, std::size(costs.cluster), arch.sms / 2, costs.fixup_k,
+      variant == ANY_VARIANT ? ANY_VARIANT : variant - WHOLE, 1, epilogue_waves(p, costs));
   choice.index += WHOLE;
   choice.makespan /= 2;  // one SM's
   choice.tiling.cluster = 2;
@@ -257,7 +260,7 @@ TileChoice choose_data_parallel_tile(const GemmArgs<T>& p, const Arch& arch, int
 }
 
 template <class T>
-Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
+Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
   const TileChoice tile = choose_data_parallel_tile(p, arch, variant);
   const Tiling& tiling = tile.tiling;
   const bool one_launch = tiling.cluster == 1 && fits_in_one_launch(p);

@@ -162,7 +162,7 @@ const Variant<T> VARIANTS[] = {{"k256 s4", launch<T, 4, 1, 128>, holds<T, 256>},
                                {"k512 s4", launch<T, 4, 2, 64>, holds<T, 512>}};
 
 template <class T>
-Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
+Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
   const Costs& costs = *arch.costs;
   const int col_panels = cdiv(p.N, BN);
   const int64_t tiles = int64_t{cdiv(p.M, BM)} * col_panels;
@@ -170,7 +170,8 @@ Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
   const double cost =
       costs.b_stationary[cdiv(p.K, BK)] * (col_panels > arch.sms ? costs.b_stationary_next : 1);
   return {.variant = variant == ANY_VARIANT ? std::max(cdiv(p.K, 128) - 2, 0) : variant,
-          .makespan = persistent_us(p, arch, cost * waves * BM * BN)};
+          .makespan =
+              persistent_us(p, arch, cost * waves * BM * BN + epilogue_waves(p, costs) * BM * BN)};
 }
 
 template <class T>

@@ -222,7 +222,7 @@ const Variant<T> VARIANTS[] = {
 static_assert(std::size(VARIANTS<half>) == std::size(STREAM_K_TILES), "in the same order");
 
 template <class T>
-Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
+Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
   const Estimate best = best_stream_k_tile(p, arch, variant);
   return {.variant = best.variant, .makespan = best.us};
 }

@@ -71,7 +71,8 @@ __global__ void __launch_bounds__(THREADS, 1)
   if (tid == 0) {
     init_ordered_barrier(s.order);
     init_pipeline<STAGES>(s.full, s.empty, 1);
-    units = WorkUnits(blockIdx.x, gridDim.x, cdiv(p.M, BM), cdiv(p.N, BN), GROUP_M, cdiv(p.K, BK));
+    units = WorkUnits(blockIdx.x, gridDim.x, cdiv(p.M, BM), cdiv(p.N, BN), GROUP_M, cdiv(p.K, BK),
+                      Args::FUSED || !p.epilogue.only_scales());
   }
   __syncthreads();
   grid_launch_dependents();
@@ -165,10 +166,11 @@ const Variant<T> VARIANTS[] = {{"128x192 s4", launch<GemmArgs<T>, 128, 192, 4, 2
                                 launch<FusedArgs<T>, 128, 128, 6, 2>}};
 
 template <class T>
-Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
+Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
   const Costs& costs = *arch.costs;
-  const TileChoice tile = choose_tile(p.M, p.N, p.K, costs.stream_k, std::size(costs.stream_k),
-                                      arch.sms, costs.fixup_k, variant);
+  const TileChoice tile =
+      choose_tile(p.M, p.N, p.K, costs.stream_k, std::size(costs.stream_k), arch.sms, costs.fixup_k,
+                  variant, 1, epilogue_waves(p, costs));
   // Where rows straddle lines, its CTAs' requests for a row's two lines seldom meet in L2.
   const double makespan = tile.makespan * (straddles_lines(p) ? costs.straddled_stream_k : 1);
   // Where K is short, the fixups weigh more than the wave that they save.

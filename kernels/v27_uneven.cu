@@ -158,13 +158,14 @@ const Variant<T> VARIANTS[] = {
      launch<FusedArgs<T>, ROW_PANELS_128.tallest, 5, 1>}};
 
 template <class T>
-Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
+Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
   constexpr int TALLEST[] = {128, 160, ROW_PANELS_128.tallest};  // rows of a variant's tiles
   RowPanelChoice cut = choose_row_panels(p.M, p.N, ROW_PANELS_128, arch.sms);
   const int shortest = cut.tallest() > 160 ? 2 : cut.tallest() > 128;
-  Plan plan{
-      .variant = variant == ANY_VARIANT ? shortest : variant,
-      .makespan = persistent_us(p, arch, cut.makespan(arch.sms) + arch.costs->transposed_epilogue)};
+  const double last_tile =
+      arch.costs->transposed_epilogue + epilogue_waves(p, *arch.costs) * cut.tallest() * BX;
+  Plan plan{.variant = variant == ANY_VARIANT ? shortest : variant,
+            .makespan = persistent_us(p, arch, cut.makespan(arch.sms) + last_tile)};
   // A CTA's only tile is stored as it is. Later ones are transposed, which only a long K hides.
   if (straddles_lines(p) || (p.K < 1024 && cut.waves(arch.sms) > 1)) plan.makespan = NEVER;
   cut = choose_row_panels(

@@ -145,16 +145,19 @@ template <class T>
 const Variant<T> VARIANTS[] = {{"192x256 s3", launch<T, 1>}, {"192x256 s3 c2", launch<T, 2>}};
 
 template <class T>
-Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
+Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
   const bool straddled = straddles_lines(p);
   const int cluster = variant == ANY_VARIANT ? p.M > ROW_PANELS_256.tallest && straddled : variant;
   const RowPanelChoice cut = choose_row_panels(p.M, p.N, row_panels_256(1 + cluster), arch.sms);
   // Rows that straddle no cache lines v27 reads as fast. K and waves as there.
   Plan plan{.variant = cluster, .makespan = NEVER};
+  // Each consumer has half of a tile, and the tensor cores wait for both epilogues of every tile.
+  const double epilogues = arch.costs->transposed_epilogue + epilogue_waves(p, *arch.costs) *
+                                                                 double(cut.waves(arch.sms)) *
+                                                                 cut.tallest() * WX;
   if (straddled && cluster == 1 && (p.K >= 1024 || cut.waves(arch.sms) <= 1))
-    plan.makespan = persistent_us(
-        p, arch,
-        cut.makespan(arch.sms) * arch.costs->straddled_clusters + arch.costs->transposed_epilogue);
+    plan.makespan =
+        persistent_us(p, arch, cut.makespan(arch.sms) * arch.costs->straddled_clusters + epilogues);
   plan.keep(cut);
   return plan;
 }

@@ -78,7 +78,7 @@ Plan with_size(int M, int N, int sms, int variant, Size size) {
 
 // The wgmma tile that fills the last wave best; without wgmma the one of mma.sync.
 template <class T>
-Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
+Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
   constexpr int MMA_SYNC = 3;
   if (variant == ANY_VARIANT)
     variant = !tile::has_wgmma()
@@ -97,7 +97,7 @@ double utilization(int M, int N, int sms, Size size) {
 // A small tile's speed, as a part of a large one's: measured on an H200 at 2048, where both fill
 // the GPU (tiles_f32_variants.json).
 constexpr double SMALL_TILE_SPEED = 0.86;
-Plan plan_floats(const GemmArgs<float>& p, const Arch& arch, int variant) {
+Plan plan_floats(const FusedArgs<float>& p, const Arch& arch, int variant) {
   constexpr int LARGE = 0, SMALL = 1;
   if (variant == ANY_VARIANT)
     variant = utilization(p.M, p.N, arch.sms, FLOAT_SIZES[SMALL]) * SMALL_TILE_SPEED >

@@ -12,7 +12,7 @@
 //   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles   empty[stage], a k-tile on;
 //                                                                        order[other], after a tile
 //
-// Barriers and the timeline are v24's. Scales of whole tensors are numbers: they belong into alpha.
+// Barriers and the timeline are v24's. A whole tensor has one scale: multiply it into alpha.
 #include "device/dynamic_shared.cuh"
 #include "device/k_major.cuh"
 #include "device/multicast.cuh"
@@ -146,7 +146,7 @@ const Variant<T, bf16> VARIANTS[] = {{"128x192 s5", launch<T, bf16, 128, 192, 5,
                                      {"128x192 s5 c2", launch<T, bf16, 128, 192, 5, 1, 2>}};
 
 template <class T>
-Plan plan(const GemmArgs<T, T, bf16>& p, const Arch& arch, int variant) {
+Plan plan(const FusedArgs<T, T, bf16>& p, const Arch& arch, int variant) {
   const int whole = variant < WHOLE ? variant : 0;
   TileChoice tile = choose_tile(p.M, p.N, p.K, TILES, WHOLE, arch.sms, 0, whole);
   if (variant >= WHOLE) {

@@ -76,6 +76,7 @@ class Embedder:
         self.root, self.gpu = root, gpu
         self.rungs = ladder.load_rungs(root)
         self.results = ladder.results_of(gpu, root)
+        self.quick = ladder.quick_results_of(gpu, root)
 
     def content(self, kind: str, args: list[str], page: Path) -> str:
         """What belongs between the marker <!-- embed:kind args --> of `page` and its end."""
@@ -165,7 +166,9 @@ class Embedder:
         for dtype in rung.dtypes:
             point = self.at(rung, dtype)
             if not (point and self.results):
-                lines.append(f"| {dtype} | {NOT_MEASURED} | | | | |")
+                quick = self.quick.at(rung, dtype) if self.quick else None
+                ratio = f"{100 * quick.ratio:.1f} %, quick run " if quick else ""
+                lines.append(f"| {dtype} | {NOT_MEASURED} | | {ratio}| | |")
                 continue
             peak = None if rung.tensor_cores and dtype == "f32" else self.results.peak(dtype)
             before = self.at(ladder.find_rung(self.rungs, rung.prev), dtype) if rung.prev else None

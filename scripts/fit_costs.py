@@ -80,6 +80,7 @@ GROUPS = {
             "memory": 4.2,
             "l2": 6.5,
             "fetch": 0.06,
+            "uneven": 0.55,
             "launch": 2.5,
             "wave": 1.0,
             "cluster": 0.5,

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # The committed runs: the ladder, from which tables are made, with what bf16.json has beside it; and
 # the fine sweeps, which have figures of their own.
 LADDER, BF16 = "ladder.json", "bf16.json"
+QUICK = "ladder_quick.json"  # all rungs and types with --quick: its ratios hold, not its TFLOPS
 SWEEPS = {"f32": "sgemm_sweep.json", "f16": "hgemm_sweep.json"}
 REFERENCE_SHAPE = (4096, 4096, 4096)
 # Names that committed runs have for rungs whose files were renamed since: an id is permanent.
@@ -358,6 +359,12 @@ def results_of(gpu: str, root: Path = ROOT) -> Optional[Results]:
             for shape, point in points.items():
                 results.points.setdefault(key, {}).setdefault(shape, point)
     return results
+
+
+def quick_results_of(gpu: str, root: Path = ROOT) -> Optional[Results]:
+    """The committed quick run of the whole ladder; None when there is none yet."""
+    path = folder_of(gpu, root) / QUICK
+    return load_results(path) if path.exists() else None
 
 
 def sweep_of(dtype: str, gpu: str, root: Path = ROOT, op: str = "nn") -> Optional[Results]:

@@ -118,11 +118,12 @@ struct Variant {
   // The same with the whole epilogue, of one product. Null: an epilogue pass follows `launch`.
   FusedLaunchFn<T, TC> fused = nullptr;
 };
-// How a rung with variants plans. Of the problem's pointers only the alignment matters.
+// How a rung with variants plans. Of the problem's pointers only the alignment matters, and which of
+// the epilogue's there are.
 template <class T, class TC = T>
 struct Planner {
   // The plan by the best variant, or the one asked for, of a problem that the rung takes.
-  Plan (*plan)(const GemmArgs<T, T, TC>&, const Arch&, int variant);
+  Plan (*plan)(const FusedArgs<T, T, TC>&, const Arch&, int variant);
   std::string (*explain)(const GemmArgs<T, T, TC>&, const Plan&);
   bool (*takes)(const GemmArgs<T, T, TC>&) =
       nullptr;            // else the rung before it does; null: everything
@@ -146,6 +147,17 @@ inline bool wants_fused(const FusedEpilogue& e) {
   return !e.is_plain() || info(e.activation).roundings > 1;
 }
 
+// Whether C is D's own memory.
+inline bool reads_own_c(const GemmCall& call) {
+  const FusedEpilogue& e = call.epilogue;
+  return e.beta != 0 && (e.c == nullptr || (e.c == call.C && e.ldc == call.ldc));
+}
+// What of the epilogue the kernel before an epilogue pass computes.
+inline FusedEpilogue before_pass(const GemmCall& call) {
+  const FusedEpilogue& e = call.epilogue;
+  return {.alpha = e.alpha, .beta = reads_own_c(call) && !e.has_scales() ? e.beta : 0};
+}
+
 // launch(product), and an epilogue pass. The product is computed in D's memory, but where the pass
 // still has to read C there.
 template <class Launch>
@@ -153,9 +165,9 @@ void launch_with_pass(const GemmCall& call, DType dtype, Launch&& launch) {
   const auto stream = static_cast<Stream>(call.stream);
   GemmCall product = call, pass = call;
   FusedEpilogue& e = pass.epilogue;
-  if (e.c == call.C && e.ldc == call.ldc) e.c = nullptr;
-  const bool reads_d = e.beta != 0 && e.c == nullptr, apart = reads_d && e.has_scales();
-  product.epilogue = {.alpha = e.alpha, .beta = reads_d && !apart ? e.beta : 0};
+  product.epilogue = before_pass(call);
+  const bool reads_d = reads_own_c(call), apart = reads_d && e.has_scales();
+  if (reads_d) e.c = nullptr;
   e.alpha = 1;
   if (reads_d && !apart) e.beta = 0;
   const int64_t ld = int64_t{cdiv(call.N, 8)} * 8, elements = call.M * ld;
@@ -170,9 +182,29 @@ void launch_with_pass(const GemmCall& call, DType dtype, Launch&& launch) {
   launch_epilogue_pass(BACKEND, dtype, pass, {product.C, product.ldc, product.batch.stride_c});
 }
 
-// Of a rung's entry: calls whose epilogue its kernel has not, by a launch and a pass.
+// Estimated time of the pass: it reads products, and C where they have not got it, and writes D.
+inline double epilogue_pass_us(const GemmCall& c, DType dtype, const Arch& arch) {
+  const WgmmaCosts& costs = arch.costs->wgmma;
+  const int matrices = 2 + (c.epilogue.reads_c() && before_pass(c).beta == 0);
+  const double bytes = double(info(info(dtype).out).bytes) * c.M * c.N * c.batch.count * matrices;
+  return costs.launch + 1e-6 * bytes / costs.memory;
+}
+
+// Of a rung's entry: calls whose epilogue its kernel has not, by a launch and a pass, which its plan
+// counts in.
 inline Entry with_epilogue_pass(Entry e) {
   const DType dtype = e.dtype;
+  if (e.plan && e.estimates)
+    e.plan = [dtype, fuses = e.fuses, plan = std::move(e.plan)](const Rung& self, const GemmCall& c,
+                                                                const Arch& arch, int variant) {
+      std::optional<Plan> planned = plan(self, c, arch, variant);
+      if (!planned || c.epilogue.is_plain() || (fuses && fuses(c, *planned))) return planned;
+      GemmCall product = c;
+      product.epilogue = before_pass(c);
+      planned = plan(self, product, arch, variant);
+      planned->makespan += epilogue_pass_us(c, dtype, arch);
+      return planned;
+    };
   if (e.launch)
     e.launch = [dtype, plain = std::move(e.launch)](const GemmCall& c) {
       c.epilogue.is_plain() ? plain(c) : launch_with_pass(c, dtype, plain);
@@ -201,7 +233,7 @@ Entry entry(DType dtype, const Variant<T, TC> (&variants)[N], Planner<T, TC> pla
   e.estimates = planner.estimates;
   e.plan = [planner](const Rung&, const GemmCall& c, const Arch& arch,
                      int variant) -> std::optional<Plan> {
-    const GemmArgs<T, T, TC> p = typed<T, T, TC>(c);
+    const FusedArgs<T, T, TC> p = fused<T, T, TC>(c);
     if (planner.takes != nullptr && !planner.takes(p)) return {};
     return planner.plan(p, arch, variant);
   };
@@ -304,7 +336,7 @@ inline Entry without_groups(Entry e) {
 // Entries: f32(launch<float>), or of a rung with variants f32(VARIANTS, {plan, explain}), with
 //   const Variant<float> VARIANTS[] = {{"128x128 s4", launch<128, 128, 4>}, ...};
 //   void launch<...>(const GemmArgs<float>& p, const Plan& plan, Stream stream);
-//   Plan plan(const GemmArgs<float>& p, const Arch& arch, int variant);
+//   Plan plan(const FusedArgs<float>& p, const Arch& arch, int variant);
 //   std::string explain(const GemmArgs<float>& p, const Plan& plan);
 inline Entry f32(LaunchFn<float> fn) { return entry(DType::f32, fn); }
 template <size_t N>

@@ -162,6 +162,35 @@ class Accepted(unittest.TestCase):
         # 3000 and 5000: rows that are no whole lines of 128 bytes, where both have clusters.
         self.assertEqual(chosen, list(wanted))
 
+    def test_an_epilogue_that_nothing_hides_counts(self) -> None:
+        """v26's last tiles are the largest, so it is fastest only where their epilogue is short."""
+        options = ("--backend", "sim", "--explain", "--kernel", "v28", "--op", "nt")
+
+        def chosen(*epilogue: str, shape: str = "512x14336x4096") -> str:
+            run = bench(*options, "--dtype", "bf16", "--shape", shape, *epilogue)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            return re.findall(r": (v\w+)$", run.stdout, re.MULTILINE)[0]
+
+        self.assertEqual(chosen(), "v26")
+        for epilogue in ("bias,gelu", "residual", "gelu_erf", "bias,silu"):
+            with self.subTest(epilogue=epilogue):
+                beta = ("--beta", "1") if epilogue == "residual" else ()
+                self.assertEqual(chosen("--epilogue", epilogue, *beta), "v27")
+                for shape in ("4096x14336x4096", "8192x8192x8192"):
+                    self.assertEqual(chosen("--epilogue", epilogue, *beta, shape=shape), "v27")
+
+    def test_an_epilogue_pass_counts(self) -> None:
+        """v25 would need one, which takes longer than it wins over v24's fused kernel."""
+        options = ("--backend", "sim", "--explain", "--kernel", "v28", "--op", "nt")
+
+        def chosen(*epilogue: str) -> str:
+            run = bench(*options, "--dtype", "bf16", "--shape", "512x512x2048", *epilogue)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            return re.findall(r": (v\w+)$", run.stdout, re.MULTILINE)[0]
+
+        self.assertEqual(chosen(), "v25")
+        self.assertEqual(chosen("--epilogue", "bias"), "v24")
+
     def test_clusters_where_rows_are_no_whole_lines(self) -> None:
         def chosen(*options: str) -> list[str]:
             explain = ("--backend", "sim", "--explain", "--kernel", "v24", "--dtype", "f16")
@@ -327,6 +356,7 @@ class Refused(unittest.TestCase):
             (("--time-limit", "0"), "--time-limit '0': want seconds above 0"),
             (("--time-limit", "soon"), "--time-limit 'soon'"),
             (("--time-limit", "1", "--explain"), "--time-limit ends a run"),
+            (("--tune", "--kernel", "v24", "--epilogue", "bias"), "does not go with --tune"),
             (("--quick", "--verify-only"), "--quick is a way of timing"),
             (("--quick", "--backend", "sim"), "--quick times kernels on a GPU"),
         ):

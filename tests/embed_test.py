@@ -125,6 +125,16 @@ class Embed(Fixture):
         self.script("embed.py")
         self.assertIn("| bf16 | 650 (585 - 715) | 700 | 92.9 % | 81.2 %", self.page.read_text())
 
+    def test_a_quick_run_has_the_ratio_alone(self) -> None:
+        self.kernel("v04_brain", "v2", 2, "f16(launch<half>), bfloat16(launch<bf16>)")
+        self.measure()
+        self.page.write_text("<!-- embed:row v04 -->\n<!-- /embed -->\n")
+        self.script("embed.py")
+        self.assertIn("| bf16 | not measured | | | | |", self.page.read_text())
+        self.measure([entry("v04_brain", "bf16", 4096, 650, 700)], file="ladder_quick.json")
+        self.script("embed.py")
+        self.assertIn("| bf16 | not measured | | 92.9 %, quick run | | |", self.page.read_text())
+
     def test_bf16_of_another_run_says_so(self) -> None:
         self.kernel("v04_brain", "v2", 2, "f16(launch<half>), bfloat16(launch<bf16>)")
         self.measure()

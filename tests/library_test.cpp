@@ -956,6 +956,33 @@ TEST_F(Library, APlanTellsOfItsKernelAndItsWorkspace) {
   EXPECT_GE(workspace_of(planned(skewed.problem)), workspace_of(plan) + 2 * 512 * 512 * 2);
 }
 
+// What an epilogue takes differs from kernel to kernel, so it may be planned for.
+TEST_F(Library, APlanForAnEpilogue) {
+  gemm_problem p = GEMM_PROBLEM_DEFAULT;
+  p.m = 512, p.n = 14336, p.k = 4096;
+  p.type_a = p.type_b = p.type_c = GEMM_BF16;
+  p.op_b = GEMM_T;
+  const auto explained_for = [&](const gemm_epilogue& e) {
+    gemm_plan plan;
+    EXPECT_EQ(gemm_plan_create_for(&p, &e, GEMM_SIMULATOR, &plan), GEMM_OK) << gemm_last_error();
+    return explained(plan);
+  };
+  gemm_epilogue e = GEMM_EPILOGUE_DEFAULT;
+  const std::string plain = explained_for(e);
+  EXPECT_EQ(explained(planned(p, GEMM_SIMULATOR)), plain);
+  e.bias = &p;
+  e.activation = GEMM_ACTIVATION_GELU;
+  EXPECT_NE(explained_for(e), plain);
+  e = GEMM_EPILOGUE_DEFAULT;
+  e.residual = &p;
+  EXPECT_EQ(explained_for(e), plain);  // beta is 0: nobody reads it
+  e.beta = 1;
+  EXPECT_NE(explained_for(e), plain);
+  e.activation = -1;
+  gemm_plan plan;
+  EXPECT_EQ(gemm_plan_create_for(&p, &e, GEMM_SIMULATOR, &plan), GEMM_BAD_ARGUMENT);
+}
+
 TEST_F(Library, ManyShapesGoThroughThePlansThatAThreadKeeps) {
   for (int round = 0; round < 2; ++round)
     for (int n = 1; n <= 300; ++n) {

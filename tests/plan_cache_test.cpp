@@ -39,6 +39,7 @@ TEST(PlanCache, EveryPartOfTheKeyCounts) {
   EXPECT_TRUE(differs(&PlanKey::batch) && differs(&PlanKey::grouped) &&
               differs(&PlanKey::stride_a));
   EXPECT_TRUE(differs(&PlanKey::stride_b) && differs(&PlanKey::stride_c));
+  EXPECT_TRUE(differs(&PlanKey::operands) && differs(&PlanKey::activation));
   EXPECT_TRUE(differs(&PlanKey::op_a) && differs(&PlanKey::op_b));
   EXPECT_TRUE(differs(&PlanKey::align_a) && differs(&PlanKey::align_b) &&
               differs(&PlanKey::align_c));

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "plan/tiles.h"
 #include "split_variant.h"
 
 namespace gemm {
@@ -10,12 +11,12 @@ namespace {
 
 const Arch& ARCH = simulated_arch();
 
-GemmArgs<half> problem(int m, int n, int k) {
-  GemmArgs<half> p{};
+FusedArgs<half> problem(int m, int n, int k) {
+  FusedArgs<half> p{};
   p.M = m, p.N = n, p.K = k;
   return p;
 }
-double best(const GemmArgs<half>& p) { return best_split_k_tile(p, ARCH, ANY_VARIANT).us; }
+double best(const FusedArgs<half>& p) { return best_split_k_tile(p, ARCH, ANY_VARIANT).us; }
 
 TEST(WgmmaCosts, FewTilesShareTheirK) {
   for (const auto& p : {problem(64, 64, 16384), problem(256, 512, 16384), problem(128, 1280, 8192)})
@@ -52,6 +53,38 @@ TEST(WgmmaCosts, BothSidesAreAlike) {
 TEST(WgmmaCosts, LargeResultsAreWholeTiles) {
   const auto p = problem(4096, 4096, 4096);
   EXPECT_LT(persistent_us(p, ARCH, 8 * 128 * 128), best(p));
+}
+
+// The epilogue of a CTA's last tile, which nothing hides, is shorter for a smaller tile.
+TEST(WgmmaCosts, ALongEpilogueWantsSmallLastTiles) {
+  constexpr Costs::Tile TILES[] = {{128, 192, 1.0}, {64, 192, 1.1}};
+  const auto rows = [&](double epilogue) {
+    return choose_tile(128 * 132, 192 * 4, 4096, TILES, 2, 132, 0, ANY_VARIANT, 1, epilogue)
+        .tiling.bm;
+  };
+  EXPECT_EQ(rows(0), 128);
+  EXPECT_EQ(rows(1), 64);
+}
+
+// The CTAs of a cluster share a tile's epilogue, which nothing hides.
+TEST(WgmmaCosts, SplitTilesHaveAnEpilogueToo) {
+  auto p = problem(64, 4096, 4096);
+  const double plain = best(p);
+  p.fused.beta = 1;
+  p.fused.activation = Activation::gelu;
+  EXPECT_GT(best(p), plain);
+}
+
+// A CTA's short last work unit comes last where the epilogue is long, and then nothing hides its fixup.
+TEST(WgmmaCosts, ALongEpilogueLeavesAFixupInTheOpen) {
+  constexpr Costs::Tile TILES[] = {{128, 128, 1.0, 0.1}};
+  const auto makespan = [&](double epilogue, double fixup_k) {
+    return choose_tile(128 * 132, 256, 4096, TILES, 1, 100, fixup_k, ANY_VARIANT, 1, epilogue)
+               .makespan /
+           (128 * 128);
+  };
+  EXPECT_NEAR(makespan(0, 4096), 2.64 + 0.1 + 1, 1e-9);
+  EXPECT_NEAR(makespan(0.5, 4096), 2.64 + 0.1 + 2 + 0.5, 1e-9);
 }
 
 TEST(WgmmaCosts, NoEstimateBeatsMemory) {

@@ -90,6 +90,7 @@ int run(int argc, char** argv) {
                                                 {"wgmma.memory", &w.memory},
                                                 {"wgmma.l2", &w.l2},
                                                 {"wgmma.fetch", &w.fetch},
+                                                {"wgmma.uneven", &w.uneven},
                                                 {"wgmma.launch", &w.launch},
                                                 {"wgmma.wave", &w.wave},
                                                 {"wgmma.cluster", &w.cluster},

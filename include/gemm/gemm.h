@@ -170,6 +170,12 @@ GEMM_API gemm_status gemm_plan_create(const gemm_problem* problem, int device, g
  * gemm_plan_explain tells. */
 GEMM_API gemm_status gemm_plan_create_with(const gemm_problem* problem, int device,
                                            const char* rung, gemm_plan* plan);
+/* The same for runs with an epilogue like this one, which may take another kernel: the activation counts,
+ * whether beta is 0, and which operands are not null. A plan runs every epilogue; the others plan for
+ * GEMM_EPILOGUE_DEFAULT. */
+GEMM_API gemm_status gemm_plan_create_for(const gemm_problem* problem,
+                                          const gemm_epilogue* epilogue, int device,
+                                          gemm_plan* plan);
 
 /* The plan in words, one line: "KERNEL VARIANT: how", "v24_pingpong 64x128 s8: 48 tiles ...". A
  * kernel of one form has no variant; a kernel without a choice says no more. At most `size` bytes

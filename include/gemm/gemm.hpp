@@ -178,6 +178,12 @@ class Plan {
     check(rung == nullptr ? gemm_plan_create(&p, device, &plan_)
                           : gemm_plan_create_with(&p, device, rung, &plan_));
   }
+  // By the fastest for runs with an epilogue like this one: gemm_plan_create_for.
+  Plan(const Problem& problem, const Epilogue& epilogue, int device = GEMM_CURRENT_DEVICE) {
+    const gemm_problem p = detail::to_c<A, B, C>(problem);
+    const gemm_epilogue e = detail::to_c(epilogue);
+    check(gemm_plan_create_for(&p, &e, device, &plan_));
+  }
   void run(const A* a, const B* b, C* c, const Epilogue& epilogue = {},
            void* stream = nullptr) const {
     const gemm_epilogue e = detail::to_c(epilogue);

@@ -19,11 +19,15 @@ struct WorkUnit {
 //   2. the last work unit of the tile that its share begins in. All CTAs have now computed for the
 //      same time, so they read the same k-tiles at the same time; before, they were in two groups
 //   3. whole tiles: those of its share, then data-parallel ones
+// A short last work unit comes later: it would end before the CTA before has stored its partial sums.
+// After one whole tile, as a rule. But two whole tiles of one consumer, with no more than that unit
+// between them, leave no time for a long epilogue. Where that is to be expected, it comes last.
 // The object lies in shared memory because there are too few registers.
 class WorkUnits {
  public:
   // Tiles are counted in raster groups of at most group_m rows of tiles.
-  GEMM_DEVICE WorkUnits(int block, int blocks, int tiles_m, int tiles_n, int group_m, int k_tiles)
+  GEMM_DEVICE WorkUnits(int block, int blocks, int tiles_m, int tiles_n, int group_m, int k_tiles,
+                        bool long_epilogue)
       : tiles_m_(tiles_m), tiles_n_(tiles_n), k_tiles_(k_tiles), blocks_(blocks) {
     group_m_ = raster_group_size(tiles_m, group_m);
     const int tiles = tiles_m * tiles_n, rest = k_tiles > 0 ? tiles % blocks : 0;
@@ -37,7 +41,8 @@ class WorkUnits {
     to_ = whole_tiles(block + 1);
     waves_from_ = (rest > 0 ? blocks + rest : 0) + block;
     const int whole = to_ - from_ + (tiles - waves_from_ + blocks - 1) / blocks;
-    end_at_ = (begun_ > 0) + (whole > 0 && done_ > k_tiles - SHORT);
+    const bool is_short = whole > 0 && done_ > k_tiles - SHORT;
+    end_at_ = (begun_ > 0) + (is_short ? (long_epilogue ? whole : 1) : 0);
     count_ = (begun_ > 0) + whole + (done_ > 0);
   }
   GEMM_DEVICE int count() const { return count_; }
@@ -53,9 +58,7 @@ class WorkUnits {
   }
 
  private:
-  // A last work unit of fewer k-tiles comes after a whole tile: it would end before the CTA before
-  // has stored its partial sums.
-  static constexpr int SHORT = 10;
+  static constexpr int SHORT = 10;  // k-tiles; a last work unit of fewer is short
 
   int tiles_m_, tiles_n_, group_m_, k_tiles_, blocks_;
   int from_, to_;     // whole tiles of the share: from_ to before to_

@@ -37,7 +37,7 @@ struct GemmArgs {
   BlockScalesOf<TA> scales = {};
 };
 
-// The same with the whole epilogue, as fused kernels take it. Of one product.
+// The same with the whole epilogue, as fused kernels take it, of one product; and planners.
 template <class TA, class TB = TA, class TC = TA>
 struct FusedArgs : GemmArgs<TA, TB, TC> {
   static constexpr bool FUSED = true;

@@ -14,6 +14,27 @@ GEMM_BUILD_NAMESPACE_BEGIN
 // Persistent kernels, for large results
 // -------------------------------------------------------------------------------------------------
 
+// How much of K a tile's epilogue takes as long as: what it has besides alpha. It counts where no
+// main loop hides it, as after a CTA's last tile.
+template <class T>
+double epilogue_k(const FusedArgs<T>& p, const Costs& costs) {
+  const FusedEpilogue& e = p.fused;
+  const Costs::Epilogue& c = costs.epilogue_k;
+  return (e.reads_c() ? c.residual : 0) + (e.has_vectors() ? c.vectors : 0) +
+         (info(e.activation).roundings > 1 ? c.activation : 0);
+}
+// The same as a part of the tile's own time.
+template <class T>
+double epilogue_waves(const FusedArgs<T>& p, const Costs& costs) {
+  return epilogue_k(p, costs) / (p.K + costs.wgmma.epilogue_k);
+}
+
+// Memory's time where the SM with most fetches `uneven` times the mean, or some fetch nothing.
+template <class T>
+double uneven_memory_us(const GemmArgs<T>& p, const WgmmaCosts& c, double uneven) {
+  return memory_us(p, c) * std::pow(std::max(uneven, 1.0), c.uneven);
+}
+
 // Of a kernel whose last SM computes `makespan` results, in tiles of cost 1 (Costs), of `products`
 // of a batch.
 template <class T>
@@ -23,7 +44,9 @@ double persistent_us(const GemmArgs<T>& p, const Arch& arch, double makespan, in
   const double multiply = makespan * (p.K + c.epilogue_k) * 2e-6 / c.tensor;
   // A row or column of both operands for every 64 results, as in tiles of 128 x 128.
   const double fetch = makespan / 64 * p.K * 2e-6 / c.fetch;
-  return c.persistent_launch + overlapping(multiply, fetch, products * memory_us(p, c));
+  const double uneven = makespan * arch.sms / (double(p.M) * p.N * products);
+  const double memory = products * uneven_memory_us(p, c, uneven);
+  return c.persistent_launch + overlapping(multiply, fetch, memory);
 }
 
 // Tiles with K split among the CTAs of a cluster, for few results
@@ -56,33 +79,36 @@ double flat_tiles(const GemmArgs<T>& p, int bx, int by) {
 
 // The main loops of such tiles: `all_k` is the sum of their depths, `most_k` that on one SM.
 template <class T>
-double flat_loop_us(const GemmArgs<T>& p, const WgmmaCosts& c, int bx, int by, double all_k,
+double flat_loop_us(const GemmArgs<T>& p, const Arch& arch, int bx, int by, double all_k,
                     double most_k) {
+  const WgmmaCosts& c = arch.costs->wgmma;
   const double multiply = most_k * 2e-6 * bx * (by + c.narrow) / c.tensor;
   // A narrow tile that is not K-major comes in as many rows, of 32 or 64 bytes, as a wide one.
   const bool y_k_major = p.M <= p.N ? p.op_a == Op::N : p.op_b == Op::T;
   const double bytes = 2e-6 * (bx + (y_k_major ? by : std::max(by, 64)));
   const double fetch = std::max(bytes * all_k / c.l2, bytes * most_k / c.fetch);
-  return overlapping(multiply, fetch, memory_us(p, c));
+  return overlapping(multiply, fetch, uneven_memory_us(p, c, most_k * arch.sms / all_k));
 }
 
 template <class T>
-double split_k_us(const GemmArgs<T>& p, const Arch& arch, const SplitKTile& tile, int split) {
+double split_k_us(const FusedArgs<T>& p, const Arch& arch, const SplitKTile& tile, int split) {
   const WgmmaCosts& c = arch.costs->wgmma;
   const double ctas = flat_tiles(p, tile.bx, tile.by) * split;
   const double k = std::ceil(std::ceil(p.K / 64.0) / split) * 64;
   // The fullest SM's CTAs. A cluster lies within one GPC, where some SMs are left over.
   const double filled = arch.sms * c.clusters[split];
   const double most = std::ceil(ctas / filled), waves = std::ceil(most / tile.per_sm);
-  const double loop = flat_loop_us(p, c, tile.bx, tile.by, ctas * k, most * k);
+  const double loop = flat_loop_us(p, arch, tile.bx, tile.by, ctas * k, most * k);
   const double results = most * tile.bx * tile.by * 1e-6;
-  return c.launch + c.wave * (waves - 1) + loop + results * c.store +
+  // All CTAs of a cluster end their tile.
+  const double epilogue = results * epilogue_k(p, *arch.costs) * 2 / c.tensor / split;
+  return c.launch + c.wave * (waves - 1) + loop + results * c.store + epilogue +
          (split > 1 ? c.cluster + results * c.send : 0);
 }
 
 // The fastest, or the one asked for.
 template <class T>
-Estimate best_split_k_tile(const GemmArgs<T>& p, const Arch& arch, int only) {
+Estimate best_split_k_tile(const FusedArgs<T>& p, const Arch& arch, int only) {
   return best_split(SPLIT_K_TILES, only, [&](const SplitKTile& tile, int split) {
     return split_k_us(p, arch, tile, split);
   });
@@ -98,22 +124,23 @@ inline constexpr StreamKTile STREAM_K_TILES[] = {{64, 16},  {64, 32},   {64, 64}
                                                  {64, 128}, {128, 128}, {128, 256}};
 
 template <class T>
-double narrow_stream_k_us(const GemmArgs<T>& p, const Arch& arch, const StreamKTile& tile) {
+double narrow_stream_k_us(const FusedArgs<T>& p, const Arch& arch, const StreamKTile& tile) {
   const WgmmaCosts& c = arch.costs->wgmma;
   const double tiles = flat_tiles(p, tile.bx, tile.by), k_tiles = std::ceil(p.K / 64.0);
   const double ctas = std::min(tiles * k_tiles, double(arch.sms));
   const double share = std::ceil(tiles * k_tiles / ctas) * 64;
-  const double loop = flat_loop_us(p, c, tile.bx, tile.by, tiles * k_tiles * 64, share);
+  const double loop = flat_loop_us(p, arch, tile.bx, tile.by, tiles * k_tiles * 64, share);
   // Of a tile: stored once; its sums are stored and read once by each CTA but the first.
   const double results = tile.bx * tile.by * 1e-6, stores = std::ceil(tiles / ctas);
   const double parts = std::fmod(tiles, ctas) == 0 ? 0 : std::ceil(ctas / tiles);
-  return c.launch + loop + results * stores * c.store +
+  const double epilogue = results * stores * epilogue_k(p, *arch.costs) * 2 / c.tensor;
+  return c.launch + loop + results * stores * c.store + epilogue +
          (parts > 0 ? c.fixup + results * parts * c.send : 0);
 }
 
 // The fastest, or the one asked for.
 template <class T>
-Estimate best_stream_k_tile(const GemmArgs<T>& p, const Arch& arch, int only) {
+Estimate best_stream_k_tile(const FusedArgs<T>& p, const Arch& arch, int only) {
   Estimate best{0, INFINITY};
   for (int i = 0; i < int{std::size(STREAM_K_TILES)}; ++i)
     if (only == ANY_VARIANT || only == i)

@@ -599,6 +599,8 @@ Options parse_command_line(int argc, const char* const* argv) {
       throw UsageError(
           fmt::format("bad --tune '{}': leave the value out, or choose first", printable(tune)));
     (tune.empty() ? o.tune : o.tune_first) = true;
+    if (o.operands.any() || o.activation != Activation::none)
+      throw UsageError("--epilogue does not go with --tune, which measures plain products");
   }
   if (o.tune_first) {
     const auto refuse = [](const char* flag) {

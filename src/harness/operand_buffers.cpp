@@ -77,4 +77,14 @@ void attach(const Problem& p, Operand operand, const void* allocation, GemmCall&
   }
 }
 
+GemmCall call_to_plan(const Problem& p) {
+  GemmCall call = make_call(p, nullptr, nullptr, nullptr);
+  const void* const somewhere = reinterpret_cast<const void*>(uintptr_t{4096});
+#define ROW(name) \
+  if (p.operands.name) attach(p, Operand::name, somewhere, call);
+  GEMM_EPILOGUE_OPERANDS(ROW)
+#undef ROW
+  return call;
+}
+
 }  // namespace gemm

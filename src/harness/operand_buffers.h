@@ -40,4 +40,8 @@ class OperandBuffers {
 // Adds one operand to a call of the problem: a guarded allocation of it.
 void attach(const Problem& p, Operand operand, const void* allocation, GemmCall& call);
 
+// A call of the problem to plan by: its pointers have no more than their alignment, and those of
+// operands that it has are not null.
+GemmCall call_to_plan(const Problem& p);
+
 }  // namespace gemm

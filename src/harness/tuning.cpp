@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "harness/errors.h"
+#include "harness/operand_buffers.h"
 #include "harness/output_file.h"
 #include "harness/text.h"
 
@@ -189,15 +190,16 @@ std::string default_tuning_cache() {
 
 ExplainedPlan plan_variant(const Rung& rung, const Problem& p, const Arch& arch, int variant,
                            const std::string& why) {
-  return {plan(rung, make_call(p, nullptr, nullptr, nullptr), arch, variant), variant,
-          rung.variants.at(variant).name, why};
+  return {plan(rung, call_to_plan(p), arch, variant), variant, rung.variants.at(variant).name, why};
 }
 
 ExplainedPlan choose_plan(const Rung& rung, const Problem& p, const TuningCache* cache,
                           const std::string& gpu, const Arch& arch) {
-  const GemmCall call = make_call(p, nullptr, nullptr, nullptr);
+  const GemmCall call = call_to_plan(p);
   const TunedProblem* tuned =
-      cache == nullptr || !batch_name(p).empty() ? nullptr : cache->find(gpu, rung.name, p);
+      cache == nullptr || !batch_name(p).empty() || !epilogue_name(p).empty()
+          ? nullptr
+          : cache->find(gpu, rung.name, p);
   if (tuned != nullptr) {  // the fastest of those that are still there and take this call
     int chosen = -1;
     std::string why;

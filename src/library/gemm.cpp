@@ -391,6 +391,25 @@ GemmCall make_call(const PlanKey& key, const FusedEpilogue& e, const BlockScales
           .scales = scales};
 }
 
+// Which operands an epilogue has: what planning looks at, beside the activation.
+enum : uint8_t { OWN_C = 1, RESIDUAL = 2, BIAS = 4, SCALE = 8 };
+void set_epilogue(PlanKey& key, const FusedEpilogue& e) {
+  const int c = !e.reads_c() ? 0 : e.c == nullptr ? OWN_C : RESIDUAL;
+  key.operands =
+      static_cast<uint8_t>(c | (e.has_biases() ? BIAS : 0) | (e.has_scales() ? SCALE : 0));
+  key.activation = static_cast<uint8_t>(e.activation);
+}
+// An epilogue that has them. Nobody reads there.
+FusedEpilogue epilogue_of(const PlanKey& key) {
+  static constexpr float SOMEWHERE = 0;
+  FusedEpilogue e{.beta = key.operands & (OWN_C | RESIDUAL) ? 1.0f : 0.0f,
+                  .activation = static_cast<Activation>(key.activation)};
+  if (key.operands & RESIDUAL) e.c = &SOMEWHERE;
+  if (key.operands & BIAS) e.bias = &SOMEWHERE;
+  if (key.operands & SCALE) e.scale_columns = &SOMEWHERE;
+  return e;
+}
+
 // One of each kind that a launch may have a kernel for: plain, with C, with an activation, and fused.
 constexpr FusedEpilogue EPILOGUES[] = {
     {}, {.beta = 1}, {.activation = Activation::gelu}, {.activation = Activation::gelu_erf}};
@@ -470,7 +489,7 @@ PreparedPlan prepare(const PlanKey& key, const char* rung = nullptr) {
   place.info();  // throws where there is none
   PreparedPlan made{.key = key, .plan = {}};
   place.computer.on_device(place.device, [&] {
-    const GemmCall call = make_call(key, EPILOGUES[0]);
+    const GemmCall call = make_call(key, epilogue_of(key));
     made.plan = rung == nullptr ? choose(key, call, place) : choose(key, call, place, rung);
     if (made.plan.rung->dispatches)
       fail(GEMM_INTERNAL_ERROR, made.plan.rung->name, " has chosen no rung");
@@ -596,12 +615,14 @@ using namespace gemm::library;
 
 namespace {
 
-gemm_status create(const gemm_problem* problem, int device, const char* rung, gemm_plan* plan) {
+gemm_status create(const gemm_problem* problem, const gemm_epilogue* epilogue, int device,
+                   const char* rung, gemm_plan* plan) {
   int known = -1;
   return guarded(known, [&] {
     if (plan == nullptr) fail(GEMM_BAD_ARGUMENT, "plan is a null pointer");
     std::memset(plan, 0, sizeof *plan);
     Checked c = checked(problem);
+    set_epilogue(c.key, checked(epilogue, c.matrices[2]));
     c.key.device = known = key_device(device);
     place_of(known).info();  // throws where there is none
     const int32_t aligns[] = {problem->align_a, problem->align_b, problem->align_c};
@@ -624,12 +645,17 @@ gemm_status gemm_gpu_count(int* count) {
 }
 
 gemm_status gemm_plan_create(const gemm_problem* problem, int device, gemm_plan* plan) {
-  return create(problem, device, nullptr, plan);
+  return create(problem, nullptr, device, nullptr, plan);
+}
+
+gemm_status gemm_plan_create_for(const gemm_problem* problem, const gemm_epilogue* epilogue,
+                                 int device, gemm_plan* plan) {
+  return create(problem, epilogue, device, nullptr, plan);
 }
 
 gemm_status gemm_plan_create_with(const gemm_problem* problem, int device, const char* rung,
                                   gemm_plan* plan) {
-  return create(problem, device, rung == nullptr ? "" : rung, plan);
+  return create(problem, nullptr, device, rung == nullptr ? "" : rung, plan);
 }
 
 gemm_status gemm_plan_explain(const gemm_plan* plan, char* text, size_t size) {
@@ -695,6 +721,7 @@ gemm_status gemm_matmul(const gemm_problem* problem, const gemm_epilogue* epilog
     const gemm::FusedEpilogue e = checked(epilogue, checked_problem.matrices[2]);
     check_pointers(checked_problem.matrices, a, b, c, e.alpha != 0);
     PlanKey key = checked_problem.key;
+    set_epilogue(key, e);
     if (e.alpha == 0) key.K = 0;
     key.device = known = key_device(device);
     if (key.M == 0 || key.N == 0) {

@@ -19,7 +19,8 @@ struct PlanKey {
   uint8_t dtype = 0, op_a = 0, op_b = 0;
   uint8_t align_a = 0, align_b = 0, align_c = 0;  // 0 to 7: a multiple of 2^this bytes
   uint8_t grouped = 0;                            // 1: Batch::ends
-  uint8_t unused[5] = {};
+  uint8_t operands = 0, activation = 0;           // of the epilogue: which there are
+  uint8_t unused[3] = {};
 
   bool operator==(const PlanKey& other) const {
     return std::memcmp(this, &other, sizeof other) == 0;

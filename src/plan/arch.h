@@ -35,6 +35,7 @@ struct WgmmaCosts {
   double narrow;       // columns that a narrow wgmma takes beside its own
   double memory, l2;   // TB/s from memory, from L2 into all SMs
   double fetch;        // TB/s into one SM
+  double uneven;       // memory slows by this power of how unevenly SMs fetch
   double launch;       // us of a kernel with one k-tile
   double wave;         // us to begin and end another wave of CTAs
   double cluster;      // us in which the CTAs of a cluster wait for each other
@@ -55,11 +56,17 @@ struct Costs {
     double cost;
     double shared_waves = 0;  // waves that it takes to share out the tiles of a part of a wave
   };
+  struct Epilogue {
+    double residual, vectors;  // reading C; biases and scales
+    double activation;         // one that takes the special function unit
+  };
   Tile whole[3];    // whole tiles in each wave
   Tile cluster[3];  // the same as cluster tiles of two CTAs, where rows straddle 128-byte lines
   Tile stream_k[2];
   double fixup_k;              // a stream-K fixup takes as long as so much of K
+  Epilogue epilogue_k;         // and what an epilogue has besides alpha, of one tile
   double straddled_stream_k;   // factor on stream-K where rows straddle 128-byte lines
+  double straddled_whole;      // the same for whole tiles without clusters
   double straddled_clusters;   // the same for M tiles of variable height in clusters
   double transposed_epilogue;  // results that a CTA could compute while it stores its last tile
   // B-stationary tiles: a result, by k-tiles of 64 (index 0 .. 8), the first load of B in waves, and

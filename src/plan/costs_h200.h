@@ -10,7 +10,9 @@ constexpr Costs H200_COSTS = {
     .cluster = {{256, 192, 1.4}, {256, 128, 1.7}, {128, 128, 2.2}},
     .stream_k = {{128, 192, 1.0, 0.1}, {128, 128, 1.02, 0.2}},
     .fixup_k = 400,
+    .epilogue_k = {.residual = 1000, .vectors = 250, .activation = 1000},
     .straddled_stream_k = 1.75,
+    .straddled_whole = 1.9,
     .straddled_clusters = 1.35,
     .transposed_epilogue = 250,
     // 4, 6 and 8 k-tiles are whole laps of the pipeline; else the last are zeros.
@@ -51,6 +53,7 @@ constexpr Costs H200_COSTS = {
             .memory = 4.482,
             .l2 = 9.989,
             .fetch = 0.154,
+            .uneven = 0.55,
             .launch = 3.223,
             .wave = 1.85,
             .cluster = 0.6984,

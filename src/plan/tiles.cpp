@@ -7,7 +7,7 @@
 namespace gemm {
 
 TileChoice choose_tile(int M, int N, int K, const Costs::Tile* tiles, int count, int sms,
-                       double fixup_k, int index, int products) {
+                       double fixup_k, int index, int products, double epilogue) {
   TileChoice best;
   const auto parts = [](int size, int tile) { return (int64_t{size} + tile - 1) / tile; };
   for (int i = 0; i < count; ++i) {
@@ -16,8 +16,9 @@ TileChoice choose_tile(int M, int N, int K, const Costs::Tile* tiles, int count,
     const int64_t number = parts(M, bm) * parts(N, bn) * products;
     const bool cut = shared_waves > 0 && number > sms && number % sms != 0;
     const double waves = cut ? double(number) / sms : double((number + sms - 1) / sms);
-    const double shared = cut ? shared_waves + fixup_k / std::max(K, 1) : 0;
-    const double makespan = cost * (waves + shared) * bm * bn;
+    const int fixups = epilogue > 0 ? 2 : 1;
+    const double shared = cut ? shared_waves + fixups * fixup_k / std::max(K, 1) : 0;
+    const double makespan = cost * (waves + shared + epilogue) * bm * bn;
     if (best.tiling.bm > 0 && makespan >= best.makespan) continue;
     best = {i, makespan, {bm, bn, 1, cut, number, waves}};
   }
