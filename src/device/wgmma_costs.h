@@ -87,7 +87,8 @@ double flat_loop_us(const GemmArgs<T>& p, const Arch& arch, int bx, int by, doub
   const bool y_k_major = p.M <= p.N ? p.op_a == Op::N : p.op_b == Op::T;
   const double bytes = 2e-6 * (bx + (y_k_major ? by : std::max(by, 64)));
   const double fetch = std::max(bytes * all_k / c.l2, bytes * most_k / c.fetch);
-  return overlapping(multiply, fetch, uneven_memory_us(p, c, most_k * arch.sms / all_k));
+  const double uneven = all_k > 0 ? most_k * arch.sms / all_k : 1;
+  return overlapping(multiply, fetch, uneven_memory_us(p, c, uneven));
 }
 
 template <class T>
@@ -126,7 +127,8 @@ inline constexpr StreamKTile STREAM_K_TILES[] = {{64, 16},  {64, 32},   {64, 64}
 template <class T>
 double narrow_stream_k_us(const FusedArgs<T>& p, const Arch& arch, const StreamKTile& tile) {
   const WgmmaCosts& c = arch.costs->wgmma;
-  const double tiles = flat_tiles(p, tile.bx, tile.by), k_tiles = std::ceil(p.K / 64.0);
+  const double tiles = flat_tiles(p, tile.bx, tile.by);
+  const int k_tiles = std::max(1, cdiv(p.K, 64));
   const double ctas = std::min(tiles * k_tiles, double(arch.sms));
   const double share = std::ceil(tiles * k_tiles / ctas) * 64;
   const double loop = flat_loop_us(p, arch, tile.bx, tile.by, tiles * k_tiles * 64, share);
