@@ -498,6 +498,22 @@ std::string json_of(const Rung& rung, const Problem& p, int64_t blocks) {
   return to_json(Inspector(p).inspect(rung, blocks)).dump();
 }
 
+// A warp reads the scales of its 16 rows in two requests for each k-tile, and one for each block of
+// columns. All else comes by TMA.
+TEST(Counters, BlockScales) {
+  const Rung* const rung = find_rung(Backend::sim_traced, "v32", DType::e4m3_block);
+  ASSERT_NE(rung, nullptr);
+  const Rung wide = with_variant(*rung, 1);
+  ASSERT_EQ(rung->variants[1].name, "128x128 s6");
+  Problem p = problem(DType::e4m3_block, 256, 384, 640);
+  p.op_b = Op::T;
+  const Inspection found = Inspector(p).inspect(wide, 0);
+  const int tiles = 2 * 3, warps = 8, k_tiles = 5;
+  EXPECT_EQ(found.total(true, READ).requests, tiles * warps * k_tiles * (2 + 1));
+  EXPECT_EQ(found.total(true, READ).passes, found.total(true, READ).ideal) << "a sector each";
+  EXPECT_TRUE(found.findings.empty());
+}
+
 TEST(Counters, DoNotDependOnTheNumberOfOsThreadsOrTheRun) {
   for (const char* id : {"v2", "v5", "v8"}) {
     const Rung* rung = find_rung(Backend::sim_traced, id, DType::f32);

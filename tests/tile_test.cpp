@@ -112,7 +112,7 @@ void expect_bias(int M, int N, int K) {
   const Numbers<float> a = integers(M * K, 1), b = integers(K * N, 2), bias = integers(N, 3);
   const Numbers<T> A = as<T>(a), B = as<T>(b);
   Numbers<T> C(M * N, T(NAN));
-  const GemmArgs<T> p{M, N, K, A.data(), K, B.data(), N, C.data(), N, {2, 0}, Op::N, Op::N};
+  const GemmArgs<T> p{{}, M, N, K, A.data(), K, B.data(), N, C.data(), N, {2, 0}, Op::N, Op::N};
   const tile::Matrix<const float> row{bias.data(), M, N, 0};
   Tiles::launch(
       p, 8, 2, {}, [](auto loop) { return examples::gemm_bias<decltype(loop)>; }, row);
@@ -238,7 +238,7 @@ TEST(Tiles, TheSameGemmArranged) {
   constexpr int M = 130, N = 100, K = 50;
   const Numbers<float> A = integers(M * K, 1), B = integers(K * N, 2);
   Numbers<float> C(M * N, NAN);
-  const GemmArgs<float> p{M, N, K, A.data(), K, B.data(), N, C.data(), N, {3, 0}, Op::N, Op::N};
+  const GemmArgs<float> p{{}, M, N, K, A.data(), K, B.data(), N, C.data(), N, {3, 0}, Op::N, Op::N};
   SmallFfma::launch(
       p, 1, 0, {}, [](auto loop) { return examples::gemm_arranged<decltype(loop)>; },
       arrange(M, N, K, 64, 64, 16));

@@ -8,19 +8,20 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// What a call of elements T knows of block scales: 8-bit ones alone have them.
-struct NoBlockScales {
-  GEMM_INLINE_ANYWHERE NoBlockScales of_product(int64_t) const { return {}; }
+// What calls of 8-bit elements have besides. Of others an empty base: nothing is passed.
+struct WithBlockScales {
+  BlockScales scales;
 };
+struct WithoutBlockScales {};
 template <class T>
-using BlockScalesOf = std::conditional_t<sizeof(T) == 1, BlockScales, NoBlockScales>;
+using BlockScalesOf = std::conditional_t<sizeof(T) == 1, WithBlockScales, WithoutBlockScales>;
 
 // Passed to kernels by value. Shapes and units as in GemmCall; A, B and C may differ in type. A rung
 // may rely on this:
 //   alpha == 0 arrives as K == 0 (so A and B are never read), and M, N, K <= 2^31 - 1 - 1024 (so a
 //   tile's end fits in an int).
 template <class TA, class TB = TA, class TC = TA>
-struct GemmArgs {
+struct GemmArgs : BlockScalesOf<TA> {
   using TypeA = TA;
   using TypeC = TC;
   static constexpr bool FUSED = false;
@@ -34,7 +35,6 @@ struct GemmArgs {
   Epilogue epilogue;
   Op op_a, op_b;
   Batch batch = {};  // of one product, unless the rung's Needs say that its kernel takes batches
-  BlockScalesOf<TA> scales = {};
 };
 
 // The same with the whole epilogue, as fused kernels take it, of one product; and planners.
@@ -50,7 +50,7 @@ GEMM_INLINE_ANYWHERE GemmArgs<TA, TB, TC> product_of(GemmArgs<TA, TB, TC> p, int
   p.A += index * p.batch.stride_a;
   p.B += index * p.batch.stride_b;
   p.C += index * p.batch.stride_c;
-  p.scales = p.scales.of_product(index);
+  if constexpr (sizeof(TA) == 1) p.scales = p.scales.of_product(index);
   p.batch = {};
   return p;
 }
@@ -69,7 +69,8 @@ GemmArgs<TA, TB, TC> group_of(GemmArgs<TA, TB, TC> p, int64_t index, int64_t fir
 // The call with its types, and the call of a GEMM without.
 template <class TA, class TB = TA, class TC = TA>
 GemmArgs<TA, TB, TC> typed(const GemmCall& c) {
-  GemmArgs<TA, TB, TC> p{c.M,
+  GemmArgs<TA, TB, TC> p{{},
+                         c.M,
                          c.N,
                          c.epilogue.alpha == 0 ? 0 : c.K,
                          static_cast<const TA*>(c.A),

@@ -282,7 +282,7 @@ class GpuTimedProblem final : public TimedProblem {
     if (finalists.empty())
       throw BaselineError(
           "cuBLASLt has no kernel for it: of FP8 it takes --op nt alone, rows of A and B at "
-          "multiples of 16 bytes, and not e5m2 for both");
+          "multiples of 16 bytes, and not e5m2 for both; block scales without --ld-pad");
     std::string wrong;
     std::erase_if(finalists, [&](const Candidate& candidate) {
       const CheckResult result = run_and_check(candidate);
