@@ -774,11 +774,42 @@ HOPPER = (
         "k_tile >= begin + K_GROUPS",
         "k_tile > begin + K_GROUPS",
     ),
+    # v25s
+    of_rung(
+        "v25s_stream_k",
+        "leaves out what the last CTA of a tile has summed",
+        "for (int other = 1; rest > 0; ++other) {",
+        "for (int other = 1; rest > shares.length; ++other) {",
+    ),
+    of_rung(
+        "v25s_stream_k",
+        "adds the sums of one CTA again and again",
+        "fixup.add_partials((blockIdx.x - other)",
+        "fixup.add_partials((blockIdx.x - 1)",
+    ),
+    of_rung(
+        "v25s_stream_k",
+        "a consumer gives away its own half",
+        "sums[i][e] = k_group == 0 ? low : high;",
+        "sums[i][e] = k_group == 0 ? high : low;",
+    ),
+    of_rung(
+        "v25s_stream_k",
+        "counts k-tiles anew in each tile",
+        "    before = after;\n",
+        "",
+    ),
+    of_rung(
+        "v25s_stream_k",
+        "stores rows while others still read them",
+        "      named_barrier_sync(2 + wg, 128);  // all have stored those before\n",
+        "",
+    ),
     # v26
     of_rung(
         "v26_stream_k",
         "does not add what another block began",
-        "    if (unit.begin > 0) fixup.add_partials(acc);\n",
+        "    if (unit.begin > 0) fixup.add_partials(blockIdx.x - 1, acc);\n",
         "",
     ),
     of_rung(
@@ -1421,15 +1452,14 @@ HEADERS = (
         "done_ = k_tile(block);",
         "done_ = k_tile(block + 1);",
     ),
-    of_header(
-        "kernels/v26_stream_k/work_units.cuh",
-        "v26",
+    of_rung(
+        "v26_stream_k",
         "adds the wrong CTA's partial sums",
-        "(blockIdx.x - 1) * vectors",
-        "(blockIdx.x ^ 1) * vectors",
+        "add_partials(blockIdx.x - 1, acc)",
+        "add_partials(blockIdx.x ^ 1, acc)",
     ),
     of_header(
-        "kernels/v26_stream_k/work_units.cuh",
+        "fixup.cuh",
         "v26",
         "a flag is not reset",
         "      *flag = 0;  // a CUDA graph launches again, with the same tag\n",
@@ -1438,7 +1468,7 @@ HEADERS = (
         "only a launch by a CUDA graph uses a tag again",
     ),
     of_header(
-        "kernels/v26_stream_k/work_units.cuh",
+        "fixup.cuh",
         "v26",
         "a flag is set before all lanes have written",
         "    __syncwarp();\n    if (threadIdx.x % 32 == 0) flag_set",

@@ -16,7 +16,7 @@ const FfmaCosts& COSTS = costs_of("NVIDIA H200").fp32;
 // As stored, rows without a gap; a base that is aligned.
 GemmArgs<float> problem(int m, int n, int k) {
   static const float* const aligned = reinterpret_cast<const float*>(uintptr_t{4096});
-  return {m, n, k, aligned, k, aligned, n, nullptr, n, {}, Op::N, Op::N};
+  return {{}, m, n, k, aligned, k, aligned, n, nullptr, n, {}, Op::N, Op::N};
 }
 
 double whole(const GemmArgs<float>& p) {

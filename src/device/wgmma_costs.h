@@ -29,10 +29,11 @@ double epilogue_waves(const FusedArgs<T>& p, const Costs& costs) {
   return epilogue_k(p, costs) / (p.K + costs.wgmma.epilogue_k);
 }
 
-// Memory's time where the SM with most fetches `uneven` times the mean, or some fetch nothing.
+// Memory's time where the SM with most fetches `uneven` times the mean, or some fetch nothing. Beyond 2
+// it is the limit of an SM that counts (fetch).
 template <class T>
 double uneven_memory_us(const GemmArgs<T>& p, const WgmmaCosts& c, double uneven) {
-  return memory_us(p, c) * std::pow(std::max(uneven, 1.0), c.uneven);
+  return memory_us(p, c) * std::pow(std::clamp(uneven, 1.0, 2.0), c.uneven);
 }
 
 // Of a kernel whose last SM computes `makespan` results, in tiles of cost 1 (Costs), of `products`

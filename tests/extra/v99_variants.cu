@@ -44,7 +44,7 @@ bool enough(const GemmArgs<T>& p, int sms) {
 }
 
 template <class T>
-Plan plan(const GemmArgs<T>& p, const Arch& arch, int variant) {
+Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
   return {.variant = variant != ANY_VARIANT ? variant : enough(p, arch.sms) ? 2 : 0};
 }
 
