@@ -48,6 +48,8 @@ void* allocate(size_t bytes) {
 void release(void* p) { cudaFree(p); }
 void copy(void* to, const void* from, size_t bytes) {
   CUDA(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
+  // From pageable memory it may return before the bytes are there, and other streams do not wait.
+  CUDA(cudaStreamSynchronize(nullptr));
 }
 void wait(void* stream = nullptr) {
   CUDA(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)));
