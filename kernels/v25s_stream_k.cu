@@ -9,9 +9,9 @@
 //         beginning of another one last: then the other parts of that are there
 // needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
 //
-//   role        threads   waits for      then                            and tells
-//   producer    one       empty[stage]   loads a k-tile of its share     full[stage], by TMA's bytes
-//   consumers   2 x 128   full[stage]    4 wgmma                         empty[stage], a k-tile later
+//   role        threads   waits for      then                          and tells
+//   producer    one       empty[stage]   loads a k-tile of its share   full[stage], by TMA's bytes
+//   consumers   2 x 128   full[stage]    4 wgmma                       empty[stage], a k-tile later
 //               a warp    flags          adds the sums of the CTAs that have the rest of a tile
 //
 //   barrier        completes after

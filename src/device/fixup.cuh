@@ -9,7 +9,7 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// The fixup: partial sums in global memory, for the CTA that ends a tile. A slot has those of one
+// The fixup: partial sums in global memory, for the CTA that ends a tile. A part is those of one
 // warpgroup. They lie thread by thread, those of 128 threads side by side; behind them a flag for
 // each warp, where its first thread's next sums would be. A flag is set when it holds `tag`, a number
 // that memory does not hold by chance.
@@ -17,15 +17,15 @@ struct Fixup {
   Vec<float>* sums;
   uint64_t tag;
 
-  // Vectors a slot: its sums, and a row of 128 for the flags.
+  // Vectors a part: its sums, and a row of 128 for the flags.
   static constexpr __host__ __device__ int64_t vectors(int sums) { return sums / 4 + 128; }
 
   // Stores a warpgroup's sums of a part of a tile. Each warp sets its own flag, so that a warp waits
   // only for its counterpart.
   template <int ROWS, int COUNT>
-  GEMM_DEVICE void store_partials(int slot, const float (&acc)[ROWS][COUNT]) const {
+  GEMM_DEVICE void store_partials(int part, const float (&acc)[ROWS][COUNT]) const {
     constexpr int SUMS = ROWS * COUNT;
-    Vec<float>* const to = sums + slot * vectors(SUMS * 128) + threadIdx.x % 128;
+    Vec<float>* const to = sums + part * vectors(SUMS * 128) + threadIdx.x % 128;
 #pragma unroll
     for (int i = 0; i < SUMS; i += 4) {
       Vec<float> v = {};
@@ -38,9 +38,9 @@ struct Fixup {
   }
   // Adds the sums that another CTA's warpgroup stores there: one with a lower index (flag_wait).
   template <int ROWS, int COUNT>
-  GEMM_DEVICE void add_partials(int slot, float (&acc)[ROWS][COUNT] GEMM_CALLER_ARG) const {
+  GEMM_DEVICE void add_partials(int part, float (&acc)[ROWS][COUNT] GEMM_CALLER_ARG) const {
     constexpr int SUMS = ROWS * COUNT;
-    Vec<float>* const from = sums + slot * vectors(SUMS * 128) + threadIdx.x % 128;
+    Vec<float>* const from = sums + part * vectors(SUMS * 128) + threadIdx.x % 128;
     if (threadIdx.x % 32 == 0) {
       uint64_t* const flag = reinterpret_cast<uint64_t*>(from + SUMS / 4 * 128);
       flag_wait(flag, tag GEMM_CALLER_PASS);
@@ -56,11 +56,11 @@ struct Fixup {
   }
 };
 
-// Scratch memory for the fixup of one launch: `slots` of them for `sums` sums each. Host code.
+// Scratch memory for the fixup of one launch: `parts` of them for `sums` sums each. Host code.
 class FixupWorkspace {
  public:
-  FixupWorkspace(int64_t slots, int sums, Stream stream)
-      : memory_(slots * Fixup::vectors(sums) * sizeof(Vec<float>), stream) {}
+  FixupWorkspace(int64_t parts, int sums, Stream stream)
+      : memory_(parts * Fixup::vectors(sums) * sizeof(Vec<float>), stream) {}
   Fixup get() const {
     static std::atomic<uint64_t> launches = 0;
     return {memory_.as<Vec<float>>(), ++launches * 0x9E3779B97F4A7C15u};
