@@ -373,6 +373,8 @@ def build(only: Optional[str]) -> None:
     )
     if done.returncode != 0:
         raise BadInput("mkdocs found something wrong (above)")
+    for source_map in (BUILD / "html").rglob("*.map"):  # of the theme's scripts, for who debugs them
+        source_map.unlink()
 
 
 def main() -> None:
