@@ -373,7 +373,8 @@ def build(only: Optional[str]) -> None:
     )
     if done.returncode != 0:
         raise BadInput("mkdocs found something wrong (above)")
-    for source_map in (BUILD / "html").rglob("*.map"):  # of the theme's scripts, for who debugs them
+    # Source maps of the theme's scripts: for who debugs those.
+    for source_map in (BUILD / "html").rglob("*.map"):
         source_map.unlink()
 
 
