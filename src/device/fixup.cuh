@@ -23,7 +23,7 @@ struct Fixup {
   // Stores a warpgroup's sums of a part of a tile. Each warp sets its own flag, so that a warp waits
   // only for its counterpart.
   template <int ROWS, int COUNT>
-  GEMM_DEVICE void store_partials(int part, const float (&acc)[ROWS][COUNT]) const {
+  GEMM_DEVICE void store_partials(unsigned part, const float (&acc)[ROWS][COUNT]) const {
     constexpr int SUMS = ROWS * COUNT;
     Vec<float>* const to = sums + part * vectors(SUMS * 128) + threadIdx.x % 128;
 #pragma unroll
@@ -38,7 +38,7 @@ struct Fixup {
   }
   // Adds the sums that another CTA's warpgroup stores there: one with a lower index (flag_wait).
   template <int ROWS, int COUNT>
-  GEMM_DEVICE void add_partials(int part, float (&acc)[ROWS][COUNT] GEMM_CALLER_ARG) const {
+  GEMM_DEVICE void add_partials(unsigned part, float (&acc)[ROWS][COUNT] GEMM_CALLER_ARG) const {
     constexpr int SUMS = ROWS * COUNT;
     Vec<float>* const from = sums + part * vectors(SUMS * 128) + threadIdx.x % 128;
     if (threadIdx.x % 32 == 0) {
