@@ -110,7 +110,7 @@ __global__ void __launch_bounds__((BM / MMA_M + 1) * 128, 1)
 }
 
 template <class T, class TC, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER,
-          class Parts = WholeTile>
+          class Parts = OnePart>
 void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
   const int64_t cluster_tiles = int64_t{cdiv(p.M, BM * CLUSTER)} * cdiv(p.N, BN);
   const int64_t grid = std::min<int64_t>(cluster_tiles, plan.ctas / CLUSTER) * CLUSTER;

@@ -503,8 +503,8 @@ std::string json_of(const Rung& rung, const Problem& p, int64_t blocks) {
 TEST(Counters, BlockScales) {
   const Rung* const rung = find_rung(Backend::sim_traced, "v32", DType::e4m3_block);
   ASSERT_NE(rung, nullptr);
-  const Rung wide = with_variant(*rung, 1);
-  ASSERT_EQ(rung->variants[1].name, "128x128 s6");
+  const Rung wide = with_variant(*rung, 2);
+  ASSERT_EQ(rung->variants[2].name, "128x128 s6");
   Problem p = problem(DType::e4m3_block, 256, 384, 640);
   p.op_b = Op::T;
   const Inspection found = Inspector(p).inspect(wide, 0);

@@ -14,7 +14,7 @@ template <int COUNT_, int BUFFERS_>
 struct ColumnParts {
   static constexpr int COUNT = COUNT_, BUFFERS = BUFFERS_;
 };
-using WholeTile = ColumnParts<1, 1>;
+using OnePart = ColumnParts<1, 1>;
 using Halves = ColumnParts<2, 1>;   // one after the other: sums of 256 columns leave 64 registers
 using Overlap = ColumnParts<2, 2>;  // one is multiplied while the other one is added
 
