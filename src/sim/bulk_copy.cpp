@@ -270,7 +270,7 @@ void runtime::bulk_commit() {
                                TimelineRecorder::Site(GEMM_SIM_CALLER));
 }
 
-void runtime::bulk_wait(int pending) {
+void runtime::bulk_wait(int pending, [[maybe_unused]] bool complete) {
   Block& block = current_block("cp.async.bulk.wait_group");
   block.stores.wait(block.scheduler.thread(), pending);
   Tracer* const tracer = this_thread.tracer;

@@ -16,6 +16,9 @@ struct Place {
 // Of the call that returns to `pc`. Both unknown where there is no debug information.
 Place place_of(uintptr_t pc);
 
+// The name of a function of this program, "gemm_v8<128, 128>": without namespaces and parameters.
+std::string function_name(const void* function);
+
 // "v05_float4.cu:66", "v05_float4.cu:66 (tile_copy.cuh:17)"
 std::string to_string(const Place& place);
 
