@@ -429,7 +429,9 @@ ExitStatus inspect_sharded(const Options& o) {
     ShardedMatrices matrices(std::vector<Device*>(p.ranks, device.get()), *fabric, p,
                              o.ld_pad + 16);  // between rows, as for other rungs
     matrices.fill(Inputs::uniform, SEED);
-    const sim::Trace trace = sim::trace({.matrices = matrices.matrices()}, [&] {
+    sim::TraceOptions options;
+    options.matrices = matrices.matrices();
+    const sim::Trace trace = sim::trace(options, [&] {
       const std::unique_ptr<ShardedGemm> gemm = job.rung->make(p, *fabric, job.variant);
       for (int call = 0; call < 2; ++call) gemm->enqueue(matrices.call());
       fabric->synchronize();

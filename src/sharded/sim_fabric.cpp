@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "harness/device.h"
-#include "harness/host_matrix.h"
+#include "device/platform.h"
 #include "sharded/fabric.h"
 #include "sim/devices.h"
 #include "sim/simulator.h"
@@ -68,8 +68,8 @@ class SimFabric final : public Fabric {
     join_ranks(*this);
     for (int rank = 0; rank < ranks(); ++rank)
       devices_.call(compute(rank), [from, out = to[rank], count, element, rank] {
-        element == Element::f16 ? add<sim::half>(from, out, rank * count, count)
-                                : add<sim::bf16>(from, out, rank * count, count);
+        element == Element::f16 ? add<half>(from, out, rank * count, count)
+                                : add<bf16>(from, out, rank * count, count);
       });
     join_ranks(*this);
   }
