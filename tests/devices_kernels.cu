@@ -367,10 +367,52 @@ std::string no_room(int count) {
   };
 }
 
+[[maybe_unused]] std::vector<Scenario> all_planted() {
+  const std::string unordered = "and nothing orders the two", race = "race";
+  return {
+      {"no_wait",
+       gather<NO_WAIT>,
+       race,
+       {"thread ", " of all of device ", "which copy ", " of stream 'copies' of device ", " writes at",
+        unordered},
+       "no_wait"},
+      {"flag_first", gather<FLAG_FIRST>, race, {" reads byte ", "which copy ", unordered},
+       "flag_first"},
+      {"reused_early", gather<REUSED_EARLY>, race, {"copy ", " of all of device ", unordered},
+       "reused_early"},
+      {"never_written",
+       gather<NEVER_WRITTEN>,
+       "uninitialised read",
+       {" of device 1 reads byte 0 of all of device 1, which nobody has written"},
+       "never_written"},
+      {"signal_first", exchanges<SIGNAL_FIRST>, race, {" of all of device ", unordered},
+       "signal_first"},
+      {"relaxed_flag",
+       exchanges<RELAXED_FLAG>,
+       race,
+       {"waits for the flag at byte ", "of flags of device ", "without a release"},
+       "relaxed_flag"},
+      {"overwrites_peer", exchanges<OVERWRITES_PEER>, race, {" of all of device ", unordered},
+       "overwrites_peer"},
+      {"no_store_wait",
+       ring<NO_STORE_WAIT>,
+       "unfinished TMA store",
+       {"thread 0 (warp 0, lane 0) of block ", "reads byte ", "which thread 0 of block ",
+        " writes at ", "no tma_store_wait came before what orders the two"},
+       "no_store_wait"},
+      {"no_proxy_fence",
+       ring<NO_PROXY_FENCE>,
+       "missing proxy fence",
+       {" of all of device ", "no fence_proxy_async_global follows the wait"},
+       "no_proxy_fence"},
+  };
+}
+
 }  // namespace
 
 #ifdef GEMM_SIM_TRACED
 std::vector<Scenario> gemm::devices::right_traced() { return all_right(); }
+std::vector<Scenario> gemm::devices::planted() { return all_planted(); }
 std::vector<Scenario> gemm::devices::deadlocks_traced() { return all_deadlocks(); }
 #else
 std::vector<Scenario> gemm::devices::right() { return all_right(); }

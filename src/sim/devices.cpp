@@ -139,6 +139,7 @@ struct Grid {
   std::string name;
   QueuedLaunch launch;
   Job job;
+  PeerMemory::Grid grid = {};
 };
 
 // An OS thread that runs clusters, one after the other, of one grid. It runs only between a call of
@@ -244,7 +245,7 @@ struct Operation {
 
 struct Stream {
   Devices::State* owner;
-  int device;
+  int index, device;
   std::string name;
   std::deque<Operation> queue = {};
   bool running = false;  // the kernel at its front
@@ -265,6 +266,7 @@ struct EventState {
   bool happened = false;
   Stream* stream;
   std::source_location where;
+  PeerMemory::Clock knows = {};
 };
 
 }  // namespace
@@ -274,6 +276,8 @@ struct Devices::State {
   std::deque<Stream> streams;
   std::vector<EventState> events;
   Memory memory;
+  std::unique_ptr<PeerMemory> peers;  // while traced: who has written and read it
+  std::vector<Span> set;              // by the host, before
   std::vector<void*> released;  // while something was queued
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<Worker*> busy;  // in the order in which they started
@@ -293,6 +297,8 @@ struct Devices::State {
   void stop(Worker& worker);
   bool run_front(bool copies);
   bool begin_kernel(Stream& s);
+  void begin_traced(const Stream& s, const Operation& op);
+  void begin_trace();
   void end_kernel(const Grid& grid);
   void abandon();
   void free_released();
@@ -307,6 +313,22 @@ Devices::State::~State() {
     all_streams.erase(&s);
   }
   while (!memory.all().empty()) memory.remove(memory.all().begin()->first);
+}
+
+// Of one synchronize().
+void Devices::State::begin_trace() {
+  TraceSession& session = *settings.session;
+  session.in_order = true;
+  if (peers == nullptr) peers = std::make_unique<PeerMemory>(session.findings);
+  for (const auto& [first, a] : memory.all()) {
+    const std::string name = fmt::format("{} of device {}", a.name, a.device);
+    session.add_memory(name, a.begin(), a.size(), first, a.bytes);
+    if (!peers->holds(first)) peers->add(first, a.bytes, name);
+  }
+  for (const Span& span : set) peers->set_written(span.first, span.bytes);
+  set.clear();
+  for (EventState& e : events) e.knows.clear();
+  peers->begin_run(static_cast<int>(streams.size()));
 }
 
 Stream& Devices::State::at(void* stream) {
@@ -398,10 +420,17 @@ bool Devices::State::run_front(bool copies) {
     if (s.queue.front().kind == Kind::wait && !events[s.queue.front().event].happened) continue;
     const Operation op = std::move(s.queue.front());
     s.queue.pop_front();
+    if (peers != nullptr) begin_traced(s, op);
     if (op.run) op.run();
+    if (peers != nullptr && op.kind == Kind::call) peers->look_for_written();
     return true;
   }
   return false;
+}
+
+void Devices::State::begin_traced(const Stream& s, const Operation& op) {
+  peers->begin_operation(s.index, fmt::format("{} of {}", op.name, s.full_name()));
+  if (op.kind == Kind::wait) peers->wait(s.index, events[op.event].knows);
 }
 
 bool Devices::State::begin_kernel(Stream& s) {
@@ -413,6 +442,12 @@ bool Devices::State::begin_kernel(Stream& s) {
   if (!start(grid, s.device)) return false;
   grid.job.schedule = settings.schedule;
   grid.job.session = settings.session;
+  if (peers != nullptr) {
+    begin_traced(s, s.queue.front());
+    grid.grid = peers->begin_grid(s.index, s.device);
+    grid.job.traced.memory = peers.get();
+    grid.job.traced.grid = &grid.grid;
+  }
   begin(grid.job);
   s.running = true;
   return true;
@@ -424,6 +459,7 @@ void Devices::State::end_kernel(const Grid& grid) {
       const Operation op = std::move(s.queue.front());
       s.queue.pop_front();
       s.running = false;
+      if (peers != nullptr) peers->end_grid(op.grid->grid);
       finish(op.grid->job);
       return;
     }
@@ -448,6 +484,7 @@ void Devices::State::abandon() {
 void Devices::State::free_released() {
   for (void* const p : released) {
     if (settings.session != nullptr) settings.session->remove_workspace(p);
+    if (peers != nullptr) peers->remove(p);
     memory.remove(p);
   }
   released.clear();
@@ -527,7 +564,8 @@ void check_device(const Devices& devices, int device) {
 
 void* Devices::stream(int device, std::string name) {
   check_device(*this, device);
-  Stream& s = state_->streams.emplace_back(state_.get(), device, std::move(name));
+  Stream& s = state_->streams.emplace_back(state_.get(), static_cast<int>(state_->streams.size()),
+                                           device, std::move(name));
   const std::lock_guard lock(streams_mutex);
   all_streams.insert(&s);
   return &s;
@@ -550,6 +588,7 @@ void Devices::set_bytes(void* p, int value, size_t bytes) {
   if (a == nullptr || a->bytes - (static_cast<char*>(p) - a->first) < bytes)
     fail("set_bytes: {} bytes at {} are in no allocation", bytes, p);
   std::memset(p, value, bytes);
+  state_->set.push_back({p, bytes});
 }
 
 namespace {
@@ -575,10 +614,16 @@ void Devices::copy(void* stream, const Copy& c, Where where) {
   if (c.width == 0 || c.rows == 0) return;
   check_range(state_->memory, "writes", c.to, c.to_pitch, c, where);
   check_range(state_->memory, "reads", c.from, c.from_pitch, c, where);
-  state_->queue(s, Kind::copy, where, [c] {
-    for (int64_t r = 0; r < c.rows; ++r)
-      std::memcpy(static_cast<char*>(c.to) + r * c.to_pitch,
-                  static_cast<const char*>(c.from) + r * c.from_pitch, c.width);
+  state_->queue(s, Kind::copy, where, [c, where, &s] {
+    for (int64_t r = 0; r < c.rows; ++r) {
+      char* const to = static_cast<char*>(c.to) + r * c.to_pitch;
+      const char* const from = static_cast<const char*>(c.from) + r * c.from_pitch;
+      if (s.owner->peers != nullptr) {
+        s.owner->peers->access(s.index, from, c.width, AccessKind::read, pc_of(where));
+        s.owner->peers->access(s.index, to, c.width, AccessKind::write, pc_of(where));
+      }
+      std::memcpy(to, from, c.width);
+    }
   });
 }
 
@@ -587,11 +632,30 @@ void Devices::write_value(void* stream, uint32_t* flag, uint32_t value, Where wh
   if (state_->memory.find(flag) == nullptr || reinterpret_cast<uintptr_t>(flag) % 4 != 0)
     fail("write_value ({}): {} is no flag in memory of these devices", place(where),
          static_cast<const void*>(flag));
-  state_->queue(s, Kind::write_value, where, [flag, value] { *flag = value; });
+  state_->queue(s, Kind::write_value, where, [flag, value, &s] {
+    *flag = value;
+    if (s.owner->peers != nullptr) s.owner->peers->write_value(s.index, flag, value);
+  });
 }
 
 void Devices::call(void* stream, std::function<void()> work, Where where) {
-  state_->queue(state_->at(stream), Kind::call, where, std::move(work));
+  call(stream, std::move(work), {}, {}, where);
+}
+
+void Devices::call(void* stream, std::function<void()> work, std::vector<Span> reads,
+                   std::vector<Span> writes, Where where) {
+  Stream& s = state_->at(stream);
+  state_->queue(s, Kind::call, where,
+                [&s, where, work = std::move(work), reads = std::move(reads),
+                 writes = std::move(writes)] {
+                  const auto touch = [&](const std::vector<Span>& spans, AccessKind kind) {
+                    for (const Span& span : spans)
+                      s.owner->peers->access(s.index, span.first, span.bytes, kind, pc_of(where));
+                  };
+                  if (s.owner->peers != nullptr) touch(reads, AccessKind::read);
+                  work();
+                  if (s.owner->peers != nullptr) touch(writes, AccessKind::write);
+                });
 }
 
 Event Devices::record(void* stream, Where where) {
@@ -599,7 +663,11 @@ Event Devices::record(void* stream, Where where) {
   const size_t index = state_->events.size();
   state_->events.push_back({false, &s, where});
   state_->queue(s, Kind::record, where,
-                [state = state_.get(), index] { state->events[index].happened = true; });
+                [state = state_.get(), index] {
+                  EventState& e = state->events[index];
+                  e.happened = true;
+                  if (state->peers != nullptr) e.knows = state->peers->record(e.stream->index);
+                });
   return {static_cast<int>(index)};
 }
 
@@ -617,9 +685,9 @@ void Devices::synchronize() {
   s.active = true;
   s.settings = launch_settings();
   if (s.settings.session != nullptr)
-    for (const auto& [first, a] : s.memory.all())
-      s.settings.session->add_memory(
-          fmt::format("{} of device {}", a.name, a.device), a.begin(), a.size(), first, a.bytes);
+    s.begin_trace();
+  else
+    s.peers.reset();
   try {
     s.run();
   } catch (...) {

@@ -23,6 +23,7 @@
 #include <memory>
 #include <source_location>
 #include <string>
+#include <vector>
 
 #include "sim/simulator.h"
 
@@ -39,6 +40,11 @@ struct Copy {
   const void* from;
   int64_t from_pitch;
   int64_t width, rows;
+};
+
+struct Span {
+  const void* first;
+  size_t bytes;
 };
 
 class Devices {
@@ -67,8 +73,11 @@ class Devices {
   void copy(void* stream, const Copy& copy, Where where = Where::current());
   // cuStreamWriteValue32: releases all that comes before it in the stream.
   void write_value(void* stream, uint32_t* flag, uint32_t value, Where where = Where::current());
-  // The host's work in stream order, such as a collective's arithmetic.
+  // The host's work in stream order, such as a collective's arithmetic. What it touches of memory
+  // from `allocate` is checked only if it is named.
   void call(void* stream, std::function<void()> work, Where where = Where::current());
+  void call(void* stream, std::function<void()> work, std::vector<Span> reads,
+            std::vector<Span> writes, Where where = Where::current());
   // The event of what is in the stream now; a stream waits until that has happened.
   Event record(void* stream, Where where = Where::current());
   void wait(void* stream, Event event, Where where = Where::current());

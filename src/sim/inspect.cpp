@@ -31,6 +31,10 @@ const char* name(Check check) {
       return "unwritten";
     case Check::written_twice:
       return "written twice";
+    case Check::unfinished_store:
+      return "unfinished TMA store";
+    case Check::proxy_fence:
+      return "missing proxy fence";
     case Check::failed:
       return "failed";
   }

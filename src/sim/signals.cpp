@@ -4,6 +4,7 @@
 #include "sim/cluster.h"
 #include "sim/diagnosis.h"
 #include "sim/hopper.h"
+#include "sim/tracer.h"
 
 namespace gemm::sim {
 
@@ -65,23 +66,34 @@ void await(const Caller& caller, SignalWait wait) {
 void runtime::signal_add(uint32_t* flag, uint32_t value, Where where) {
   const Caller c = caller("signal_add", where);
   check(c, flag);
-  std::atomic_ref(*flag).fetch_add(value, std::memory_order_release);
+  const std::atomic_ref now(*flag);
+  if (this_thread.tracer != nullptr)
+    this_thread.tracer->signal_release(flag, now, now + value, true, GEMM_SIM_CALLER);
+  now.fetch_add(value, std::memory_order_release);
   raised(c);
 }
 
 void runtime::signal_set(uint32_t* flag, uint32_t value, Where where) {
   const Caller c = caller("signal_set", where);
   check(c, flag);
-  std::atomic_ref(*flag).store(value, std::memory_order_release);
+  const std::atomic_ref now(*flag);
+  if (this_thread.tracer != nullptr)
+    this_thread.tracer->signal_release(flag, now, value, false, GEMM_SIM_CALLER);
+  now.store(value, std::memory_order_release);
   raised(c);
 }
 
 void runtime::signal_wait(const uint32_t* flag, uint32_t at_least, Where where) {
   const Caller c = caller("signal_wait", where);
   check(c, flag);
+  const uintptr_t pc = GEMM_SIM_CALLER;
   await(c, {flag, at_least, SignalWait::Until::at_least32});
+  if (this_thread.tracer != nullptr) this_thread.tracer->signal_acquire(flag, at_least, pc);
 }
 
-void runtime::fence_proxy_async_global() { current_block("fence.proxy.async.global"); }
+void runtime::fence_proxy_async_global() {
+  current_block("fence.proxy.async.global");
+  if (this_thread.tracer != nullptr) this_thread.tracer->proxy_fence();
+}
 
 }  // namespace gemm::sim

@@ -6,6 +6,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <string_view>
 
 namespace gemm::sim {
@@ -33,6 +35,9 @@ int add_frame(void* frames_, uintptr_t, const char* file, int line, const char*)
   return 0;
 }
 
+std::mutex host_lines_mutex;
+std::set<SourceLine> host_lines;  // whose addresses are no program's
+
 // libbacktrace keeps its state for ever. Errors mean that there is no debug information.
 backtrace_state* debug_information() {
   static backtrace_state* const state = backtrace_create_state(
@@ -42,7 +47,18 @@ backtrace_state* debug_information() {
 
 }  // namespace
 
+uintptr_t pc_of(const std::source_location& where) {
+  const std::lock_guard lock(host_lines_mutex);
+  return reinterpret_cast<uintptr_t>(
+      &*host_lines.insert({where.file_name(), static_cast<int>(where.line())}).first);
+}
+
 Place place_of(uintptr_t pc) {
+  {
+    const std::lock_guard lock(host_lines_mutex);
+    for (const SourceLine& line : host_lines)
+      if (pc == reinterpret_cast<uintptr_t>(&line)) return {line, {}};
+  }
   backtrace_state* const state = debug_information();
   Frames frames;
   if (state != nullptr && pc != 0)

@@ -125,11 +125,14 @@ void Tracer::begin_block(int64_t block, int rank, int threads) {
   gather();
   dynamic_bytes_ = shared_.dynamic_size();
   races_.begin_block(threads, dynamic_offset_ + dynamic_bytes_);
+  if (launch_.memory != nullptr)
+    party_ = launch_.memory->begin_block(*launch_.grid, block, findings_, [this] { return who(); });
   if (timeline_ != nullptr)
     timeline_->declare(this, {TimelineBarrier::Kind::block, rank, 0, threads, false, {}});
 }
 
 void Tracer::end_block() {
+  if (party_ != nullptr) launch_.memory->end_block(*launch_.grid, *party_);
   for (int w = 0; w * WARP < threads_; ++w) flush(w);
 }
 
@@ -220,6 +223,8 @@ void Tracer::global_access(uintptr_t address, int bytes, AccessKind kind, uintpt
   const size_t known = findings_.all().size();
   global_.access(matrix, address, bytes, kind, pc, block_, scheduler_.thread(), findings_,
                  [&] { return who(); });
+  if (party_ != nullptr)
+    launch_.memory->access(*party_, scheduler_.thread(), address, bytes, kind, pc);
   if (timeline_ != nullptr && findings_.all().size() > known)
     timeline_->mistake(me(), TimelineRecorder::Site(pc), "wrong access", -1);
 }
@@ -315,6 +320,29 @@ void Tracer::bulk_global(const void* p, size_t bytes, AccessKind kind, uintptr_t
   if (matrix == 0) return stray_access(address, bytes, kind, pc);
   global_.access(matrix, address, bytes, kind, pc, block_, scheduler_.thread(), findings_,
                  [&] { return who(); });
+  if (party_ != nullptr)
+    launch_.memory->tma_access(*party_, scheduler_.thread(), address, bytes, kind, pc);
+}
+
+void Tracer::bulk_committed() {
+  if (party_ != nullptr) launch_.memory->tma_commit(*party_, scheduler_.thread());
+}
+
+void Tracer::bulk_complete(int pending) {
+  if (party_ != nullptr) launch_.memory->tma_wait(*party_, scheduler_.thread(), pending);
+}
+
+void Tracer::signal_release(const uint32_t* flag, uint32_t before, uint32_t after, bool adds,
+                            uintptr_t pc) {
+  if (party_ != nullptr) launch_.memory->release(*party_, flag, before, after, adds, pc);
+}
+
+void Tracer::signal_acquire(const uint32_t* flag, uint32_t at_least, uintptr_t pc) {
+  if (party_ != nullptr) launch_.memory->acquire(*party_, flag, at_least, pc);
+}
+
+void Tracer::proxy_fence() {
+  if (party_ != nullptr) launch_.memory->proxy_fence(*party_);
 }
 
 // -------------------------------------------------------------------------------------- findings

@@ -25,6 +25,7 @@
 #include "sim/findings.h"
 #include "sim/global_memory.h"
 #include "sim/inspect.h"
+#include "sim/peer_memory.h"
 #include "sim/races.h"
 #include "sim/scheduler.h"
 #include "sim/shared_memory.h"
@@ -112,6 +113,9 @@ struct TracedLaunch {
   // Where kernels read their parameters, if not on the launching OS thread's stack.
   uintptr_t arguments = 0;
   size_t argument_bytes = 0;
+  // Memory that several devices reach; null: none.
+  PeerMemory* memory = nullptr;
+  PeerMemory::Grid* grid = nullptr;
 };
 
 class Tracer {
@@ -156,6 +160,14 @@ class Tracer {
   void bulk_read(const void* from, size_t bytes, uintptr_t pc);
   // ... or access a row of a matrix.
   void bulk_global(const void* p, size_t bytes, AccessKind kind, uintptr_t pc);
+  void bulk_committed();
+  void bulk_complete(int pending);  // to global memory; of its stores
+
+  // The running thread raises a flag, or has waited for it.
+  void signal_release(const uint32_t* flag, uint32_t before, uint32_t after, bool adds,
+                      uintptr_t pc);
+  void signal_acquire(const uint32_t* flag, uint32_t at_least, uintptr_t pc);
+  void proxy_fence();
 
   void barrier(std::source_location where);  // the running thread arrives at __syncthreads
   void exit_thread();                        // it ends
@@ -241,6 +253,7 @@ class Tracer {
   TimelineRecorder* timeline_ = nullptr;
   Races races_;
   GlobalMemory global_;
+  std::unique_ptr<PeerMemory::Party> party_;  // of a launch beside others: its block
   Findings findings_;
 };
 
