@@ -213,7 +213,9 @@ class ShardedRunner {
 
  private:
   std::string unmet(const ShardedRung& rung) const {
-    std::string why = unmet_arch(rung.needs, devices_[0]->sm(), devices_[0]->code());
+    std::string why;
+    if (fabric_.backend() == Backend::gpu)
+      why = unmet_arch(rung.needs, devices_[0]->sm(), devices_[0]->code());
     if (why.empty() && rung.collectives) why = fabric_.without_collectives();
     return why;
   }

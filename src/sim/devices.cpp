@@ -729,6 +729,11 @@ void runtime::launch_on(void* stream, const QueuedLaunch& launch) {
   s.queue.back().grid = std::move(grid);
 }
 
+void runtime::queue_call(void* stream, std::function<void()> work) {
+  auto& s = *static_cast<Stream*>(stream);
+  s.owner->queue(s, Kind::call, {}, std::move(work));
+}
+
 void runtime::queue_workspace(void* stream, void (*f)(void*), void* p) {
   auto& s = *static_cast<Stream*>(stream);
   s.owner->queue(s, Kind::workspace, {}, [f, p] { f(p); });
