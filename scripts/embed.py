@@ -52,12 +52,12 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, Optional
 
+import jit_instructions
 import terms
 
 import accuracy
 import compare_counters
 import group_m
-import jit_instructions
 import ladder
 import ladder_diff
 import nsight

@@ -198,15 +198,18 @@ struct MmaLoop {
       const int64_t forward = uint32_t(k);  // never negative: one multiplication less
       const int64_t k_in_a = ACCESS_A == Access::k_major ? forward : forward * A_.col_stride;
       const int64_t k_in_b = ACCESS_B == Access::k_major ? forward : forward * B_.col_stride;
-      const int of_m = A_.template rows_from<BM>(m), of_n = B_.template rows_from<BN>(n);
       if constexpr (A_ALONG_M)
-        copy_a(s.A, gA, k_in_a, A_.col_stride, A_.row_stride, A_.cols - k, of_m);
+        copy_a(s.A, gA, k_in_a, A_.col_stride, A_.row_stride, A_.cols - k,
+               A_.template rows_from<BM>(m));
       else
-        copy_a(s.A, gA, k_in_a, A_.row_stride, A_.col_stride, of_m, A_.cols - k);
+        copy_a(s.A, gA, k_in_a, A_.row_stride, A_.col_stride, A_.template rows_from<BM>(m),
+               A_.cols - k);
       if constexpr (B_ALONG_K)
-        copy_b(s.B, gB, k_in_b, B_.row_stride, B_.col_stride, of_n, B_.cols - k);
+        copy_b(s.B, gB, k_in_b, B_.row_stride, B_.col_stride, B_.template rows_from<BN>(n),
+               B_.cols - k);
       else
-        copy_b(s.B, gB, k_in_b, B_.col_stride, B_.row_stride, B_.cols - k, of_n);
+        copy_b(s.B, gB, k_in_b, B_.col_stride, B_.row_stride, B_.cols - k,
+               B_.template rows_from<BN>(n));
       cp_async_commit();
     }
   };

@@ -20,6 +20,7 @@ using Word = std::conditional_t<
                        std::conditional_t<BYTES == 4, uint32_t,
                                           std::conditional_t<BYTES == 2, uint16_t, uint8_t>>>>;
 
+// Elements from a row, or from a column, to the next.
 struct Strides {
   int64_t row, col;
   bool operator==(const Strides&) const = default;
