@@ -111,8 +111,9 @@ std::vector<const Rung*> those_that_compile(std::vector<const Rung*> chosen,
   std::set<std::string> all;
   for (const Rung* r : rungs(backend))
     if (compiles(r)) all.insert(r->id);
-  throw UsageError(fmt::format("--jit: no rung of --kernel '{}' is compiled at run time: choose {}",
-                               printable(kernels), fmt::join(all, ", ")));
+  throw UsageError(fmt::format(
+      "--jit: no rung of --kernel '{}' is compiled at run time: {}", printable(kernels),
+      all.empty() ? "this program has none" : fmt::format("choose {}", fmt::join(all, ", "))));
 }
 
 }  // namespace
