@@ -198,6 +198,7 @@ TEST(Tiles, AnyStridesOfAllThree) {
   expect_any_strides<SmallFfma, float>();
 }
 
+#if !GEMM_ON_GPU  // for a GPU NVRTC compiles them: nvcc leaves static members to the host
 // All numbers of a call in the kernel's type: sizes of rows without gaps. BK: of the main loop, whose
 // operands' strides are known if STRIDES.
 template <int M, int N, int K, int BK, bool STRIDES, int VEC, int BETA>
@@ -254,6 +255,7 @@ TEST(Tiles, AllNumbersOfTheCallAreConstants) {
   expect_one_call<SmallFfma, float, Known<130, 136, 72, 16, true, 4, 2>>();
   expect_one_call<SmallFfma, float, Known<65, 33, 47, 16, true, 4, 0>>();
 }
+#endif
 
 // Two pipelines of a program share one piece of memory: C = A * B + A * B.
 template <class Loop>

@@ -64,7 +64,8 @@ struct AnyCall {
     return {call.k_tiles, call.group_m, e.alpha, e.beta, e.activation, e.slope};
   }
 };
-// Or all of Known::CALL: it is passed pointers.
+// Or all of Known::CALL: it is passed pointers. For a GPU by NVRTC alone, to which every function and
+// constant is the device's.
 template <class Known>
 struct OneCall {
   static constexpr Call CALL = Known::CALL;
