@@ -402,6 +402,22 @@ class Refused(unittest.TestCase):
             self.refused(*SMALL, f"--device={device}", names="--device")
         self.refused(*SMALL, "--device", "1", names="--device 1: the simulator is one device, 0")
         self.refused("--inspect", "--device", "1", names="--device 1: the simulator is one")
+
+    def test_compiling_at_run_time(self) -> None:
+        needs = "--jit needs a GPU, for which it compiles: the simulator"
+        self.soon_refused("--jit", "--inspect", names=needs)
+        self.soon_refused("--jit", "--backend", "sim", names=needs)
+        self.soon_refused(
+            "--jit", "some", names="bad --jit 'some': leave the value out, or .* both"
+        )
+        for other in ("--tune", "--explain", "--list"):
+            self.soon_refused("--jit", "both", other, names="--jit is a way of running rungs")
+        env = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
+        run = bench(*SMALL, "--kernel", "v29", "--jit", env=env)
+        self.assertEqual(run.returncode, 2, run.stdout)
+        self.assertRegex(run.stderr, needs)
+
+    def test_the_device_that_is_asked_for(self) -> None:
         # On any machine: what there is, or that there is none.
         known = r"--device 999: (there is no GPU 999.*: choose (from 0 to \d+|0,)|no GPU \(.*, 0$)"
         self.refused("--device", "999", "--shape", "4x4x4", names=known)

@@ -395,7 +395,7 @@ Options parse_command_line(int argc, const char* const* argv) {
       "row-major.");
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.set_version_flag("--version", "gemm_bench " GEMM_VERSION);
-  std::string dtypes, ops = "nn", backend, l2 = "cold", blocks, warp, tune;
+  std::string dtypes, ops = "nn", backend, l2 = "cold", blocks, warp, tune, jit;
   std::string alpha = "1", beta = "0", ld_pad = "0", sample, seed = "1", time_limit;
   std::string epilogue = "none", batch = "1", batch_pad = "0", shared, gpus;
   std::vector<std::string> sizes, shapes, files, groups;
@@ -473,6 +473,11 @@ Options parse_command_line(int argc, const char* const* argv) {
                  "later runs; first: run the rungs, and do so where a shape is met first")
       ->expected(0, 1)
       ->type_name("[first]");
+  app.add_option("--jit", jit,
+                 "Compile each kernel at run time (NVRTC) for the one shape that it computes, for "
+                 "rungs that can; both: and run the others beside it")
+      ->expected(0, 1)
+      ->type_name("[both]");
   app.add_option("--variant", o.variant, "Run this variant of the rungs that have it; all: each");
   app.add_option("--tune-cache", o.tune_cache,
                  "The file of --tune's results; default: gemm_ladder/tuning.json in "
@@ -605,6 +610,17 @@ Options parse_command_line(int argc, const char* const* argv) {
     (tune.empty() ? o.tune : o.tune_first) = true;
     if (o.operands.any() || o.activation != Activation::none)
       throw UsageError("--epilogue does not go with --tune, which measures plain products");
+  }
+  if (app.count("--jit") > 0) {
+    if (!jit.empty() && jit != "both")
+      throw UsageError(
+          fmt::format("bad --jit '{}': leave the value out, or choose both", printable(jit)));
+    o.jit = true;
+    o.jit_beside = !jit.empty();
+    if (o.inspect || o.backend == Backend::sim) throw UsageError(JIT_WANTS_A_GPU);
+    if (o.tune || o.tune_first || o.explain || o.list)
+      throw UsageError(
+          "--jit is a way of running rungs: it does not go with --tune, --explain or --list");
   }
   if (o.tune_first) {
     const auto refuse = [](const char* flag) {
