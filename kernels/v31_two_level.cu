@@ -15,6 +15,7 @@
 //   barrier        completes after
 //   full[stage]    1 arrival, the producer's, and TMA's bytes
 //   empty[stage]   2 arrivals of each CTA, one of each consumer
+//   lead           1 arrival, consumer 0's, in variants where it is some k-tiles ahead
 //
 //   consumer 0    | wgmma, k-tile 0 | add | wait | wgmma, k-tile 1 | add | ...
 //   consumer 1    | wait            | wgmma, k-tile 0 | add | wait | wgmma, k-tile 1 | add ...
@@ -141,17 +142,18 @@ template <class T, class TC, int BM, int BN, int STAGES, int EPILOGUE_STAGES, in
           class Parts = OnePart, int LEAD = 0>
 void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
   launch_args<GemmArgs<T, T, TC>, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, Parts, LEAD>(p, plan,
-                                                                                      stream);
+                                                                                         stream);
 }
 template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES, class Parts = OnePart>
 void launch_fused(const FusedArgs<T, T, bf16>& p, const Plan& plan, Stream stream) {
   launch_args<FusedArgs<T, T, bf16>, BM, BN, STAGES, EPILOGUE_STAGES, 1, Parts, 0>(p, plan, stream);
 }
 
-// The variants: their tiles, and what a result costs in each; plans choose from all but the last.
-constexpr Costs::Tile TILES[] = {{128, 192, 1.0}, {128, 256, 1.04}, {128, 128, 1.1}, {64, 128, 1.6},
-                                 {128, 256, 1.0}, {128, 256, 1.0},  {128, 192, 1.0}};
-constexpr int CLUSTERS[] = {1, 1, 1, 1, 2, 1, 1}, CHOICES = 4;
+// The variants: their tiles, and what a result costs in each; plans choose from the first.
+constexpr Costs::Tile TILES[] = {{128, 192, 1.0}, {128, 256, 1.04}, {128, 128, 1.1},
+                                 {64, 128, 1.6},  {64, 64, 2.2},    {128, 256, 1.0},
+                                 {128, 256, 1.0}, {128, 192, 1.0}};
+constexpr int CLUSTERS[] = {1, 1, 1, 1, 1, 2, 1, 1}, CHOICES = 5;
 
 template <class T>
 const Variant<T, bf16> VARIANTS[] = {
@@ -159,10 +161,10 @@ const Variant<T, bf16> VARIANTS[] = {
      launch_fused<T, 128, 192, 4, 3, Overlap>},
     {"128x256 s4", launch<T, bf16, 128, 256, 4, 2, 1, Halves>, nullptr,
      launch_fused<T, 128, 256, 4, 2, Halves>},
-    {"128x128 s6", launch<T, bf16, 128, 128, 6, 2, 1>, nullptr,
-     launch_fused<T, 128, 128, 6, 2>},
+    {"128x128 s6", launch<T, bf16, 128, 128, 6, 2, 1>, nullptr, launch_fused<T, 128, 128, 6, 2>},
     {"64x128 s8", launch<T, bf16, 64, 128, 8, 2, 1, Overlap>, nullptr,
      launch_fused<T, 64, 128, 8, 2, Overlap>},
+    {"64x64 s12", launch<T, bf16, 64, 64, 12, 2, 1>, nullptr, launch_fused<T, 64, 64, 12, 2>},
     {"128x256 s4 c2", launch<T, bf16, 128, 256, 4, 2, 2, Halves>},
     {"128x256 s4 lead 2", launch<T, bf16, 128, 256, 4, 2, 1, Halves, 2>},
     {"128x192 s4 lead 2", launch<T, bf16, 128, 192, 4, 3, 1, Overlap, 2>}};

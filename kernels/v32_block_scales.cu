@@ -4,16 +4,22 @@
 //         an outlier all others are rounded to few values, or to 0
 // idea:   a scale for each 1 x 128 of A and 128 x 128 of B. Where v31 adds a k-tile's sums, they
 //         are multiplied first: an FMA in the place of an addition
-// watch:  registers, of which the scales take some; and loads of scales, which are under way while
-//         the tensor cores multiply
-// needs:  sm_90a; copies of operands that are not K-major, or that TMA cannot address
+// watch:  when scales come. A k-tile's wgmma must not wait for them: A's come with the k-tile, and
+//         a warp reads them when the tensor cores have been given their work
+// needs:  sm_90a; copies of operands that are not K-major, or that TMA cannot address; of A's
+//         scales, too
 //
 //   role        threads   waits for     then                                    and tells
-//   producer    one       empty[stage]  loads a k-tile                          full[stage], bytes
-//   consumers   2 x 128   full[stage]   wgmma of 64 rows, from zero; FMAs       empty[stage]
+//   producer    one       empty[stage]  loads a k-tile and A's scales           full[stage], bytes
+//   consumers   2 x 128   full[stage]   wgmma of 64 rows, from zero; scales;    empty[stage]
+//                                       FMAs
 //
-// Barriers and the timeline are v31's. Scales of A lie along m: scale_a[k / 128][m]. Those of B
-// lie along k: scale_b[n / 128][k / 128]. Both are as cuBLASLt has them, with a pitch besides.
+//   barrier        completes after
+//   full[stage]    1 arrival, the producer's, and TMA's bytes
+//   empty[stage]   8 arrivals of each CTA, one of each consumer's warps: they read scales themselves
+//
+// The timeline is v31's. Scales of A lie along m: scale_a[k / 128][m]. Those of B lie along k:
+// scale_b[n / 128][k / 128]. Both are as cuBLASLt has them, with a pitch besides.
 #include "device/dynamic_shared.cuh"
 #include "device/fused_epilogue.cuh"
 #include "device/k_major.cuh"
@@ -58,7 +64,7 @@ class ThreadScales {
   // A tile of 192 columns begins or ends in the middle of a block: its columns are three times 64.
   static constexpr int COLUMNS = BN % BlockScales::N == 0 ? BlockScales::N : 64;  // of one scale
   static constexpr int COUNT = BN / COLUMNS, BLOCKS = cdiv(BN, BlockScales::N);
-  static_assert(BN % COLUMNS == 0 && (COLUMNS == BlockScales::N || COUNT == 3));
+  static_assert(BN % COLUMNS == 0 && (COLUMNS == BlockScales::N || COUNT == 1 || COUNT == 3));
   const float* block_[BLOCKS];  // B's, of k-tile 0
   bool begins_in_the_middle_;
   float scale_[COUNT][2];
@@ -201,17 +207,18 @@ template <class T, class TC, int BM, int BN, int STAGES, int EPILOGUE_STAGES, in
           class Parts = OnePart, int LEAD = 0>
 void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
   launch_args<GemmArgs<T, T, TC>, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, Parts, LEAD>(p, plan,
-                                                                                      stream);
+                                                                                         stream);
 }
 template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES, class Parts = OnePart>
 void launch_fused(const FusedArgs<T, T, bf16>& p, const Plan& plan, Stream stream) {
   launch_args<FusedArgs<T, T, bf16>, BM, BN, STAGES, EPILOGUE_STAGES, 1, Parts, 0>(p, plan, stream);
 }
 
-// The variants: their tiles, and what a result costs in each; plans choose from all but the last.
-constexpr Costs::Tile TILES[] = {{128, 256, 1.0}, {128, 192, 1.0}, {128, 128, 1.15}, {64, 128, 1.6},
-                                 {128, 256, 1.0}, {128, 256, 1.0}, {128, 192, 1.0}};
-constexpr int CLUSTERS[] = {1, 1, 1, 1, 2, 1, 1}, CHOICES = 4;
+// The variants: their tiles, and what a result costs in each; plans choose from the first.
+constexpr Costs::Tile TILES[] = {{128, 256, 1.0}, {128, 192, 1.0}, {128, 128, 1.15},
+                                 {64, 128, 1.6},  {64, 64, 2.2},   {128, 256, 1.0},
+                                 {128, 256, 1.0}, {128, 192, 1.0}};
+constexpr int CLUSTERS[] = {1, 1, 1, 1, 1, 2, 1, 1}, CHOICES = 5;
 
 template <class T>
 const Variant<T, bf16> VARIANTS[] = {
@@ -219,10 +226,10 @@ const Variant<T, bf16> VARIANTS[] = {
      launch_fused<T, 128, 256, 4, 2, Halves>},
     {"128x192 s4", launch<T, bf16, 128, 192, 4, 3, 1, Overlap>, nullptr,
      launch_fused<T, 128, 192, 4, 3, Overlap>},
-    {"128x128 s5", launch<T, bf16, 128, 128, 5, 2, 1>, nullptr,
-     launch_fused<T, 128, 128, 5, 2>},
+    {"128x128 s5", launch<T, bf16, 128, 128, 5, 2, 1>, nullptr, launch_fused<T, 128, 128, 5, 2>},
     {"64x128 s8", launch<T, bf16, 64, 128, 8, 2, 1, Overlap>, nullptr,
      launch_fused<T, 64, 128, 8, 2, Overlap>},
+    {"64x64 s12", launch<T, bf16, 64, 64, 12, 2, 1>, nullptr, launch_fused<T, 64, 64, 12, 2>},
     {"128x256 s4 c2", launch<T, bf16, 128, 256, 4, 2, 2, Halves>},
     {"128x256 s4 lead 2", launch<T, bf16, 128, 256, 4, 2, 1, Halves, 2>},
     {"128x192 s4 lead 2", launch<T, bf16, 128, 192, 4, 3, 1, Overlap, 2>}};
