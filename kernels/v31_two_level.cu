@@ -164,7 +164,7 @@ const Variant<T, bf16> VARIANTS[] = {
     {"128x128 s6", launch<T, bf16, 128, 128, 6, 2, 1>, nullptr, launch_fused<T, 128, 128, 6, 2>},
     {"64x128 s8", launch<T, bf16, 64, 128, 8, 2, 1, Overlap>, nullptr,
      launch_fused<T, 64, 128, 8, 2, Overlap>},
-    {"64x64 s12", launch<T, bf16, 64, 64, 12, 2, 1>, nullptr, launch_fused<T, 64, 64, 12, 2>},
+    {"64x64 s12", launch<T, bf16, 64, 64, 12, 1, 1>, nullptr, launch_fused<T, 64, 64, 12, 1>},
     {"128x256 s4 c2", launch<T, bf16, 128, 256, 4, 2, 2, Halves>},
     {"128x256 s4 lead 2", launch<T, bf16, 128, 256, 4, 2, 1, Halves, 2>},
     {"128x192 s4 lead 2", launch<T, bf16, 128, 192, 4, 3, 1, Overlap, 2>}};
