@@ -191,9 +191,12 @@ void launch_args(const Args& p, const Plan& plan, Stream stream) {
   using TileA = OperandTile<T, BM, Major::K>;
   using TileB = OperandTile<T, BN, Major::K>;
   const KMajorOperands<T> in(p, stream);
-  // A's scales as TMA takes them: a copy, where rows are no multiples of 16 bytes.
+  // A's scales as TMA takes them: a copy, where rows are no multiples of 16 bytes. Where a launch is
+  // only prepared nobody knows, and at most there is one. K = 0 has none.
   const int k_tiles = cdiv(p.K, BK);
-  const RepackedPair<float> scales({p.scales.a, k_tiles, p.M, p.scales.lda}, {}, stream);
+  const MatrixView<float> none{nullptr, 0, p.M, cdiv(p.M, 4) * 4};
+  const MatrixView<float> given{p.scales.a, k_tiles, p.M, launch_mode().prepare ? 1 : p.scales.lda};
+  const RepackedPair<float> scales(k_tiles == 0 ? none : given, none, stream);
   gemm::launch(gemm_v32<Args, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, Parts, LEAD>, grid,
                dim3((BM / MMA_M + 1) * 128),
                {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>),
