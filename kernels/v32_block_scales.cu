@@ -16,7 +16,7 @@
 //
 //   barrier        completes after
 //   full[stage]    1 arrival, the producer's, and TMA's bytes
-//   empty[stage]   8 arrivals of each CTA, one of each consumer's warps: they read scales themselves
+//   empty[stage]   8 arrivals of each CTA, one of each consumer warp: all read scales
 //
 // The timeline is v31's. Scales of A lie along m: scale_a[k / 128][m]. Those of B lie along k:
 // scale_b[n / 128][k / 128]. Both are as cuBLASLt has them, with a pitch besides.
@@ -191,8 +191,8 @@ void launch_args(const Args& p, const Plan& plan, Stream stream) {
   using TileA = OperandTile<T, BM, Major::K>;
   using TileB = OperandTile<T, BN, Major::K>;
   const KMajorOperands<T> in(p, stream);
-  // A's scales as TMA takes them: a copy, where rows are no multiples of 16 bytes. Where a launch is
-  // only prepared nobody knows, and at most there is one. K = 0 has none.
+  // A's scales as TMA takes them: a copy, where rows are no multiples of 16 bytes. Where a launch
+  // is only prepared nobody knows, and at most there is one. K = 0 has none.
   const int k_tiles = cdiv(p.K, BK);
   const MatrixView<float> none{nullptr, 0, p.M, cdiv(p.M, 4) * 4};
   const MatrixView<float> given{p.scales.a, k_tiles, p.M, launch_mode().prepare ? 1 : p.scales.lda};
