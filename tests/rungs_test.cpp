@@ -129,36 +129,39 @@ TEST_P(RungTest, EpilogueOperands) {
     }
 }
 
-// The rungs of halves with fused kernels have the whole epilogue in one kernel, in all variants that
-// have one, whatever is transposed and missing; other rungs launch an epilogue pass.
+// The rungs with fused kernels have the whole epilogue in one kernel, in all variants that have one,
+// whatever is transposed and missing; other rungs launch an epilogue pass.
 TEST(FusedEpilogue, IsOneKernel) {
   const std::unique_ptr<Device> device = make_sim_device();
   constexpr EpilogueOperands ALL = {true, true, true, true, true};
   constexpr EpilogueOperands BIAS = {.bias = true};
-  for (const DType dtype : {DType::f16, DType::bf16})
-    for (const char* id : {"v24", "v26", "v27"})
-      for (const auto& [operands, activation] : {std::pair{ALL, Activation::gelu},
-                                                 {BIAS, Activation::gelu_erf},
-                                                 {BIAS, Activation::silu},
-                                                 {EpilogueOperands{}, Activation::gelu},
-                                                 {ALL, Activation::leaky_relu}})
-        for (const int transposed : {0, 1, 2, 3}) {
-          const Rung* const rung = find_rung(Backend::sim, id, dtype);
-          ASSERT_NE(rung, nullptr);
-          Problem p;
-          p.dtype = dtype;
-          p.M = 200, p.N = transposed == 3 ? 261 : 264, p.K = 1096;
-          p.alpha = 0.5f, p.beta = operands.residual ? -1 : 0;
-          p.op_a = transposed & 1 ? Op::T : Op::N;
-          p.op_b = transposed & 2 ? Op::T : Op::N;
-          p.operands = operands;
-          p.activation = activation;
-          const uint64_t before = epilogue_passes();
-          EXPECT_EQ(Verifier(*device, p).verify(*rung), "")
-              << id << " " << epilogue_name(p) << " " << ops_name(p);
-          EXPECT_EQ(epilogue_passes(), before)
-              << id << " " << epilogue_name(p) << " " << ops_name(p);
-        }
+  constexpr std::pair<const char*, DType> FUSED[] = {
+      {"v24", DType::f16},       {"v24", DType::bf16}, {"v26", DType::f16},
+      {"v26", DType::bf16},      {"v27", DType::f16},  {"v27", DType::bf16},
+      {"v30", DType::e4m3_fast}, {"v31", DType::e4m3}, {"v32", DType::e4m3_block}};
+  for (const auto& [id, dtype] : FUSED)
+    for (const auto& [operands, activation] : {std::pair{ALL, Activation::gelu},
+                                               {BIAS, Activation::gelu_erf},
+                                               {BIAS, Activation::silu},
+                                               {EpilogueOperands{}, Activation::gelu},
+                                               {ALL, Activation::leaky_relu}})
+      for (const int transposed : {0, 1, 2, 3}) {
+        const Rung* const rung = find_rung(Backend::sim, id, dtype);
+        ASSERT_NE(rung, nullptr);
+        Problem p;
+        p.dtype = dtype;
+        p.M = 200, p.N = transposed == 3 ? 261 : 264;
+        p.K = info(info(dtype).in).bytes == 1 ? 392 : 1096;
+        p.alpha = 0.5f, p.beta = operands.residual ? -1 : 0;
+        p.op_a = transposed & 1 ? Op::T : Op::N;
+        p.op_b = transposed & 2 ? Op::T : Op::N;
+        p.operands = operands;
+        p.activation = activation;
+        const uint64_t before = epilogue_passes();
+        EXPECT_EQ(Verifier(*device, p).verify(*rung), "")
+            << id << " " << epilogue_name(p) << " " << ops_name(p);
+        EXPECT_EQ(epilogue_passes(), before) << id << " " << epilogue_name(p) << " " << ops_name(p);
+      }
 }
 TEST(FusedEpilogue, OtherRungsHaveAPass) {
   const std::unique_ptr<Device> device = make_sim_device();
