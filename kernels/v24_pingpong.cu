@@ -132,11 +132,9 @@ __global__ void __launch_bounds__(THREADS, 1)
       fence_operand(acc[i]);
       apply_epilogue<BN <= 128 ? 64 : 32>(out, aligned_c, m, n, acc[i]);
       // The CTA's last tile no main loop hides. (`step` in place of gridDim.x would spill.)
-      if constexpr (Args::GATED) {
-        store_gated(out, aligned_c, m, n, acc[i]);
-      } else if constexpr (sizeof(TC) == 4) {  // a pair is 8 bytes: four lanes write a whole sector
+      if constexpr (sizeof(TC) == 4) {  // a pair is 8 bytes: four lanes write a whole sector
         store_pairs(out, aligned_c, m, n, acc[i]);
-      } else if (aligned_c && (cut || left * CLUSTER <= gridDim.x)) {
+      } else if (!Args::GATED && aligned_c && (cut || left * CLUSTER <= gridDim.x)) {
         store_accumulators_aligned(out, m, n, acc[i]);
       } else {
         store_panels(out, aligned_c, matrix_of_batch<BATCH>(map_c, product), m, n, staging, i,

@@ -134,10 +134,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       if constexpr (Args::FUSED) m = at_use(m);  // its addresses, too: no spills
       apply_epilogue<Args::FUSED && BN == 128 ? 32 : 16>(p, aligned_c, m, n,
                                                          acc[i]);  // 32 would spill
-      if constexpr (Args::GATED)
-        store_gated(p, aligned_c, m, n, acc[i]);
-      else
-        store_panels(p, aligned_c, map_c, m, n, s.C[wg], i, acc[i]);
+      store_panels(p, aligned_c, map_c, m, n, s.C[wg], i, acc[i]);
     }
   }
   // [/region idea]

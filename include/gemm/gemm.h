@@ -201,11 +201,11 @@ GEMM_API gemm_status gemm_run(const gemm_plan* plan, const gemm_epilogue* epilog
 GEMM_API gemm_status gemm_matmul(const gemm_problem* problem, const gemm_epilogue* epilogue,
                                  const void* a, const void* b, void* c, void* stream, int device);
 
-/* A batch whose matrices lie anywhere: problem->batch products of one shape, of A, B and C at a[i], b[i]
- * and c[i]; none where it is 0. The strides do not count. The arrays are host memory, read during the call; what they point to
- * is device memory of a call on a GPU. Products of C must not overlap. Planned once. Where all pointers are
- * equally spaced, or A or B is the same for all, this is gemm_matmul of a batch; else a launch for each product. An epilogue as of a
- * batch. */
+/* A batch whose matrices lie anywhere: problem->batch products of one shape, of A, B and C at a[i],
+ * b[i] and c[i]; none where it is 0. The strides do not count. The arrays are host memory, read
+ * during the call; what they point to is device memory of a call on a GPU. Products of C must not
+ * overlap. Planned once. Where the pointers of each operand are equally spaced, or all the same, this is
+ * gemm_matmul of a batch; else each product is a launch. The epilogue is that of a batch. */
 GEMM_API gemm_status gemm_batched_matmul(const gemm_problem* problem, const gemm_epilogue* epilogue,
                                          const void* const* a, const void* const* b, void* const* c,
                                          void* stream, int device);

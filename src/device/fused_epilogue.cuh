@@ -301,8 +301,8 @@ GEMM_DEVICE void exchange_columns(float& left, float& right) {
   (odd ? left : right) = other;
 }
 
-// A thread holds both columns of each of its pairs, a gate and a value. What comes of them is in the first half of the
-// accumulators then, in the order of COUNT / 2 of D.
+// The epilogue with gates. A thread holds both columns of a pair, a gate and its value. What comes of
+// them is in the first half of the accumulators then, in the order of COUNT / 2 of D.
 template <int AT_ONCE = 32, int COUNT, class... T>
 GEMM_DEVICE void apply_epilogue(const GatedArgs<T...>& p, bool, int m, int n, float (&acc)[COUNT]) {
   using TC = typename GemmArgs<T...>::TypeC;
@@ -323,10 +323,10 @@ GEMM_DEVICE void apply_epilogue(const GatedArgs<T...>& p, bool, int m, int n, fl
   }
 }
 
-// Stores them, of the tile whose accumulators begin at (m, n) of the product.
-template <int COUNT, class... T>
-GEMM_DEVICE void store_gated(const GatedArgs<T...>& p, bool aligned_c, int m, int n,
-                             const float (&acc)[COUNT]) {
+// Stores them straight from the registers: a tile of 96 columns of D is not whole panels.
+template <int EPILOGUE_STAGES, int COUNT, class Map, class... T>
+GEMM_DEVICE void store_panels(const GatedArgs<T...>& p, bool aligned_c, const Map&, int m, int n,
+                              uint8_t (&)[EPILOGUE_STAGES][8192], int, const float (&acc)[COUNT]) {
   float d[COUNT / 2];
 #pragma unroll
   for (int i = 0; i < COUNT / 2; ++i) d[i] = acc[i];
