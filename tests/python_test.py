@@ -274,7 +274,8 @@ class Matmul(Base):
             transposed = gemm.interleave_gate(gate.T.copy(), value.T.copy(), axis=0).T
             self.close(gemm.matmul(a, transposed, activation="silu", gated=True), wanted, bound)
             out = np.zeros((m, n + 3), dtype)[:, :n]
-            self.assertIs(gemm.matmul(a, b, gated=True, out=out, rung="v1"), out)
+            rung = None if dtype == ml_dtypes.bfloat16 else "v1"  # v1 has no bf16
+            self.assertIs(gemm.matmul(a, b, gated=True, out=out, rung=rung), out)
             self.close(out, opened * product(a, value), bound)
         a, b = matrix(m, k), matrix(k, 2 * n, seed=4)
         bias = matrix(1, 2 * n, seed=5)[0]
@@ -317,8 +318,8 @@ class Matmul(Base):
         self.assertEqual(gemm.batched_matmul([], []), [])
         refused = [
             (ValueError, "a has 5 matrices and b 4", (a, b[1:])),
-            (ValueError, "a[1] has another shape, type or strides", ([a[0], a[1][:9]], b[:2])),
-            (TypeError, "b[1] is a list", (a[:2], [b[0], [1.0]])),
+            (ValueError, r"a\[1\] has another shape, type or strides", ([a[0], a[1][:9]], b[:2])),
+            (TypeError, r"b\[1\] is a list", (a[:2], [b[0], [1.0]])),
             (ValueError, "a's columns must be b's rows", ([b[0]], b[:1])),
         ]
         for error, text, arguments in refused:
