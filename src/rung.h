@@ -37,7 +37,8 @@ struct LaunchOptions {
 // to be the stream's, as in an Entry. options.smem is the same at every launch of a kernel: its
 // limit belongs to the kernel, and two threads would overwrite each other's. Prepares the launch
 // where the thread's LaunchMode says so.
-// In the simulator the kernel has run on return; what it did wrong is thrown as a sim::Error.
+// In the simulator the kernel has run on return; what it did wrong is thrown as a sim::Error. Only
+// on a stream of sim::Devices it runs later.
 template <class... Params, class... Args>
 [[nodiscard]] LaunchStatus try_launch(void (*kernel)(Params...), int64_t grid, dim3 block,
                                       LaunchOptions options, Stream stream, Args... args) {
@@ -80,10 +81,13 @@ template <class... Params, class... Args>
   const cudaError_t error = cudaLaunchKernelEx(&config, kernel, Params(args)...);
   return error == cudaSuccess ? LaunchStatus{} : failed(error, "cudaLaunchKernelEx");
 #else
-  static_cast<void>(stream);
   if (launch_mode().prepare) return {};
-  sim::launch([&] { kernel(Params(args)...); },
-              {grid, block, options.smem, options.cluster, options.pdl});
+  const sim::LaunchConfig config{grid, block, options.smem, options.cluster, options.pdl};
+  if (sim::runtime::is_queued(stream))
+    sim::launch_on(stream, reinterpret_cast<const void*>(kernel),
+                   [kernel, ... args = std::move(args)] { kernel(Params(args)...); }, config);
+  else
+    sim::launch([&] { kernel(Params(args)...); }, config);
   return {};
 #endif
 }

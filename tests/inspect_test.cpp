@@ -831,18 +831,18 @@ Inspection closely(const std::string& rung, DType dtype, const Problem& p) {
   return i;
 }
 
-std::vector<sim::Event> events_of(const Inspection& i, sim::EventKind kind) {
-  std::vector<sim::Event> some;
-  for (const sim::Event& e : i.timeline.events)
+std::vector<sim::TimelineEvent> events_of(const Inspection& i, sim::EventKind kind) {
+  std::vector<sim::TimelineEvent> some;
+  for (const sim::TimelineEvent& e : i.timeline.events)
     if (e.kind == kind) some.push_back(e);
   return some;
 }
 
 TEST(Timeline, ABlockBarrierEndsForAllWarpsAtOnce) {
   const Inspection i = closely("v6", DType::f32, problem(DType::f32, S, S, S));
-  const std::vector<sim::Event> barriers = events_of(i, sim::EventKind::barrier);
+  const std::vector<sim::TimelineEvent> barriers = events_of(i, sim::EventKind::barrier);
   ASSERT_EQ(barriers.size(), size_t(i.barriers) * i.threads_per_block / 32);
-  for (const sim::Event& e : barriers) {
+  for (const sim::TimelineEvent& e : barriers) {
     EXPECT_LT(e.begin, e.end);
     EXPECT_EQ(e.end, i.timeline.barriers[e.object].completed[e.phase]);
   }
@@ -854,16 +854,16 @@ TEST(Timeline, ABlockBarrierEndsForAllWarpsAtOnce) {
 TEST(Timeline, APipelineFillsBeforeItIsRead) {
   const Inspection i = closely("v24", DType::f16, problem(DType::f16, 512, 512, 256));
   const sim::Timeline& t = i.timeline;
-  const std::vector<sim::Event> loads = events_of(i, sim::EventKind::tma_load),
+  const std::vector<sim::TimelineEvent> loads = events_of(i, sim::EventKind::tma_load),
                                 products = events_of(i, sim::EventKind::wgmma);
   ASSERT_FALSE(loads.empty());
   ASSERT_FALSE(products.empty());
   EXPECT_FALSE(t.cut);
-  for (const sim::Event& e : loads) EXPECT_GT(e.done, e.begin);
+  for (const sim::TimelineEvent& e : loads) EXPECT_GT(e.done, e.begin);
   int64_t full = 0, waited = 0;
   for (const sim::TimelineBarrier& b : t.barriers) full += b.takes_bytes;
   EXPECT_GT(full, 1);
-  for (const sim::Event& e : events_of(i, sim::EventKind::mbarrier_wait)) {
+  for (const sim::TimelineEvent& e : events_of(i, sim::EventKind::mbarrier_wait)) {
     ASSERT_GE(e.end, e.begin);
     if (e.phase < 0) continue;
     EXPECT_GE(e.end, t.barriers[e.object].completed.at(e.phase));
@@ -872,13 +872,13 @@ TEST(Timeline, APipelineFillsBeforeItIsRead) {
   EXPECT_GT(waited, 100);
   // Consumer 1 issues its first product when consumer 0 has issued the last of its first tile.
   const auto first = [&](int warp) {
-    for (const sim::Event& e : products)
+    for (const sim::TimelineEvent& e : products)
       if (e.warp == warp) return e.begin;
     return int64_t{-1};
   };
   EXPECT_LT(first(0), first(4));
   int before = 0;
-  for (const sim::Event& e : products) before += e.warp == 0 && e.begin < first(4);
+  for (const sim::TimelineEvent& e : products) before += e.warp == 0 && e.begin < first(4);
   EXPECT_EQ(before, 4);  // 256 / 64 k-tiles
 }
 

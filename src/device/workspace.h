@@ -88,7 +88,7 @@ class Workspace {
 #if GEMM_ON_GPU
     cudaFreeAsync(p_, stream_);
 #else
-    sim::runtime::workspace_release(p_);
+    sim::runtime::workspace_release(p_, stream_);
 #endif
   }
   Workspace(const Workspace&) = delete;
@@ -106,7 +106,7 @@ class Workspace {
 #if GEMM_ON_GPU
     check_workspace(cudaMemsetAsync(p_, 0, bytes_, stream_), "cudaMemsetAsync");
 #else
-    sim::runtime::workspace_zero(p_);
+    sim::runtime::workspace_zero(p_, stream_);
 #endif
   }
 

@@ -92,7 +92,7 @@ ordered_json InspectionPage::timeline(const sim::Timeline& t) {
   // Rows of numbers: names in each of thousands would be most of the page.
   j["columns"] = {"kind",  "cta",    "warp",  "line",  "helper", "begin", "end", "done",
                   "count", "object", "phase", "bytes", "memory", "row",   "col"};
-  for (const sim::Event& e : t.events)
+  for (const sim::TimelineEvent& e : t.events)
     j["events"].push_back({static_cast<int>(e.kind), e.cta, e.warp, place(e.line), place(e.helper),
                            e.begin, e.end, e.done, e.count, e.object, e.phase, e.bytes, e.memory,
                            e.row, e.col});

@@ -265,15 +265,17 @@ void runtime::bulk_commit() {
   Block& block = current_block("cp.async.bulk.commit_group");
   block.stores.commit(block.scheduler.thread());
   Tracer* const tracer = this_thread.tracer;
+  if (tracer != nullptr) tracer->bulk_committed();
   if (tracer != nullptr && tracer->timeline() != nullptr)
     tracer->timeline()->commit(tracer->me(), EventKind::tma_commit,
                                TimelineRecorder::Site(GEMM_SIM_CALLER));
 }
 
-void runtime::bulk_wait(int pending) {
+void runtime::bulk_wait(int pending, bool complete) {
   Block& block = current_block("cp.async.bulk.wait_group");
   block.stores.wait(block.scheduler.thread(), pending);
   Tracer* const tracer = this_thread.tracer;
+  if (tracer != nullptr && complete) tracer->bulk_complete(pending);
   if (tracer != nullptr && tracer->timeline() != nullptr)
     tracer->timeline()->wait_group(tracer->me(), EventKind::tma_wait,
                                    TimelineRecorder::Site(GEMM_SIM_CALLER), pending);

@@ -1,5 +1,7 @@
 #include "sim/cluster.h"
 
+#include <algorithm>
+
 #include "sim/hopper.h"
 #include "sim/tracer.h"
 
@@ -47,6 +49,9 @@ void run_thread(void* p) {
 void Cluster::start(const Work& work, int64_t first) {
   size_ = work.size;
   schedule_ = work.schedule;
+  outside_ = work.outside;
+  signal_waits_.clear();
+  yields_ = false;
   while (static_cast<int>(blocks_.size()) < size_) blocks_.push_back(std::make_unique<Block>());
   std::vector<Block*> blocks;
   for (int rank = 0; rank < size_; ++rank) {
@@ -103,8 +108,14 @@ void Cluster::run(const Work& work, int64_t first, const std::function<void(Bloc
         running = b.index;
         step(b);
         any = true;
+        if (yields_) {
+          yields_ = false;
+          outside_->yield();
+        }
       }
-      if (!any && unfinished > 0 && !barrier_.complete() && !loads_.land_next()) fail_deadlock();
+      if (!any && unfinished > 0 && !barrier_.complete() && !wake_signalled() &&
+          !loads_.land_next() && !wait_outside())
+        fail_deadlock();
     }
   } catch (const std::exception& e) {
     const auto* failure = dynamic_cast<const Failure*>(&e);
@@ -116,13 +127,31 @@ void Cluster::run(const Work& work, int64_t first, const std::function<void(Bloc
     }
     this_thread.block = nullptr;
     this_thread.tracer = nullptr;
-    throw Failure(index, fmt::format("block {}: {}", index, what));
+    const std::string device = work.device < 0 ? "" : fmt::format("device {}, ", work.device);
+    throw Failure(index, fmt::format("{}block {}: {}", device, index, what));
   }
   this_thread.block = nullptr;
   this_thread.tracer = nullptr;
 }
 
-void Cluster::fail_deadlock() {
+bool Cluster::signalled() const {
+  return std::ranges::any_of(signal_waits_, [](const SignalWait* w) { return w->holds(); });
+}
+
+bool Cluster::wake_signalled() {
+  return std::erase_if(signal_waits_, [](const SignalWait* w) {
+           if (w->holds()) w->block->scheduler.wake(w->thread);
+           return w->holds();
+         }) > 0;
+}
+
+bool Cluster::wait_outside() {
+  if (signal_waits_.empty()) return false;
+  outside_->park(*this);
+  return true;
+}
+
+std::pair<std::string, int64_t> Cluster::who_waits() const {
   std::string all;
   int64_t first = -1;
   for (int rank = 0; rank < size_; ++rank) {
@@ -132,6 +161,11 @@ void Cluster::fail_deadlock() {
     all += first < 0 ? waiting : fmt::format("; in block {}, {}", b.index, waiting);
     if (first < 0) first = b.index;
   }
+  return {all, first};
+}
+
+void Cluster::fail_deadlock() {
+  const auto [all, first] = who_waits();
   throw Failure(first, "deadlock: " + all);
 }
 

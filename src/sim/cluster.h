@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/block.h"
@@ -17,6 +18,36 @@
 #include "sim/thread_barriers.h"
 
 namespace gemm::sim {
+
+class Cluster;
+
+// A thread that waits for a flag in global memory.
+struct SignalWait {
+  enum class Until { at_least32, equal64 };  // at_least32: of counters that may wrap around
+  const void* flag;
+  uint64_t wanted;
+  Until until;
+  Block* block = nullptr;
+  int thread = 0;
+
+  bool holds() const;
+  uint64_t now() const;
+};
+
+// What goes on outside of a launch that runs beside others (devices.cpp).
+class Outside {
+ public:
+  virtual ~Outside() = default;
+  // Lets others run until a thread of the cluster can go on. Throws when that never happens.
+  virtual void park(const Cluster& cluster) = 0;
+  // Lets others run first.
+  virtual void yield() = 0;
+  // "arrived[3] of device 1"
+  virtual std::string name_of(const void* flag) const = 0;
+};
+
+// Returns when the wait holds. By the running thread.
+void await(const Caller& caller, SignalWait wait);
 
 class Cluster {
  public:
@@ -28,6 +59,8 @@ class Cluster {
     size_t smem;
     int size;
     AsyncSchedule schedule;
+    int device;        // of a Devices; -1: the only one
+    Outside* outside;  // null: nothing
   };
 
   // A block failed; `block` is its index in the grid.
@@ -47,6 +80,15 @@ class Cluster {
   int size() const { return size_; }
 
   AsyncSchedule schedule() const { return schedule_; }
+  Outside* outside() const { return outside_; }
+  // Threads that wait for flags; and whether one of them can go on.
+  std::vector<const SignalWait*>& signal_waits() { return signal_waits_; }
+  bool signalled() const;
+  // Who waits for what, of all blocks: "block 0: thread 5 ... waits at ...; in block 1, ..."; and
+  // the first of the blocks.
+  std::pair<std::string, int64_t> who_waits() const;
+  // Other clusters may run before this one goes on.
+  void yield_to_others() { yields_ = true; }
   BulkLoads& loads() { return loads_; }
   ClusterBarrier& barrier() { return barrier_; }
   // Throws when there is no such block, or it has ended.
@@ -57,11 +99,16 @@ class Cluster {
  private:
   void start(const Work& work, int64_t first);
   bool resume(Block& block);
+  bool wake_signalled();
+  bool wait_outside();
   [[noreturn]] void fail_deadlock();
 
   std::vector<std::unique_ptr<Block>> blocks_;  // by rank; only the first size_ count
   int size_ = 1;
   AsyncSchedule schedule_ = AsyncSchedule::lazy_copies;
+  Outside* outside_ = nullptr;
+  std::vector<const SignalWait*> signal_waits_;
+  bool yields_ = false;
   BulkLoads loads_;
   ClusterBarrier barrier_;
 };

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <source_location>
 #include <type_traits>
+#include <utility>
 
 #include "sim/bf16.h"
 #include "sim/fp8.h"
@@ -50,6 +51,15 @@ template <class Body>
 void launch(Body&& body, const LaunchConfig& config) {
   runtime::launch([](void* b) { (*static_cast<std::remove_reference_t<Body>*>(b))(); }, &body,
                   config);
+}
+
+// The same when all before it in `stream` has run, which is_queued: `body` is copied. `kernel`
+// names it in diagnoses.
+template <class Body>
+void launch_on(void* stream, const void* kernel, Body body, const LaunchConfig& config) {
+  runtime::launch_on(stream, {[](void* b) { (*static_cast<Body*>(b))(); }, new Body(std::move(body)),
+                              sizeof(Body), [](void* b) { delete static_cast<Body*>(b); }, kernel,
+                              config});
 }
 
 // The block's dynamic shared memory, 1024-byte aligned.

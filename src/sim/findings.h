@@ -17,6 +17,8 @@ enum class Check {
   forbidden,      // a write to an input, or a read of a C whose old values must not matter
   unwritten,      // an element of the result that nobody wrote
   written_twice,  // an element of the result that was written again
+  unfinished_store,  // a TMA store that was announced before it was complete
+  proxy_fence,       // a TMA load of what ordinary loads alone may rely on
   failed,         // the launch ended with an error: a divergent barrier, a deadlock, ...
 };
 

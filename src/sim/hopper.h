@@ -36,13 +36,21 @@ void mbarrier_arrive_remote(uint64_t* barrier, uint32_t rank, Where where);
 void mbarrier_wait(uint64_t* barrier, uint32_t parity, Where where);
 
 void fence_proxy_async(Where where);
+void fence_proxy_async_global();
 // `blocks`: a bit for each block of the cluster; 0: the calling block alone.
 void tma_load(void* shared, const TensorMap& map, int row, int col, uint64_t* barrier,
               uint16_t blocks, Where where);
 void bulk_load(void* shared, const void* global, uint32_t bytes, uint64_t* barrier, Where where);
 void tma_store(const TensorMap& map, int row, int col, const void* shared, Where where);
 void bulk_commit();
-void bulk_wait(int pending);
+// `complete`: what the stores wrote is there; else only their shared memory has been read.
+void bulk_wait(int pending, bool complete);
+
+// Flags in global memory (device/ptx/system.cuh). A wait for one that is not set works only on a
+// stream of Devices (devices.h).
+void signal_add(uint32_t* flag, uint32_t value, Where where);
+void signal_set(uint32_t* flag, uint32_t value, Where where);
+void signal_wait(const uint32_t* flag, uint32_t at_least, Where where);
 
 void named_barrier(int id, int threads, bool waits, Where where);
 

@@ -31,6 +31,10 @@ const char* name(Check check) {
       return "unwritten";
     case Check::written_twice:
       return "written twice";
+    case Check::unfinished_store:
+      return "unfinished TMA store";
+    case Check::proxy_fence:
+      return "missing proxy fence";
     case Check::failed:
       return "failed";
   }
@@ -128,7 +132,8 @@ Trace trace(const TraceOptions& options, const std::function<void()>& run) {
     result.findings = by_check(session.findings);
   } else {
     // Which blocks above the failed one have run is chance, and so is all that was counted.
-    result.findings = by_check(session.findings.up_to(result.failed_block));
+    result.findings =
+        by_check(session.in_order ? session.findings : session.findings.up_to(result.failed_block));
     for (Finding& f : result.findings) f.count = 0;
     result.findings.push_back({name(Check::failed), failure, 0, {}, {}, result.failed_block});
   }

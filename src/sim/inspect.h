@@ -127,7 +127,7 @@ enum class EventKind : uint8_t {
 };
 
 // Instructions of one kind at one source line by one warp, between two of its synchronisations.
-struct Event {
+struct TimelineEvent {
   EventKind kind = EventKind::barrier;
   int cta = 0, warp = 0;    // cta: the rank in the cluster
   SourceLine line, helper;  // as in LineTraffic
@@ -157,7 +157,7 @@ struct TimelineBarrier {
 // when what it waits for has come. So the order is one that a GPU may take, and lengths are nominal.
 struct Timeline {
   static constexpr size_t MOST_EVENTS = 6000;
-  std::vector<Event> events;  // in the order of their begin
+  std::vector<TimelineEvent> events;  // in the order of their begin
   std::vector<TimelineBarrier> barriers;
   int64_t block = 0;  // the cluster's first
   int ctas = 0, warps = 0;

@@ -9,7 +9,6 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <set>
 #include <thread>
 #include <vector>
 
@@ -17,39 +16,12 @@
 #include "sim/caller.h"
 #include "sim/cluster.h"
 #include "sim/diagnosis.h"
+#include "sim/launch.h"
 #include "sim/runtime.h"
-#include "sim/simulator.h"
-#include "sim/tracer.h"
 
 namespace gemm::sim {
 
-namespace {
-
-constexpr int64_t NO_BLOCK = std::numeric_limits<int64_t>::max();
-
-struct Job {
-  void (*body)(void*) = nullptr;
-  void* context = nullptr;
-  LaunchConfig config = {};
-  AsyncSchedule schedule = AsyncSchedule::lazy_copies;
-  TraceSession* session = nullptr;             // null: not traced
-  const std::vector<int64_t>* some = nullptr;  // the clusters to run; null: all
-
-  // The i-th cluster to run, of how many there are.
-  int64_t clusters() const {
-    return some ? static_cast<int64_t>(some->size()) : config.grid / config.cluster;
-  }
-  int64_t cluster(int64_t i) const { return some ? (*some)[i] : i; }
-
-  std::mutex mutex;                 // of what follows
-  int64_t next = 0;                 // cluster to run
-  std::set<int64_t> running;        // clusters, by their first blocks; those that failed stay
-  int64_t failed_block = NO_BLOCK;  // the lowest so far; those above it need not run
-  std::string failure;              // of failed_block
-  LaunchStats stats;
-};
-
-void check(const LaunchConfig& config) {
+void check_launch(const LaunchConfig& config) {
   const dim3 b = config.block;
   const uint64_t threads = uint64_t{b.x} * b.y * b.z;
   if (config.grid < 1 || config.grid > std::numeric_limits<int32_t>::max())
@@ -65,21 +37,21 @@ void check(const LaunchConfig& config) {
          config.cluster, config.grid);
 }
 
-// Runs clusters of the job until there are none left.
-void work(Job& job, Cluster& cluster) {
+void work(Job& job, Cluster& cluster, Outside* outside) {
   LaunchStats stats;
   const LaunchConfig& config = job.config;
   const int threads = static_cast<int>(config.block.x * config.block.y * config.block.z);
-  const Cluster::Work work{job.body,    job.context,    config.block,
-                           config.smem, config.cluster, job.schedule};
+  const Cluster::Work work{job.body,    job.context,    config.block,       config.smem,
+                           config.cluster, job.schedule, job.traced.device, outside};
   std::vector<std::unique_ptr<Tracer>> tracers(config.cluster);
   const auto begin = [&](Block& block) {
+    block.job = &job;
     block.pdl = config.pdl;
     block.waited.assign(threads, false);
     if (job.session == nullptr) return;
     std::unique_ptr<Tracer>& tracer = tracers[block.rank];
     if (tracer == nullptr)
-      tracer = std::make_unique<Tracer>(*job.session, block.scheduler, block.shared);
+      tracer = std::make_unique<Tracer>(*job.session, job.traced, block.scheduler, block.shared);
     tracer->begin_block(block.index, block.rank, threads);
     block.tracer = tracer.get();
   };
@@ -130,6 +102,8 @@ void work(Job& job, Cluster& cluster) {
   job.stats.tma_delivered += stats.tma_delivered;
 }
 
+namespace {
+
 class Pool {
  public:
   // Runs the job on `n` workers, and waits for them.
@@ -156,7 +130,7 @@ class Pool {
       if (id >= wanted_) continue;
       Job& job = *job_;
       lock.unlock();
-      work(job, cluster);
+      work(job, cluster, nullptr);
       lock.lock();
       if (--busy_ == 0) done_.notify_one();
     }
@@ -175,10 +149,25 @@ std::mutex launch_mutex;  // one launch at a time; of what follows
 int os_threads = 0;
 AsyncSchedule async_schedule = AsyncSchedule::lazy_copies;
 TraceSession* session = nullptr;
-Job* running_job = nullptr;  // of the blocks that run
 LaunchStats stats_of_last_launch, stats_of_main_launch;
 
 }  // namespace
+
+// The job has ended. launch_mutex.
+static void count(Job& job) {
+  const LaunchConfig& config = job.config;
+  job.stats.blocks = config.grid;
+  job.stats.threads_per_block = static_cast<int>(config.block.x * config.block.y * config.block.z);
+  if (job.session != nullptr)
+    job.session->launched(job.traced.index, job.stats, job.clusters() * config.cluster);
+  if (job.failed_block != NO_BLOCK) {
+    if (job.session != nullptr && job.traced.device < 0)
+      job.session->result.failed_block = job.failed_block;
+    throw Error(job.failure);
+  }
+  stats_of_last_launch = job.stats;
+  if (outweighs(job.stats, stats_of_main_launch)) stats_of_main_launch = job.stats;
+}
 
 LaunchStats last_launch() {
   std::lock_guard lock(launch_mutex);
@@ -214,7 +203,7 @@ void set_session(TraceSession* s) {
 void runtime::launch(void (*body)(void*), void* context, const LaunchConfig& config) {
   static Pool pool;
   if (this_thread.block != nullptr) fail("launch called inside a kernel");
-  check(config);
+  check_launch(config);
   std::lock_guard lock(launch_mutex);
   Job job;
   job.body = body;
@@ -229,6 +218,7 @@ void runtime::launch(void (*body)(void*), void* context, const LaunchConfig& con
         some.push_back(b / config.cluster);
     if (!session->options.blocks.empty()) job.some = &some;
   }
+  begin(job);
   // A simulated thread's stack takes two of the 65530 mappings that Linux gives a process.
   constexpr int64_t MOST_STACKS = 16384;
   const int64_t stacks = int64_t{config.block.x} * config.block.y * config.block.z * config.cluster;
@@ -236,17 +226,22 @@ void runtime::launch(void (*body)(void*), void* context, const LaunchConfig& con
                                       : static_cast<int>(std::clamp<int64_t>(
                                             MOST_STACKS / std::max<int64_t>(stacks, 1), 1,
                                             std::max(1u, std::thread::hardware_concurrency())));
-  running_job = &job;
   pool.run(job, static_cast<int>(std::min<int64_t>(threads, job.clusters())));
-  job.stats.blocks = config.grid;
-  job.stats.threads_per_block = static_cast<int>(config.block.x * config.block.y * config.block.z);
-  if (session != nullptr) session->launched(job.stats, job.clusters() * config.cluster);
-  if (job.failed_block != NO_BLOCK) {
-    if (session != nullptr) session->result.failed_block = job.failed_block;
-    throw Error(job.failure);
-  }
-  stats_of_last_launch = job.stats;
-  if (outweighs(job.stats, stats_of_main_launch)) stats_of_main_launch = job.stats;
+  count(job);
+}
+
+LaunchSettings launch_settings() {
+  std::lock_guard lock(launch_mutex);
+  return {async_schedule, session};
+}
+
+void begin(Job& job) {
+  if (job.session != nullptr) job.traced.index = job.session->begin_launch();
+}
+
+void finish(Job& job) {
+  std::lock_guard lock(launch_mutex);
+  count(job);
 }
 
 void runtime::grid_dependency_wait() {
@@ -274,17 +269,29 @@ void* runtime::workspace_allocate(size_t bytes) {
   return first;
 }
 
-void runtime::workspace_release(void* p) {
+namespace {
+
+void release_workspace(void* p) {
   std::lock_guard lock(launch_mutex);
   workspaces.erase(p);
   if (session != nullptr) session->remove_workspace(p);
   std::free(static_cast<char*>(p) - WORKSPACE_GUARD);
 }
 
-void runtime::workspace_zero(void* p) {
+void zero_workspace(void* p) {
   std::lock_guard lock(launch_mutex);
   std::memset(p, 0, workspaces.at(p));
   if (session != nullptr) session->zero_workspace(p);
+}
+
+}  // namespace
+
+void runtime::workspace_release(void* p, void* stream) {
+  is_queued(stream) ? queue_workspace(stream, release_workspace, p) : release_workspace(p);
+}
+
+void runtime::workspace_zero(void* p, void* stream) {
+  is_queued(stream) ? queue_workspace(stream, zero_workspace, p) : zero_workspace(p);
 }
 
 void runtime::flag_set(uint64_t* flag, uint64_t value) {
@@ -292,9 +299,11 @@ void runtime::flag_set(uint64_t* flag, uint64_t value) {
 }
 
 void runtime::flag_wait(const uint64_t* flag, uint64_t value, std::source_location where) {
-  const Block& block = current_block("flag_wait");
+  Block& block = current_block("flag_wait");
+  if (block.cluster->outside() != nullptr)
+    return await(caller("flag_wait", where), {flag, value, SignalWait::Until::equal64});
   const std::atomic_ref now(*const_cast<uint64_t*>(flag));
-  Job& job = *running_job;
+  Job& job = *block.job;
   while (now.load(std::memory_order_acquire) != value) {
     if (job.some != nullptr) return;
     const int64_t own = block.index - block.rank;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <source_location>
 
 #include "sim/vector_types.h"
@@ -25,6 +26,17 @@ struct LaunchConfig {
   bool pdl = false;
 };
 
+// A launch that waits in a stream of Devices (devices.h): `context` is its own copy, which `destroy`
+// deletes. `kernel`: for its name.
+struct QueuedLaunch {
+  void (*body)(void*);
+  void* context;
+  size_t context_bytes;
+  void (*destroy)(void*);
+  const void* kernel;
+  LaunchConfig config;
+};
+
 // The CUDA thread that this OS thread runs now. It is the only thread_local variable of the
 // simulator; see shared_memory.h for why.
 struct ThisThread {
@@ -41,6 +53,12 @@ namespace runtime {
 // Runs body(context) as every thread of every block and returns when all have exited. Throws Error
 // for a launch that a GPU refuses (see check in launch.cpp) and for anything a block did wrong.
 void launch(void (*body)(void*), void* context, const LaunchConfig& config);
+
+// Whether launches on this stream are queued (sim/devices.h), and one that is.
+bool is_queued(const void* stream);
+void launch_on(void* stream, const QueuedLaunch& launch);
+// The host's work, in the order of such a stream.
+void queue_call(void* stream, std::function<void()> work);
 
 // __syncthreads: throws when other threads wait at another line, or have exited.
 void barrier(std::source_location where);
@@ -69,10 +87,11 @@ void cp_async_wait(int pending);
 
 // Scratch memory of a launch (device/workspace.h), 256-byte aligned, all bytes 0xff: NaN in every
 // type. Where kernels are traced, its bounds are checked, and that what is read has been written.
-// Throws std::bad_alloc.
+// Throws std::bad_alloc. Released and zeroed in the order of the stream where launches are queued.
 void* workspace_allocate(size_t bytes);
-void workspace_release(void* p);
-void workspace_zero(void* p);
+void workspace_release(void* p, void* stream);
+void workspace_zero(void* p, void* stream);
+void queue_workspace(void* stream, void (*f)(void*), void* p);
 
 float atomic_add(float* address, float value);
 int atomic_add(int* address, int value);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <source_location>
 
 #include "sim/inspect.h"
 
@@ -13,8 +14,14 @@ struct Place {
   SourceLine helper;  // the innermost of all, unless that is `line`
 };
 
-// Of the call that returns to `pc`. Both unknown where there is no debug information.
+// Stands for a line of the host, among program counters.
+uintptr_t pc_of(const std::source_location& where);
+
+// Of the call that returns to `pc`, or of what stands for a line. Both unknown where there is no debug information.
 Place place_of(uintptr_t pc);
+
+// The name of a function of this program, "gemm_v8<128, 128>": without namespaces and parameters.
+std::string function_name(const void* function);
 
 // "v05_float4.cu:66", "v05_float4.cu:66 (tile_copy.cuh:17)"
 std::string to_string(const Place& place);

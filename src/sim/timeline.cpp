@@ -103,7 +103,7 @@ int64_t TimelineRecorder::issue(Who who, EventKind kind, Site site, int64_t byte
     unit.done = std::max(unit.done, w.clock + COPY);
   }
   if (event < 0) return w.clock + COPY;
-  Event& e = events_[event].event;
+  TimelineEvent& e = events_[event].event;
   if (fresh) {
     e.end = w.clock;
     e.done = w.clock + COPY;
@@ -215,7 +215,7 @@ int TimelineRecorder::wait(Who who, EventKind kind, Site site, const void* objec
 
 void TimelineRecorder::wait_ends(int event) {
   if (event < 0 || events_[event].event.end >= 0) return;
-  Event& e = events_[event].event;
+  TimelineEvent& e = events_[event].event;
   Warp& w = warp({e.cta, e.warp, 0});
   const std::vector<int64_t>& completed = barriers_[e.object].completed;
   int64_t step = e.begin + 1;
@@ -248,7 +248,7 @@ Timeline TimelineRecorder::result(int64_t block, int warps) const {
   timeline.barriers = barriers_;
   timeline.cut = cut_;
   for (const Raw& raw : events_) {
-    Event e = raw.event;
+    TimelineEvent e = raw.event;
     const std::string file = raw.site.file == nullptr ? "" : raw.site.file;
     const bool named = raw.site.pc == 0 || file.ends_with(".cu");
     const Place p = named ? Place{{file, raw.site.line}, {}} : place_of(raw.site.pc);
@@ -261,7 +261,7 @@ Timeline TimelineRecorder::result(int64_t block, int warps) const {
     timeline.events.push_back(e);
   }
   std::stable_sort(timeline.events.begin(), timeline.events.end(),
-                   [](const Event& a, const Event& b) { return a.begin < b.begin; });
+                   [](const TimelineEvent& a, const TimelineEvent& b) { return a.begin < b.begin; });
   return timeline;
 }
 

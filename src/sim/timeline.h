@@ -65,7 +65,7 @@ class TimelineRecorder {
 
  private:
   struct Raw {
-    Event event;
+    TimelineEvent event;
     Site site;
     uint32_t lanes = 0;
     int64_t calls = 0;

@@ -32,14 +32,27 @@ TraceSession::TraceSession(const TraceOptions& o)
 
 void TraceSession::add_workspace(void* allocation, size_t allocation_bytes, void* first,
                                  size_t bytes) {
-  constexpr size_t MOST = 255;  // Location::matrix
-  if (matrices.size() >= MOST) fail("a launch has {} workspaces", MOST - options.matrices.size());
   uint8_t* known = nullptr;
   if (options.blocks.empty()) {  // else what is read may be what blocks left out would have written
     initialised.push_back(std::make_unique<uint8_t[]>(bytes));
     known = initialised.back().get();
   }
-  matrices.push_back({.name = "workspace",
+  add("workspace", allocation, allocation_bytes, first, bytes, known);
+}
+
+void TraceSession::add_memory(std::string name, void* allocation, size_t allocation_bytes,
+                              void* first, size_t bytes) {
+  for (const Matrix& m : matrices)
+    if (m.first == first) return;
+  add(std::move(name), allocation, allocation_bytes, first, bytes, nullptr);
+}
+
+void TraceSession::add(std::string name, void* allocation, size_t allocation_bytes, void* first,
+                       size_t bytes, uint8_t* known) {
+  constexpr size_t MOST = 255;  // Location::matrix
+  if (matrices.size() >= MOST)
+    fail("a trace knows {} matrices and workspaces at most", MOST);
+  matrices.push_back({.name = std::move(name),
                       .allocation = allocation,
                       .allocation_bytes = allocation_bytes,
                       .first = first,
@@ -69,9 +82,10 @@ std::string TraceSession::name(Target target) const {
   return variable < shared_variables().size() ? shared_variables()[variable].name : "dynamic";
 }
 
-Tracer::Tracer(TraceSession& session, const Scheduler& scheduler, const SharedMemory& shared)
+Tracer::Tracer(TraceSession& session, const TracedLaunch& launch, const Scheduler& scheduler,
+               const SharedMemory& shared)
     : session_(session),
-      launch_(static_cast<int>(session.result.launches.size())),
+      launch_(launch),
       scheduler_(scheduler),
       shared_(shared),
       static_begin_(reinterpret_cast<uintptr_t>(shared.statics())),
@@ -81,19 +95,19 @@ Tracer::Tracer(TraceSession& session, const Scheduler& scheduler, const SharedMe
       stacks_bytes_(scheduler.stacks_size()),
       dynamic_offset_((static_bytes_ / BANK_ROW + 2) * BANK_ROW),
       global_(session.matrices, session.writers) {
-  if (!session.options.timeline) return;
+  if (!session.options.timeline || launch.device >= 0) return;
   std::lock_guard lock(session.mutex);
-  timeline_ = &session.timelines[launch_];
+  timeline_ = &session.timelines[launch_.index];
 }
 
 Tracer::~Tracer() {
   std::lock_guard lock(session_.mutex);
   for (const SiteInfo& s : sites_)
     for (const auto& [target, traffic] : s.traffic)
-      session_.traffic[{s.pc, s.kind, target, launch_}] += traffic;
+      session_.traffic[{s.pc, s.kind, target, launch_.index}] += traffic;
   session_.requests.insert(session_.requests.end(), requests_.begin(), requests_.end());
   session_.findings.merge(findings_);
-  for (size_t i = 0; i < session_.written.size(); ++i) {
+  for (size_t i = 0; i < global_.written().size(); ++i) {
     Written& sum = session_.written[i];
     const Written& w = global_.written()[i];
     sum.row_begin = std::min(sum.row_begin, w.row_begin);
@@ -111,11 +125,14 @@ void Tracer::begin_block(int64_t block, int rank, int threads) {
   gather();
   dynamic_bytes_ = shared_.dynamic_size();
   races_.begin_block(threads, dynamic_offset_ + dynamic_bytes_);
+  if (launch_.memory != nullptr)
+    party_ = launch_.memory->begin_block(*launch_.grid, block, findings_, [this] { return who(); });
   if (timeline_ != nullptr)
     timeline_->declare(this, {TimelineBarrier::Kind::block, rank, 0, threads, false, {}});
 }
 
 void Tracer::end_block() {
+  if (party_ != nullptr) launch_.memory->end_block(*launch_.grid, *party_);
   for (int w = 0; w * WARP < threads_; ++w) flush(w);
 }
 
@@ -206,6 +223,8 @@ void Tracer::global_access(uintptr_t address, int bytes, AccessKind kind, uintpt
   const size_t known = findings_.all().size();
   global_.access(matrix, address, bytes, kind, pc, block_, scheduler_.thread(), findings_,
                  [&] { return who(); });
+  if (party_ != nullptr)
+    launch_.memory->access(*party_, scheduler_.thread(), address, bytes, kind, pc);
   if (timeline_ != nullptr && findings_.all().size() > known)
     timeline_->mistake(me(), TimelineRecorder::Site(pc), "wrong access", -1);
 }
@@ -215,7 +234,8 @@ void Tracer::global_access(uintptr_t address, int bytes, AccessKind kind, uintpt
 void Tracer::stray_access(uintptr_t address, int bytes, AccessKind kind, uintptr_t pc) {
   const uintptr_t image = reinterpret_cast<uintptr_t>(&__ehdr_start);
   if (address - image < reinterpret_cast<uintptr_t>(&_end) - image ||
-      address - session_.stack_begin < session_.stack_bytes)
+      address - session_.stack_begin < session_.stack_bytes ||
+      address - launch_.arguments < launch_.argument_bytes)
     return;
   // Distributed shared memory.
   if (const Block* peer = this_thread.block->cluster->owner(reinterpret_cast<void*>(address))) {
@@ -300,6 +320,29 @@ void Tracer::bulk_global(const void* p, size_t bytes, AccessKind kind, uintptr_t
   if (matrix == 0) return stray_access(address, bytes, kind, pc);
   global_.access(matrix, address, bytes, kind, pc, block_, scheduler_.thread(), findings_,
                  [&] { return who(); });
+  if (party_ != nullptr)
+    launch_.memory->tma_access(*party_, scheduler_.thread(), address, bytes, kind, pc);
+}
+
+void Tracer::bulk_committed() {
+  if (party_ != nullptr) launch_.memory->tma_commit(*party_, scheduler_.thread());
+}
+
+void Tracer::bulk_complete(int pending) {
+  if (party_ != nullptr) launch_.memory->tma_wait(*party_, scheduler_.thread(), pending);
+}
+
+void Tracer::signal_release(const uint32_t* flag, uint32_t before, uint32_t after, bool adds,
+                            uintptr_t pc) {
+  if (party_ != nullptr) launch_.memory->release(*party_, flag, before, after, adds, pc);
+}
+
+void Tracer::signal_acquire(const uint32_t* flag, uint32_t at_least, uintptr_t pc) {
+  if (party_ != nullptr) launch_.memory->acquire(*party_, flag, at_least, pc);
+}
+
+void Tracer::proxy_fence() {
+  if (party_ != nullptr) launch_.memory->proxy_fence(*party_);
 }
 
 // -------------------------------------------------------------------------------------- findings
@@ -324,7 +367,8 @@ std::string Tracer::byte_name(uint32_t at) const {
 }
 
 std::string Tracer::who() const {
-  return fmt::format("{} of block {}", scheduler_.name(scheduler_.thread()), block_);
+  return fmt::format("{} of block {}{}", scheduler_.name(scheduler_.thread()), block_,
+                     launch_.device < 0 ? "" : fmt::format(" of device {}", launch_.device));
 }
 
 namespace {
@@ -491,7 +535,7 @@ void Tracer::flush(int warp) {
       const Target target =
           shared ? variable(r.address[std::countr_zero(r.lanes)]).target : r.matrix;
       Traffic& t = info.traffic[target];
-      if (watched) keep_first({info.pc, info.kind, target, launch_}, r, warp);
+      if (watched) keep_first({info.pc, info.kind, target, launch_.index}, r, warp);
       if (may_repeat && shared) {
         size_t slot = hash(r) & mask;
         while (seen_[slot] != 0 && !same(s.requests[seen_[slot] - 1], r)) slot = (slot + 1) & mask;

@@ -25,6 +25,7 @@
 #include "sim/findings.h"
 #include "sim/global_memory.h"
 #include "sim/inspect.h"
+#include "sim/peer_memory.h"
 #include "sim/races.h"
 #include "sim/scheduler.h"
 #include "sim/shared_memory.h"
@@ -59,6 +60,9 @@ struct TraceSession {
 
   // Scratch memory that a launch allocates joins the matrices, and stays among them after its end.
   void add_workspace(void* allocation, size_t allocation_bytes, void* first, size_t bytes);
+  // The same of memory of a Devices, if the options do not name it.
+  void add_memory(std::string name, void* allocation, size_t allocation_bytes, void* first,
+                  size_t bytes);
   void zero_workspace(void* first);
   void remove_workspace(void* first);
 
@@ -70,6 +74,9 @@ struct TraceSession {
   size_t stack_bytes = 0;
   std::vector<std::unique_ptr<Writers>> writers;
 
+  void add(std::string name, void* allocation, size_t allocation_bytes, void* first, size_t bytes,
+           uint8_t* known);
+
   std::mutex mutex;  // of what follows: sums over the Tracers
   std::map<Key, Traffic> traffic;
   std::vector<std::pair<Key, FirstRequest>> requests;  // of the watched warp, as it made them
@@ -77,11 +84,17 @@ struct TraceSession {
   std::vector<Written> written;
   std::map<int, TimelineRecorder> timelines;  // by launch, if options.timeline
 
+  bool in_order = false;  // one block at a time has run, always in the same order
   Trace result;  // its launch figures; the rest is made of the above
-  void launched(const LaunchStats& stats, int64_t blocks_run) {
+  // The index of a launch that begins.
+  int begin_launch() {
+    result.launches.emplace_back();
+    return static_cast<int>(result.launches.size()) - 1;
+  }
+  void launched(int index, const LaunchStats& stats, int64_t blocks_run) {
     std::vector<Trace::Launch>& all = result.launches;
-    all.push_back({stats, blocks_run});
-    if (outweighs(stats, all[result.main].stats)) result.main = static_cast<int>(all.size()) - 1;
+    all[index] = {stats, blocks_run};
+    if (outweighs(stats, all[result.main].stats)) result.main = index;
     const Trace::Launch& main = all[result.main];
     result.grid = main.stats.blocks;
     result.traced = main.traced;
@@ -93,9 +106,22 @@ struct TraceSession {
 // What the launches of the calling thread report to; null: nothing.
 void set_session(TraceSession* session);
 
+// A launch as the Tracers of its blocks know it.
+struct TracedLaunch {
+  int index = 0;    // in the session
+  int device = -1;  // of a Devices; -1: the only one
+  // Where kernels read their parameters, if not on the launching OS thread's stack.
+  uintptr_t arguments = 0;
+  size_t argument_bytes = 0;
+  // Memory that several devices reach; null: none.
+  PeerMemory* memory = nullptr;
+  PeerMemory::Grid* grid = nullptr;
+};
+
 class Tracer {
  public:
-  Tracer(TraceSession& session, const Scheduler& scheduler, const SharedMemory& shared);
+  Tracer(TraceSession& session, const TracedLaunch& launch, const Scheduler& scheduler,
+         const SharedMemory& shared);
   ~Tracer();  // adds what it found to the session
   Tracer(const Tracer&) = delete;
 
@@ -134,6 +160,14 @@ class Tracer {
   void bulk_read(const void* from, size_t bytes, uintptr_t pc);
   // ... or access a row of a matrix.
   void bulk_global(const void* p, size_t bytes, AccessKind kind, uintptr_t pc);
+  void bulk_committed();
+  void bulk_complete(int pending);  // to global memory; of its stores
+
+  // The running thread raises a flag, or has waited for it.
+  void signal_release(const uint32_t* flag, uint32_t before, uint32_t after, bool adds,
+                      uintptr_t pc);
+  void signal_acquire(const uint32_t* flag, uint32_t at_least, uintptr_t pc);
+  void proxy_fence();
 
   void barrier(std::source_location where);  // the running thread arrives at __syncthreads
   void exit_thread();                        // it ends
@@ -190,7 +224,7 @@ class Tracer {
   std::string who() const;
 
   TraceSession& session_;
-  const int launch_;  // which of the session's
+  const TracedLaunch& launch_;
   const Scheduler& scheduler_;
   const SharedMemory& shared_;
   uintptr_t static_begin_, dynamic_begin_, stacks_begin_;
@@ -219,6 +253,7 @@ class Tracer {
   TimelineRecorder* timeline_ = nullptr;
   Races races_;
   GlobalMemory global_;
+  std::unique_ptr<PeerMemory::Party> party_;  // of a launch beside others: its block
   Findings findings_;
 };
 

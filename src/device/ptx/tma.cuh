@@ -162,7 +162,7 @@ GEMM_DEVICE void tma_store_wait_read() {
 #if GEMM_ON_GPU
   GEMM_SM90_ASM("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
 #else
-  sim::runtime::bulk_wait(PENDING);
+  sim::runtime::bulk_wait(PENDING, false);
 #endif
 }
 
@@ -172,7 +172,7 @@ GEMM_DEVICE void tma_store_wait() {
 #if GEMM_ON_GPU
   GEMM_SM90_ASM("cp.async.bulk.wait_group %0;" ::"n"(PENDING) : "memory");
 #else
-  sim::runtime::bulk_wait(PENDING);
+  sim::runtime::bulk_wait(PENDING, true);
 #endif
 }
 
