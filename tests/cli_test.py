@@ -244,6 +244,9 @@ class Accepted(unittest.TestCase):
         run = bench(*small, "--kernel", "v1", "--batch", "3", "--epilogue", vectors)
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn(f"9x10x11 batch:3 {vectors}  alpha 1", run.stdout)
+        run = bench(*small, "--kernel", "v1,v8", "--epilogue", "bias,gated,silu")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("9x10x11 bias,gated,silu  alpha 1", run.stdout)
 
     def test_batch(self) -> None:
         for entry in self.entries("--batch", "3", "--kernel", "v1,v24", "--dtype", "f16"):
@@ -392,6 +395,11 @@ class Refused(unittest.TestCase):
             "residual",
             names="residual, which is of one product",
         )
+        self.refused(*SMALL, "--epilogue", "gated", names="an even N.*33x17x5")
+        self.soon_refused("--epilogue", "gated", "--beta", "1", names="not go with --beta")
+        self.soon_refused("--epilogue", "gated,residual", names="not go with --beta or residual")
+        self.soon_refused("--epilogue", "gated,gated", names="a list, each once")
+        self.soon_refused("--epilogue", "gated", "--tune", names="not go with --tune")
         self.soon_refused("--batch-pad", "8", names="belong to --batch of 2 or more")
         self.refused(*SMALL, "--batch", "2", "--inspect", "--html", "x", names="of one product")
         for ops in ("nx", "nnn", "", "nn,"):

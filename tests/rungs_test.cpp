@@ -187,6 +187,47 @@ TEST(FusedEpilogue, AScaledProductBesideItsOwnC) {
     }
 }
 
+// A column of D for each gate and its value, with all operands but C: where rows of D are whole groups of
+// 16 bytes, where they are not, and of several products.
+TEST_P(RungTest, Gated) {
+  for (Problem p : {shape(65, 34, 47), shape(200, 144, 48), shape(64, 272, 0), shape(70, 2, 24)}) {
+    if (related() && p.M != 65 && p.M != 200) continue;
+    p.gated = true;
+    p.alpha = 2;
+    p.operands = {false, true, true, true, true};
+    p.activation = p.M == 200 ? Activation::silu : Activation::relu;
+    if (!unmet_need(GetParam(), p, *device_).empty()) continue;
+    expect_right(p, {0, 1});
+    p.batch = 3, p.batch_pad = 8;
+    if (!related() && p.M == 65) expect_right(p, {0, 1});
+  }
+}
+// Gates are fused where a thread holds neighbouring columns, in every variant; v27's threads do not.
+TEST(FusedEpilogue, GatesAreInOneKernel) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  for (const DType dtype : {DType::f16, DType::bf16})
+    for (const char* id : {"v24", "v26", "v27"}) {
+      const Rung& rung = *find_rung(Backend::sim, id, dtype);
+      for (size_t variant = 0; variant < rung.variants.size(); ++variant)
+        for (const Activation activation : ALL_ACTIVATIONS)
+          for (const int n : {272, 262, 518}) {
+            Problem p;
+            p.dtype = dtype;
+            p.M = 200, p.N = n, p.K = 1096;
+            p.op_b = n == 518 ? Op::T : Op::N;
+            p.gated = true;
+            p.activation = activation;
+            p.operands = {.bias = n == 272, .scale_columns = n == 518};
+            const Rung one = with_variant(rung, int(variant));
+            if (one.fits && !one.fits(make_call(p, nullptr, nullptr, nullptr))) continue;
+            const uint64_t before = epilogue_passes();
+            EXPECT_EQ(Verifier(*device, p).verify(one), "")
+                << id << " " << one.variants[0].name << " " << epilogue_name(p) << " N " << n;
+            EXPECT_EQ(epilogue_passes() == before, rung.id != "v27") << id;
+          }
+    }
+}
+
 TEST_P(RungTest, MisalignedPointers) {
   for (const int misalign : {1, 2, 4}) {
     Problem p = shape(72, 136, 40);

@@ -159,6 +159,7 @@ std::vector<Job> plan(const Options& o, Backend backend) {
                         .ld_pad = o.ld_pad,
                         .activation = o.activation,
                         .operands = o.operands,
+                        .gated = o.gated,
                         .batch = s.batch > 0 ? s.batch : o.batch,
                         .batch_pad = o.batch_pad,
                         .shared_a = o.shared_a,
@@ -166,6 +167,10 @@ std::vector<Job> plan(const Options& o, Backend backend) {
                         .groups = s.groups};
         if (p.batch > 1 && (o.tune || o.tune_first || !o.html.empty()))
           throw UsageError("a batch does not go with --tune or --html, which are of one product");
+        if (p.gated && p.N % 2 != 0)
+          throw UsageError(fmt::format(
+              "--epilogue gated wants an even N, a gate and a value for each column of D, not {}",
+              shape_name(p)));
         if (p.batch > 1 && p.operands.residual)
           throw UsageError(
               "a batch does not go with --epilogue residual, which is of one product: --beta adds "

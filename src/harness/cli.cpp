@@ -166,11 +166,14 @@ std::string activation_names() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+constexpr char GATED[] = "gated";
+
 std::string operand_names() {
   std::vector<std::string> names;
 #define ROW(name) names.emplace_back(#name);
   GEMM_EPILOGUE_OPERANDS(ROW)
 #undef ROW
+  names.emplace_back(GATED);
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -187,6 +190,7 @@ void parse_epilogue(const std::string& text, Options& o) {
   if (word == #name && !o.operands.name) return o.operands.name = true;
     GEMM_EPILOGUE_OPERANDS(ROW)
 #undef ROW
+    if (word == GATED && !o.gated) return o.gated = true;
     return false;
   };
   for (const std::string& word : split(text, ','))
@@ -553,6 +557,9 @@ Options parse_command_line(int argc, const char* const* argv) {
   if (o.operands.residual && app.count("--beta") == 0) o.beta = 1;
   if (o.operands.residual && o.beta == 0)
     throw UsageError("--epilogue residual is read times --beta, which is 0");
+  if (o.gated && o.beta != 0)
+    throw UsageError(
+        "--epilogue gated does not go with --beta or residual: D has half of the columns of C");
   o.ld_pad = parse_extent(ld_pad).value_or(-1);
   if (o.ld_pad < 0 || o.ld_pad > (1 << 20))
     throw UsageError(fmt::format("bad --ld-pad '{}': want 0 .. {}", printable(ld_pad), 1 << 20));
@@ -608,7 +615,7 @@ Options parse_command_line(int argc, const char* const* argv) {
       throw UsageError(
           fmt::format("bad --tune '{}': leave the value out, or choose first", printable(tune)));
     (tune.empty() ? o.tune : o.tune_first) = true;
-    if (o.operands.any() || o.activation != Activation::none)
+    if (o.operands.any() || o.gated || o.activation != Activation::none)
       throw UsageError("--epilogue does not go with --tune, which measures plain products");
   }
   if (app.count("--jit") > 0) {
