@@ -1,5 +1,7 @@
 #include "sim/blas.h"
 
+#include "sim/simulator.h"
+
 #include <cblas.h>
 
 #include <vector>
@@ -38,6 +40,12 @@ void gemm_16(cublasOperation_t op_a, cublasOperation_t op_b, int64_t m, int64_t 
 }
 
 }  // namespace
+
+cublasHandle_t blas_handle(void* stream) {
+  if (runtime::is_queued(stream))
+    throw Error("cuBLAS on a stream of sim::Devices: its stand-in cannot be queued");
+  return {};
+}
 
 cublasStatus_t cublasGemmEx_64(cublasHandle_t, cublasOperation_t op_a, cublasOperation_t op_b,
                                int64_t m, int64_t n, int64_t k, const float* alpha, const void* a,

@@ -20,7 +20,8 @@ enum cublasComputeType_t {
 enum cublasGemmAlgo_t { CUBLAS_GEMM_DEFAULT };
 struct cublasHandle_t {};
 
-GEMM_SIM_INLINE cublasHandle_t blas_handle(void*) { return {}; }
+// Throws Error for a stream of Devices: the call below computes at once.
+cublasHandle_t blas_handle(void* stream);
 GEMM_SIM_INLINE void blas_check(cublasStatus_t) {}
 
 // C = alpha * op(A) * op(B) + beta * C, column-major, as cuBLAS documents it; both inputs of

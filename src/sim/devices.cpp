@@ -5,13 +5,13 @@
 #include "sim/devices.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <new>
-#include <semaphore>
 #include <set>
 #include <thread>
 #include <utility>
@@ -142,11 +142,33 @@ struct Grid {
   PeerMemory::Grid grid = {};
 };
 
+// One thread waits until the other says so. std::binary_semaphore calls sched_yield at first, which
+// takes milliseconds where other programs run.
+class Baton {
+ public:
+  void release() {
+    const std::lock_guard lock(mutex_);
+    here_ = true;
+    changed_.notify_one();
+  }
+  void acquire() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return here_; });
+    here_ = false;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool here_ = false;
+};
+
 // An OS thread that runs clusters, one after the other, of one grid. It runs only between a call of
 // go_on and its return.
 class Worker final : public Outside {
  public:
-  explicit Worker(const Memory& memory) : memory_(memory), thread_([this] { serve(); }) {}
+  Worker(const Memory& memory, const std::vector<Worker*>& all)
+      : memory_(memory), all_(all), thread_([this] { serve(); }) {}
   ~Worker() override {
     grid_ = nullptr;
     go_.release();
@@ -188,6 +210,10 @@ class Worker final : public Outside {
     go_.acquire();
     if (abandoned_) throw Error("abandoned");
   }
+  bool others_can_go_on() const override {
+    return std::ranges::any_of(
+        all_, [](const Worker* w) { return w->parked_ && w->cluster_->signalled(); });
+  }
   std::string name_of(const void* flag) const override { return memory_.name_of_flag(flag); }
 
  private:
@@ -204,7 +230,8 @@ class Worker final : public Outside {
   }
 
   const Memory& memory_;
-  std::binary_semaphore go_{0}, back_{0};
+  const std::vector<Worker*>& all_;  // that have a grid
+  Baton go_, back_;
   Grid* grid_ = nullptr;  // null: idle, or to end
   Cluster* cluster_ = nullptr;
   Places places_;
@@ -403,7 +430,7 @@ bool Devices::State::start(Grid& grid, int device) {
   if (places.empty()) return false;
   auto it = std::ranges::find_if(workers, [](const auto& w) { return w->grid() == nullptr; });
   if (it == workers.end())
-    it = workers.insert(workers.end(), std::make_unique<Worker>(memory));
+    it = workers.insert(workers.end(), std::make_unique<Worker>(memory, busy));
   (*it)->start(grid, std::move(places));
   busy.push_back(it->get());
   return true;
@@ -564,6 +591,7 @@ void check_device(const Devices& devices, int device) {
 
 void* Devices::stream(int device, std::string name) {
   check_device(*this, device);
+  if (state_->active) fail("a new stream while work runs");
   Stream& s = state_->streams.emplace_back(state_.get(), static_cast<int>(state_->streams.size()),
                                            device, std::move(name));
   const std::lock_guard lock(streams_mutex);

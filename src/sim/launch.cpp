@@ -295,13 +295,17 @@ void runtime::workspace_zero(void* p, void* stream) {
 }
 
 void runtime::flag_set(uint64_t* flag, uint64_t value) {
+  if (this_thread.tracer != nullptr) this_thread.tracer->flag_set(flag);
   std::atomic_ref(*flag).store(value, std::memory_order_release);
 }
 
 void runtime::flag_wait(const uint64_t* flag, uint64_t value, std::source_location where) {
   Block& block = current_block("flag_wait");
-  if (block.cluster->outside() != nullptr)
-    return await(caller("flag_wait", where), {flag, value, SignalWait::Until::equal64});
+  if (block.cluster->outside() != nullptr) {
+    await(caller("flag_wait", where), {flag, value, SignalWait::Until::equal64});
+    if (this_thread.tracer != nullptr) this_thread.tracer->flag_waited(flag);
+    return;
+  }
   const std::atomic_ref now(*const_cast<uint64_t*>(flag));
   Job& job = *block.job;
   while (now.load(std::memory_order_acquire) != value) {

@@ -98,6 +98,7 @@ void PeerMemory::begin_run(int streams) {
   set_numbers_.clear();
   with_reader_.clear();
   flags_.clear();
+  set_flags_.clear();
   names_.clear();
   actors_.clear();
   time_.clear();
@@ -267,6 +268,12 @@ void PeerMemory::end_block(Grid& grid, Party& party) {
   for (const auto& [thread, stores] : party.stores)
     set(party.knows, stores.actor, time_[stores.actor]++);
   join(grid.end, publish(party));
+}
+
+void PeerMemory::meet(const std::vector<Party*>& parties) {
+  Clock all;
+  for (Party* const p : parties) join(all, publish(*p));
+  for (Party* const p : parties) learn(*p, all);
 }
 
 void PeerMemory::access(Party& party, int thread, uintptr_t address, size_t bytes, AccessKind kind,

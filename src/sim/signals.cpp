@@ -32,7 +32,9 @@ void check(const Caller& caller, const uint32_t* flag) {
 // Who waits for the flag may go on at once: so it runs before what should have come first.
 void raised(const Caller& caller) {
   Cluster& cluster = *caller.block->cluster;
-  if (cluster.outside() == nullptr || cluster.schedule() != AsyncSchedule::eager_copies) return;
+  if (cluster.outside() == nullptr || cluster.schedule() != AsyncSchedule::eager_copies ||
+      !cluster.outside()->others_can_go_on())
+    return;
   cluster.yield_to_others();
   this_thread.block->scheduler.yield_block();
 }
