@@ -15,6 +15,7 @@
 #include "commands/inspect.h"
 #include "commands/list.h"
 #include "commands/run.h"
+#include "commands/sharded.h"
 #include "commands/signals.h"
 #include "commands/tune.h"
 #include "harness/errors.h"
@@ -28,6 +29,10 @@ ExitStatus dispatch(int argc, const char* const* argv) {
   if (options.help) {
     fmt::print("{}", options.help_text);
     return EXIT_VERIFIED;
+  }
+  if (options.gpus > 0) {
+    report_signals();
+    return run_sharded(options);
   }
   if (options.list) return list(options);
   if (options.only.empty()) report_signals();  // else the process that waits for this one tells

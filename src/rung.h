@@ -84,8 +84,9 @@ template <class... Params, class... Args>
   if (launch_mode().prepare) return {};
   const sim::LaunchConfig config{grid, block, options.smem, options.cluster, options.pdl};
   if (sim::runtime::is_queued(stream))
-    sim::launch_on(stream, reinterpret_cast<const void*>(kernel),
-                   [kernel, ... args = std::move(args)] { kernel(Params(args)...); }, config);
+    sim::launch_on(
+        stream, reinterpret_cast<const void*>(kernel),
+        [kernel, ... args = std::move(args)] { kernel(Params(args)...); }, config);
   else
     sim::launch([&] { kernel(Params(args)...); }, config);
   return {};

@@ -889,7 +889,7 @@ TEST(Timeline, APipelineFillsBeforeItIsRead) {
   const Inspection i = closely("v24", DType::f16, problem(DType::f16, 512, 512, 256));
   const sim::Timeline& t = i.timeline;
   const std::vector<sim::TimelineEvent> loads = events_of(i, sim::EventKind::tma_load),
-                                products = events_of(i, sim::EventKind::wgmma);
+                                        products = events_of(i, sim::EventKind::wgmma);
   ASSERT_FALSE(loads.empty());
   ASSERT_FALSE(products.empty());
   EXPECT_FALSE(t.cut);

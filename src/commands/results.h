@@ -7,6 +7,7 @@
 #include <functional>
 #include <sstream>
 
+#include "harness/cli.h"
 #include "harness/output_file.h"
 #include "harness/report.h"
 
@@ -43,5 +44,9 @@ class Results : public benchmark::JSONReporter {
   std::exception_ptr error_;
   double saved_at_ = 0, saving_took_ = 0;  // seconds
 };
+
+// Hands Google Benchmark its flags and runs all benchmarks that match its filter. Returns what it
+// has to say of them, in place of running any; empty: nothing.
+std::string run_benchmarks(const Options& options, Results& results);
 
 }  // namespace gemm

@@ -83,25 +83,6 @@ std::string kept(const OutputFile* json) {
   return fmt::format("the results until then are in {}", printable(json->kept_in(), 1000));
 }
 
-// Hands Google Benchmark its flags and runs all benchmarks that match its filter. Returns what it
-// has to say of them, in place of running any; empty: nothing.
-std::string run_benchmarks(const Options& o, Results& results) {
-  // The name says what ran, not where it lay. A table of its own, and one way to write a file.
-  std::vector<std::string> flags = {"gemm_bench"};
-  flags.insert(flags.end(), o.benchmark_flags.begin(), o.benchmark_flags.end());
-  flags.insert(flags.end(), {"--benchmark_out=", "--benchmark_display_aggregates_only=false"});
-  std::vector<char*> pointers;
-  for (std::string& f : flags) pointers.push_back(f.data());
-  int count = static_cast<int>(pointers.size());
-  benchmark::Initialize(&count, pointers.data());
-  std::ostringstream complaint;
-  results.SetErrorStream(&complaint);
-  benchmark::RunSpecifiedBenchmarks(&results);
-  std::string line = complaint.str();
-  while (!line.empty() && line.back() == '\n') line.pop_back();
-  return line;
-}
-
 }  // namespace
 
 ExitStatus run(const Options& o) {

@@ -16,6 +16,7 @@
 
 #include "harness/output_file.h"
 #include "harness/text.h"
+#include "sharded/sharded.h"
 #include "version.h"
 
 namespace gemm {
@@ -396,7 +397,7 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.set_version_flag("--version", "gemm_bench " GEMM_VERSION);
   std::string dtypes, ops = "nn", backend, l2 = "cold", blocks, warp, tune;
   std::string alpha = "1", beta = "0", ld_pad = "0", sample, seed = "1", time_limit;
-  std::string epilogue = "none", batch = "1", batch_pad = "0", shared;
+  std::string epilogue = "none", batch = "1", batch_pad = "0", shared, gpus;
   std::vector<std::string> sizes, shapes, files, groups;
   app.add_option("--kernel", o.kernels,
                  "Rungs: v8 | v8,v10 | v1-v8 | v4- | a name | sgemm | hgemm | all")
@@ -443,6 +444,10 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.add_option("--device", o.device,
                  "Which GPU, from 0, of those that CUDA_VISIBLE_DEVICES leaves")
       ->capture_default_str();
+  app.add_option(
+      "--gpus", gpus,
+      "Rungs m1, m2, ...: how many GPUs share a product, 2 .. 8; in the simulator as many "
+      "devices");
   app.add_option("--l2", l2, "cold: rotate over buffers larger than twice the L2 | warm: one set")
       ->capture_default_str();
   app.add_option("--json", o.json, "Write Google Benchmark's JSON to this file");
@@ -523,7 +528,7 @@ Options parse_command_line(int argc, const char* const* argv) {
 
   for (const char* name :
        {"--json", "--tune-cache", "--variant", "--backend", "--dtype", "--blocks", "--warp",
-        "--html", "--only", "--shapes", "--groups", "--sample", "--time-limit"})
+        "--html", "--only", "--shapes", "--groups", "--sample", "--time-limit", "--gpus"})
     for (const std::string& value : app.get_option(name)->results())
       if (value.empty()) throw UsageError(fmt::format("{} has an empty value", name));
   if (!dtypes.empty())
@@ -667,6 +672,24 @@ Options parse_command_line(int argc, const char* const* argv) {
       throw UsageError(fmt::format("bad --warp '{}': want W or BLOCK:W, both from 0, as in 0:3",
                                    printable(warp)));
     o.watched = {*block, *index};
+  }
+  if (!gpus.empty()) {
+    o.gpus = parse_extent(gpus).value_or(0);
+    if (o.gpus < 2 || o.gpus > MOST_RANKS)
+      throw UsageError(fmt::format("bad --gpus '{}': want 2 .. {}", printable(gpus), MOST_RANKS));
+    const std::set<std::string> taken = {"--kernel", "--dtype", "--size",        "--shape",
+                                         "--shapes", "--op",    "--ld-pad",      "--backend",
+                                         "--json",   "--list",  "--verify-only", "--variant",
+                                         "--quick",  "--gpus",  "--inspect"};
+    for (const CLI::Option* option : app.get_options())
+      if (option->count() > 0 && !taken.contains(option->get_name()))
+        throw UsageError(fmt::format("{} does not go with --gpus, which takes {}",
+                                     option->get_name(), fmt::join(taken, ", ")));
+  } else if (std::regex_search(o.kernels, std::regex("(^|,)m[0-9]"))) {
+    throw UsageError(
+        fmt::format("--kernel {}: rungs m1, m2, ... share a product: say among how many "
+                    "GPUs, as in --gpus 2",
+                    printable(o.kernels)));
   }
   if (l2 != "cold" && l2 != "warm")
     throw UsageError(fmt::format("bad --l2 '{}': choose from cold, warm", printable(l2)));

@@ -43,6 +43,7 @@ struct Options {
   double time_limit_s = 0;         // of the whole run; 0: none
   std::optional<Backend> backend;  // empty: the GPU if there is one
   int device = 0;                  // which GPU; the simulator is device 0
+  int gpus = 0;                    // that share a product (rungs m1, m2, ...); 0: one computes it
   bool list = false, verify_only = false, l2_cold = true;
   bool inspect = false, accuracy = false, alone = false;
   bool tune = false, tune_first = false, explain = false, no_tune_cache = false;

@@ -31,7 +31,9 @@ Problem with_exact_scalars(Problem p, Inputs kind) {
   return p;
 }
 
-const char* name(Inputs kind) {
+}  // namespace
+
+const char* name_of(Inputs kind) {
   switch (kind) {
     case Inputs::integers:
       return "small integers";
@@ -44,8 +46,6 @@ const char* name(Inputs kind) {
   }
   return "?";
 }
-
-}  // namespace
 
 Verifier::Verifier(Device& device, const Problem& problem, Layouts layouts, uint64_t seed)
     : device_(device), problem_(problem), layouts_(layouts), seed_(seed) {
@@ -81,7 +81,7 @@ std::string Verifier::verify(const Rung& rung) {
 
 std::string Verifier::pass(const Rung& rung, Inputs kind, int ld_pad) {
   const NvtxRange range(
-      fmt::format("{}{}", name(kind), ld_pad ? fmt::format(", ld + {}", ld_pad) : ""));
+      fmt::format("{}{}", name_of(kind), ld_pad ? fmt::format(", ld + {}", ld_pad) : ""));
   Problem p = with_exact_scalars(with_pad(problem_, ld_pad), kind);
   p.product_error = rung.product_error;
   if (filled_ != std::pair(kind, ld_pad)) {
@@ -105,7 +105,7 @@ std::string Verifier::pass(const Rung& rung, Inputs kind, int ld_pad) {
       device_.check(c_, p, kind, seed_, kind == Inputs::uniform ? reference().get() : nullptr);
   if (kind == Inputs::uniform) uniform_ = result;
   if (result.ok()) return "";
-  return fmt::format("{}{}: {}", name(kind), result.bound == 0 ? ", bit for bit" : "",
+  return fmt::format("{}{}: {}", name_of(kind), result.bound == 0 ? ", bit for bit" : "",
                      describe(result));
 }
 

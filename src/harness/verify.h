@@ -54,6 +54,9 @@ class Verifier {
   std::shared_ptr<const Reference> reference_;
 };
 
+// What a pass over these inputs is called: "sums of integers".
+const char* name_of(Inputs kind);
+
 // Why a rung with these needs cannot run on a GPU of compute capability `sm` by code for `code`;
 // empty when it can.
 std::string unmet_arch(const Needs& needs, int sm, CodeArch code);

@@ -1,7 +1,5 @@
 #include "sim/blas.h"
 
-#include "sim/simulator.h"
-
 #include <cblas.h>
 
 #include <vector>
@@ -39,30 +37,45 @@ void gemm_16(cublasOperation_t op_a, cublasOperation_t op_b, int64_t m, int64_t 
     for (int64_t row = 0; row < m; ++row) out[col * ldc + row] = TC(fc[col * m + row]);
 }
 
-}  // namespace
+// All of the call but its types.
+struct Call {
+  cublasOperation_t op_a, op_b;
+  int64_t m, n, k;
+  float alpha;
+  const void* a;
+  int64_t lda;
+  const void* b;
+  int64_t ldb;
+  float beta;
+  void* c;
+  int64_t ldc;
+};
 
-cublasHandle_t blas_handle(void* stream) {
-  if (runtime::is_queued(stream))
-    throw Error("cuBLAS on a stream of sim::Devices: its stand-in cannot be queued");
-  return {};
-}
-
-cublasStatus_t cublasGemmEx_64(cublasHandle_t, cublasOperation_t op_a, cublasOperation_t op_b,
-                               int64_t m, int64_t n, int64_t k, const float* alpha, const void* a,
-                               cudaDataType_t in, int64_t lda, const void* b, cudaDataType_t,
-                               int64_t ldb, const float* beta, void* c, cudaDataType_t out,
-                               int64_t ldc, cublasComputeType_t, cublasGemmAlgo_t) {
-  if (m == 0 || n == 0) return CUBLAS_STATUS_SUCCESS;
-  if (in == CUDA_R_32F) {
-    cblas_sgemm(CblasColMajor, cblas(op_a), cblas(op_b), m, n, k, *alpha,
-                static_cast<const float*>(a), lda, static_cast<const float*>(b), ldb, *beta,
-                static_cast<float*>(c), ldc);
-    return CUBLAS_STATUS_SUCCESS;
-  }
+void run(const Call& x, cudaDataType_t in, cudaDataType_t out) {
+  if (in == CUDA_R_32F)
+    return cblas_sgemm(CblasColMajor, cblas(x.op_a), cblas(x.op_b), x.m, x.n, x.k, x.alpha,
+                       static_cast<const float*>(x.a), x.lda, static_cast<const float*>(x.b), x.ldb,
+                       x.beta, static_cast<float*>(x.c), x.ldc);
   const bool narrow = out != CUDA_R_32F;
   const auto gemm = in == CUDA_R_16F ? (narrow ? gemm_16<half, half> : gemm_16<half, float>)
                                      : (narrow ? gemm_16<bf16, bf16> : gemm_16<bf16, float>);
-  gemm(op_a, op_b, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc);
+  gemm(x.op_a, x.op_b, x.m, x.n, x.k, x.alpha, x.a, x.lda, x.b, x.ldb, x.beta, x.c, x.ldc);
+}
+
+}  // namespace
+
+cublasStatus_t cublasGemmEx_64(cublasHandle_t handle, cublasOperation_t op_a,
+                               cublasOperation_t op_b, int64_t m, int64_t n, int64_t k,
+                               const float* alpha, const void* a, cudaDataType_t in, int64_t lda,
+                               const void* b, cudaDataType_t, int64_t ldb, const float* beta,
+                               void* c, cudaDataType_t out, int64_t ldc, cublasComputeType_t,
+                               cublasGemmAlgo_t) {
+  if (m == 0 || n == 0) return CUBLAS_STATUS_SUCCESS;
+  const Call call{op_a, op_b, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc};
+  if (runtime::is_queued(handle.stream))
+    runtime::queue_call(handle.stream, [call, in, out] { run(call, in, out); });
+  else
+    run(call, in, out);
   return CUBLAS_STATUS_SUCCESS;
 }
 

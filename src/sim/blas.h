@@ -18,15 +18,17 @@ enum cublasComputeType_t {
   CUBLAS_COMPUTE_32F_FAST_TF32
 };
 enum cublasGemmAlgo_t { CUBLAS_GEMM_DEFAULT };
-struct cublasHandle_t {};
+struct cublasHandle_t {
+  void* stream;
+};
 
-// Throws Error for a stream of Devices: the call below computes at once.
-cublasHandle_t blas_handle(void* stream);
+GEMM_SIM_INLINE cublasHandle_t blas_handle(void* stream) { return {stream}; }
 GEMM_SIM_INLINE void blas_check(cublasStatus_t) {}
 
 // C = alpha * op(A) * op(B) + beta * C, column-major, as cuBLAS documents it; both inputs of
 // the same type. A half or bf16 is multiplied as the float it stands for, and C is rounded once. FAST_TF32
-// rounds nothing here: OpenBLAS has no such unit.
+// rounds nothing here: OpenBLAS has no such unit. On a stream of sim::Devices it runs in the stream's
+// order, else at once.
 cublasStatus_t cublasGemmEx_64(cublasHandle_t, cublasOperation_t op_a, cublasOperation_t op_b,
                                int64_t m, int64_t n, int64_t k, const float* alpha, const void* a,
                                cudaDataType_t type_a, int64_t lda, const void* b,

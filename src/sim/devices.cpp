@@ -263,7 +263,7 @@ const char* name(Kind kind) {
 
 struct Operation {
   Kind kind;
-  std::string name;           // "copy 3", "kernel gemm"
+  std::string name;            // "copy 3", "kernel gemm"
   std::source_location where;  // of the host; unknown of kernels
   std::function<void()> run;   // of all but kernels and waits
   int event = -1;              // waited for
@@ -305,7 +305,7 @@ struct Devices::State {
   Memory memory;
   std::unique_ptr<PeerMemory> peers;  // while traced: who has written and read it
   std::vector<Span> set;              // by the host, before
-  std::vector<void*> released;  // while something was queued
+  std::vector<void*> released;        // while something was queued
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<Worker*> busy;  // in the order in which they started
   bool active = false;        // synchronize() runs
@@ -418,8 +418,7 @@ void Devices::State::stop(Worker& worker) {
 // One more cluster beside those of a grid that all wait.
 bool Devices::State::add_worker() {
   for (Stream& s : streams)
-    if (s.running && s.queue.front().grid->unplaced() > 0 &&
-        start(*s.queue.front().grid, s.device))
+    if (s.running && s.queue.front().grid->unplaced() > 0 && start(*s.queue.front().grid, s.device))
       return true;
   return false;
 }
@@ -532,8 +531,8 @@ std::string Devices::State::why_stands(const Stream& s) const {
     text = fmt::format("{} waits for the event recorded in {} ({})", s.name_of(front),
                        e.stream->full_name(), place(e.where));
   } else {
-    text = fmt::format("{} finds no room on the {} SMs of device {}", s.name_of(front), SMS,
-                       s.device);
+    text =
+        fmt::format("{} finds no room on the {} SMs of device {}", s.name_of(front), SMS, s.device);
   }
   const size_t more = s.queue.size() - (s.running ? 2 : 1);
   return more == 0 ? text : fmt::format("{}, and {} more behind it", text, more);
@@ -673,29 +672,28 @@ void Devices::call(void* stream, std::function<void()> work, Where where) {
 void Devices::call(void* stream, std::function<void()> work, std::vector<Span> reads,
                    std::vector<Span> writes, Where where) {
   Stream& s = state_->at(stream);
-  state_->queue(s, Kind::call, where,
-                [&s, where, work = std::move(work), reads = std::move(reads),
-                 writes = std::move(writes)] {
-                  const auto touch = [&](const std::vector<Span>& spans, AccessKind kind) {
-                    for (const Span& span : spans)
-                      s.owner->peers->access(s.index, span.first, span.bytes, kind, pc_of(where));
-                  };
-                  if (s.owner->peers != nullptr) touch(reads, AccessKind::read);
-                  work();
-                  if (s.owner->peers != nullptr) touch(writes, AccessKind::write);
-                });
+  state_->queue(
+      s, Kind::call, where,
+      [&s, where, work = std::move(work), reads = std::move(reads), writes = std::move(writes)] {
+        const auto touch = [&](const std::vector<Span>& spans, AccessKind kind) {
+          for (const Span& span : spans)
+            s.owner->peers->access(s.index, span.first, span.bytes, kind, pc_of(where));
+        };
+        if (s.owner->peers != nullptr) touch(reads, AccessKind::read);
+        work();
+        if (s.owner->peers != nullptr) touch(writes, AccessKind::write);
+      });
 }
 
 Event Devices::record(void* stream, Where where) {
   Stream& s = state_->at(stream);
   const size_t index = state_->events.size();
   state_->events.push_back({false, &s, where});
-  state_->queue(s, Kind::record, where,
-                [state = state_.get(), index] {
-                  EventState& e = state->events[index];
-                  e.happened = true;
-                  if (state->peers != nullptr) e.knows = state->peers->record(e.stream->index);
-                });
+  state_->queue(s, Kind::record, where, [state = state_.get(), index] {
+    EventState& e = state->events[index];
+    e.happened = true;
+    if (state->peers != nullptr) e.knows = state->peers->record(e.stream->index);
+  });
   return {static_cast<int>(index)};
 }
 
@@ -748,13 +746,20 @@ void runtime::launch_on(void* stream, const QueuedLaunch& launch) {
                 .argument_bytes = launch.context_bytes};
   Device empty;
   if (empty.take(launch.config).empty())
-    fail("launch: a cluster of {} blocks of {} threads and {} bytes of shared memory is more than "
-         "{} SMs have",
-         launch.config.cluster, launch.config.block.x * launch.config.block.y * launch.config.block.z,
-         launch.config.smem, SMS);
+    fail(
+        "launch: a cluster of {} blocks of {} threads and {} bytes of shared memory is more than "
+        "{} SMs have",
+        launch.config.cluster,
+        launch.config.block.x * launch.config.block.y * launch.config.block.z, launch.config.smem,
+        SMS);
   s.owner->queue(s, Kind::kernel, {}, {});
   s.queue.back().name = fmt::format("kernel {}", grid->name);
   s.queue.back().grid = std::move(grid);
+}
+
+void runtime::queue_call(void* stream, std::function<void()> work) {
+  auto& s = *static_cast<Stream*>(stream);
+  s.owner->queue(s, Kind::call, {}, std::move(work));
 }
 
 void runtime::queue_workspace(void* stream, void (*f)(void*), void* p) {

@@ -1,4 +1,6 @@
 // A launch: blocks handed out in order to a pool of OS threads that run nothing else.
+#include "sim/launch.h"
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -16,7 +18,6 @@
 #include "sim/caller.h"
 #include "sim/cluster.h"
 #include "sim/diagnosis.h"
-#include "sim/launch.h"
 #include "sim/runtime.h"
 
 namespace gemm::sim {
@@ -41,7 +42,7 @@ void work(Job& job, Cluster& cluster, Outside* outside) {
   LaunchStats stats;
   const LaunchConfig& config = job.config;
   const int threads = static_cast<int>(config.block.x * config.block.y * config.block.z);
-  const Cluster::Work work{job.body,    job.context,    config.block,       config.smem,
+  const Cluster::Work work{job.body,       job.context,  config.block,      config.smem,
                            config.cluster, job.schedule, job.traced.device, outside};
   std::vector<std::unique_ptr<Tracer>> tracers(config.cluster);
   const auto begin = [&](Block& block) {

@@ -32,9 +32,9 @@ class PeerMemory {
   // Who acts, and what it knows. One for each block that runs and for each stream.
   struct Party {
     uint32_t actor = 0;
-    int name = 0;       // in names_; of a stream, of its operation
-    Clock knows;        // by ordinary loads and stores
-    Clock by_tma;       // what of that TMA may rely on: up to the last proxy fence
+    int name = 0;  // in names_; of a stream, of its operation
+    Clock knows;   // by ordinary loads and stores
+    Clock by_tma;  // what of that TMA may rely on: up to the last proxy fence
     int stream = 0;
     int64_t block = -1;
     Findings* findings = nullptr;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <source_location>
 
 #include "sim/vector_types.h"
@@ -56,6 +57,8 @@ void launch(void (*body)(void*), void* context, const LaunchConfig& config);
 // Whether launches on this stream are queued (sim/devices.h), and one that is.
 bool is_queued(const void* stream);
 void launch_on(void* stream, const QueuedLaunch& launch);
+// The host's work, in the order of such a stream.
+void queue_call(void* stream, std::function<void()> work);
 
 // __syncthreads: throws when other threads wait at another line, or have exited.
 void barrier(std::source_location where);

@@ -18,9 +18,9 @@ T load(const void* p) {
 // What a wait lacks.
 std::string missing(const void* object) {
   const auto& w = *static_cast<const SignalWait*>(object);
-  return fmt::format("for {} to be {}{}, which is {}",
-                     w.block->cluster->outside()->name_of(w.flag),
-                     w.until == SignalWait::Until::at_least32 ? "at least " : "", w.wanted, w.now());
+  return fmt::format("for {} to be {}{}, which is {}", w.block->cluster->outside()->name_of(w.flag),
+                     w.until == SignalWait::Until::at_least32 ? "at least " : "", w.wanted,
+                     w.now());
 }
 
 // Checks the flag that the caller names.
@@ -55,8 +55,9 @@ void await(const Caller& caller, SignalWait wait) {
   Block& block = *this_thread.block;
   Cluster& cluster = *block.cluster;
   if (cluster.outside() == nullptr)
-    caller.fail("waits for other kernels or copies, which only run beside launches on a stream of "
-                "sim::Devices");
+    caller.fail(
+        "waits for other kernels or copies, which only run beside launches on a stream of "
+        "sim::Devices");
   wait.block = &block;
   wait.thread = caller.thread;
   cluster.signal_waits().push_back(&wait);

@@ -50,8 +50,7 @@ void TraceSession::add_memory(std::string name, void* allocation, size_t allocat
 void TraceSession::add(std::string name, void* allocation, size_t allocation_bytes, void* first,
                        size_t bytes, uint8_t* known) {
   constexpr size_t MOST = 255;  // Location::matrix
-  if (matrices.size() >= MOST)
-    fail("a trace knows {} matrices and workspaces at most", MOST);
+  if (matrices.size() >= MOST) fail("a trace knows {} matrices and workspaces at most", MOST);
   matrices.push_back({.name = std::move(name),
                       .allocation = allocation,
                       .allocation_bytes = allocation_bytes,

@@ -85,7 +85,7 @@ struct TraceSession {
   std::map<int, TimelineRecorder> timelines;  // by launch, if options.timeline
 
   bool in_order = false;  // one block at a time has run, always in the same order
-  Trace result;  // its launch figures; the rest is made of the above
+  Trace result;           // its launch figures; the rest is made of the above
   // The index of a launch that begins.
   int begin_launch() {
     result.launches.emplace_back();

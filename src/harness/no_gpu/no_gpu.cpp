@@ -2,6 +2,7 @@
 // reached.
 #include "harness/device.h"
 #include "harness/timing.h"
+#include "sharded/fabric.h"
 
 namespace gemm {
 namespace {
@@ -9,6 +10,10 @@ namespace {
 }  // namespace
 
 std::unique_ptr<Device> make_gpu_device(std::string& why, int) {
+  why = "built without a CUDA toolkit";
+  return nullptr;
+}
+std::unique_ptr<Fabric> make_gpu_fabric(int, std::string& why) {
   why = "built without a CUDA toolkit";
   return nullptr;
 }

@@ -1,0 +1,250 @@
+// m3 peer copies: one persistent kernel that begins before its operand has come.
+//
+// before: m2 launches a kernel for each shard, and each one's last wave leaves SMs idle
+// idea:   one kernel computes all shards, its own first. Copy engines fetch the others' in chunks,
+//         and set a flag after each. The producer waits for a flag before a tile's first load
+// watch:  a kernel that waits holds its SMs. Whatever sets its flags must not need one: a copy
+//         engine, and a flag written by the stream. A kernel, even a memset's, could queue up behind
+//         it for ever. And flags only rise: a flag that is reset may be reset too late
+// needs:  sm_90a; peer access between the GPUs; copies of B where TMA cannot address it
+//
+//   who                    waits for                     then                     and tells
+//   copy engine            every A is there              fetches a chunk of A     arrived[shard][chunk]
+//   producer, one thread   arrived[..], empty[stage]     loads a k-tile           full[stage]
+//   consumers, 2 x 128     order[wg], full[stage]        wgmma of whole tiles     v24's barriers
+//
+//   copy engine  | chunk 0 | chunk 1 | chunk 2 | chunk 3 |
+//   arrived                1         2         3         4
+//   SMs          | tiles of the own shard ..... | tiles of chunk 0 .. | of chunk 1 .. | ...
+#include "device/dynamic_shared.cuh"
+#include "device/operand_tile.cuh"
+#include "device/persistent.cuh"
+#include "device/pipeline.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/system.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
+#include "device/shards.cuh"
+#include "device/tma_epilogue.cuh"
+#include "device/wgmma_main_loop.cuh"
+#include "plan/tiles.h"
+#include "sharded/sharded_rung.h"
+
+namespace {
+using namespace gemm;
+
+constexpr int BK = 64, MMA_M = 64;  // depth of a k-tile; rows of a wgmma
+constexpr int GROUP_M = 16;         // rows of tiles a raster group
+constexpr int CHUNKS = 4;           // of a shard, each with a flag
+constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
+
+template <class TileA, class TileB, int STAGES, int EPILOGUE_STAGES>
+struct Shared {                     // every panel starts at a multiple of 1024 bytes
+  uint8_t A[STAGES][TileA::BYTES];  // (STAGES, BM, BK), swizzled
+  uint8_t B[STAGES][TileB::BYTES];  // (STAGES, BN / 64, BK, 64) or, transposed, (STAGES, BN, BK)
+  uint8_t C[2][EPILOGUE_STAGES][64 * 64 * 2];  // (consumer, EPILOGUE_STAGES, 64, 64), swizzled
+  uint64_t full[STAGES], empty[STAGES], order[2];
+};
+
+// Which chunks of the other ranks' shards have come: a flag each, which holds the number of the call
+// that it came for.
+struct Arrivals {
+  const uint32_t* flags;  // (ranks, CHUNKS)
+  uint32_t call;
+  int chunk_rows;
+
+  // [region idea]
+  // Returns when rows `first` to before `end` of a shard are there, for this thread's TMA.
+  GEMM_DEVICE void wait(int shard, int first, int end GEMM_CALLER_ARG) const {
+    for (int chunk = first / chunk_rows; chunk * chunk_rows < end; ++chunk)
+      signal_wait(&flags[shard * CHUNKS + chunk], call GEMM_CALLER_PASS);
+    fence_proxy_async_global();  // the flag was read by an ordinary load; A will be by TMA
+  }
+  // [/region idea]
+};
+
+template <class T, Major B_MAJOR, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
+__global__ void __launch_bounds__(THREADS, 1)
+    gemm_m03(GemmArgs<T> p, bool aligned_c, Shards shards, int rank, bool own_fetched,
+             Arrivals arrivals, const __grid_constant__ ShardMaps maps_a,
+             const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
+  using TileA = OperandTile<T, BM, Major::K>;
+  using TileB = OperandTile<T, BN, B_MAJOR>;
+  const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK), tiles_n = cdiv(p.N, BN);
+  const int begin = blockIdx.x, step = gridDim.x;
+  auto& s = *static_cast<Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>*>(dynamic_shared());
+  if (tid == 0) {
+    init_ordered_barrier(s.order);
+    init_pipeline<STAGES>(s.full, s.empty, 1);
+  }
+  __syncthreads();
+
+  PipelineState<STAGES> state;
+  if (wg == 2) {
+    // The producer.
+    setmaxnreg_dec<PRODUCER_REGS>();
+    if (tid / 32 % 4 != 0 || !elect_one()) return;
+    // [region producer]
+    for_each_tile_of_shards<BM, GROUP_M>(
+        shards, rank, begin, step, tiles_n, [&](int shard, int bm, int bn) {
+          const int rows = shards.rows(shard), end = (bm + 1) * BM < rows ? (bm + 1) * BM : rows;
+          if (shard != rank || own_fetched) arrivals.wait(shard, bm * BM, end);
+          produce<TileA, TileB>(s.A[0], s.B[0], s.full, s.empty, state, maps_a.of[shard], map_b,
+                                bm * BM, bn * BN, 0, k_tiles);
+        });
+    // [/region producer]
+    return;
+  }
+
+  // A consumer: every other tile of the CTA.
+  setmaxnreg_inc<CONSUMER_REGS>();
+  auto& staging = s.C[wg];
+  uint64_t* const other = order_of_other(s.order, wg);
+  uint32_t parity = wg ^ 1;  // of order[wg]; consumer 0 begins
+  state.skip(wg * k_tiles);
+  for_each_tile_of_shards<BM, GROUP_M>(
+      shards, rank, begin + wg * step, 2 * step, tiles_n, [&](int shard, int bm, int bn) {
+        fence_operand(bm, bn);
+        float acc[BM / MMA_M][BN / 2];
+        clear_registers(acc);
+        if (k_tiles > 0) mbarrier_wait(&s.order[wg], parity);
+        parity ^= 1;
+        const auto multiply = [&](int stage, int k_tile) {
+          multiply_k_tile<TileA, TileB>(acc, s.A[stage], s.B[stage]);
+          if (k_tile == k_tiles - 1 && tid % 32 == 0) mbarrier_arrive(other);
+        };
+        const int last = multiply_k_tiles<1>(s.full, s.empty, state, k_tiles, multiply);
+        finish_k_tiles<1>(s.empty, k_tiles, last);
+        state.skip(k_tiles);  // the other consumer's tile
+
+        // Epilogue: rows of this shard alone.
+        GemmArgs<T> out = p;
+        out.M = shards.end(shard);
+#pragma unroll
+        for (int i = 0; i < BM / MMA_M; ++i) {
+          const int m = shards.first(shard) + bm * BM + i * MMA_M, n = bn * BN;
+          fence_operand(acc[i]);
+          apply_epilogue<BN <= 128 ? 64 : 32>(out, aligned_c, m, n, acc[i]);
+          store_panels(out, aligned_c, map_c, m, n, staging, i, acc[i]);
+        }
+      });
+  if (tid % 32 == 0) tma_store_wait_read<0>();
+}
+
+template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
+void launch(const GemmArgs<T>& p, const Shards& shards, int rank, bool own_fetched,
+            const Arrivals& arrivals, const MatrixView<T> (&A)[MOST_RANKS], int ctas,
+            Stream stream) {
+  const RepackedPair<T> in({nullptr, 0, 0, 8},
+                           {p.B, p.op_b == Op::N ? p.K : p.N, p.op_b == Op::N ? p.N : p.K, p.ldb},
+                           stream);
+  ShardMaps maps{};
+  for (int i = 0; i < shards.ranks; ++i)
+    maps.of[i] = OperandTile<T, BM, Major::K>::map(A[i].data, A[i].rows, A[i].cols, A[i].ld);
+  const int64_t grid = std::min<int64_t>(ctas, tiles_of_shards(shards, p.N, BM, BN));
+  with_majors(p, [&](auto, auto b) {
+    using TileA = OperandTile<T, BM, Major::K>;
+    using TileB = OperandTile<T, BN, b()>;
+    gemm::launch(gemm_m03<T, b(), BM, BN, STAGES, EPILOGUE_STAGES>, grid, dim3(THREADS),
+                 {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>)}, stream, p,
+                 has_aligned_c(p), shards, rank, own_fetched, arrivals, maps,
+                 TileB::map(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
+  });
+}
+
+constexpr Costs::Tile TILES[] = {{128, 192, 1.0}, {128, 128, 1.05}};
+template <class T>
+constexpr decltype(&launch<T, 128, 192, 5, 1>) LAUNCHES[] = {launch<T, 128, 192, 5, 1>,
+                                                             launch<T, 128, 128, 6, 2>};
+
+template <class T>
+class PeerCopies final : public ShardedGemm {
+ public:
+  PeerCopies(const ShardedProblem& p, Fabric& fabric, int variant)
+      : p_(p), fabric_(fabric), ld_(exchange_ld(p.K)) {
+    for (int rank = 0; rank < p.ranks; ++rank) {
+      fetched_.emplace_back(fabric, rank, p.ranks * p.shards().each() * ld_ * sizeof(T),
+                            "fetched A");
+      flags_.emplace_back(fabric, rank, p.ranks * CHUNKS * sizeof(uint32_t), "arrived",
+                          Fabric::Contents::zeros);
+    }
+    const DeviceScope scope(fabric.device(0));
+    ctas_ = persistent_blocks();
+    tile_ = choose_tile(p.shards().each(), p.N, p.K, TILES, std::size(TILES), sm_count(), 0,
+                        variant, p.ranks)
+                .index;
+  }
+
+  void enqueue(const ShardedCall& call) override {
+    const Shards shards = p_.shards();
+    const int ranks = p_.ranks, chunk_rows = cdiv(cdiv(shards.each(), CHUNKS), 128) * 128;
+    ++calls_;
+    // Every A is there, and the product before has read what was fetched for it.
+    std::vector<Fabric::Event> ready, fetched;
+    for (int rank = 0; rank < ranks; ++rank) ready.push_back(fabric_.record(fabric_.compute(rank)));
+    for (int rank = 0; rank < ranks; ++rank) {
+      const ShardedOperands& of = call[rank];
+      uint32_t* const flags = flags_[rank].as<uint32_t>();
+      // A shard that TMA cannot address is copied to where it can.
+      const bool own_fetched = !tma_can_address(static_cast<const T*>(of.A), of.lda);
+      MatrixView<T> A[MOST_RANKS]{};
+      void* const copies = fabric_.copies(rank);
+      for (const Fabric::Event& event : ready) fabric_.wait(copies, event);
+      for (int i = 0; i < ranks; ++i) {
+        const int shard = (rank + i) % ranks, rows = shards.rows(shard);
+        T* const to = fetched_[rank].as<T>() + int64_t{shards.first(shard)} * ld_;
+        const bool in_place = i == 0 && !own_fetched;
+        A[shard] = in_place ? MatrixView<T>{static_cast<const T*>(of.A), rows, p_.K, of.lda}
+                            : MatrixView<T>{to, rows, p_.K, ld_};
+        for (int first = 0; first < rows && !in_place; first += chunk_rows) {
+          const int64_t lda = call[shard].lda;
+          fabric_.copy(
+              copies, {to + first * ld_, ld_ * int64_t{sizeof(T)},
+                       static_cast<const T*>(call[shard].A) + first * lda, lda * int64_t{sizeof(T)},
+                       p_.K * int64_t{sizeof(T)}, std::min(chunk_rows, rows - first)});
+          fabric_.write_flag(copies, &flags[shard * CHUNKS + first / chunk_rows], calls_);
+        }
+      }
+      fetched.push_back(fabric_.record(copies));
+
+      const GemmArgs<T> p{{},
+                          p_.M,
+                          p_.N,
+                          p_.K,
+                          nullptr,
+                          0,
+                          static_cast<const T*>(of.B),
+                          of.ldb,
+                          static_cast<T*>(of.C),
+                          of.ldc,
+                          {},
+                          Op::N,
+                          p_.op_b};
+      const DeviceScope scope(fabric_.device(rank));
+      LAUNCHES<T>[tile_](p, shards, rank, own_fetched, {flags, calls_, chunk_rows}, A, ctas_,
+                         static_cast<Stream>(fabric_.compute(rank)));
+    }
+    // Whoever overwrites an A has waited for all who fetch it.
+    for (int rank = 0; rank < ranks; ++rank)
+      for (const Fabric::Event& event : fetched) fabric_.wait(fabric_.compute(rank), event);
+  }
+
+ private:
+  const ShardedProblem p_;
+  Fabric& fabric_;
+  const int64_t ld_;
+  std::vector<SharedMemory> fetched_, flags_;  // (M, K), pitch ld_; (ranks, CHUNKS)
+  int tile_ = 0, ctas_ = 0;
+  uint32_t calls_ = 0;
+};
+
+const ShardedRegistration rung(
+    {.prev = "m2",
+     .idea = "peer copies behind flags: one kernel waits for chunks, its own shard first",
+     .needs = {.sm = 90, .exact_arch = true},
+     .variants = {"128x192 s5", "128x128 s6"}},
+    {sharded<PeerCopies<half>>(Collective::all_gather, DType::f16),
+     sharded<PeerCopies<bf16>>(Collective::all_gather, DType::bf16)});
+
+}  // namespace

@@ -1,0 +1,252 @@
+// m4 peer stores: partial results go to the GPU that adds them, tile by tile, while others are computed.
+//
+// before: m1's reduce-scatter begins when the last partial result is there
+// idea:   a GPU computes first the tiles that belong to others. Its epilogue stores each to its
+//         owner, by TMA through NVLink, and raises a flag there. Its own tiles come last: their
+//         epilogue adds what the others have sent, in single precision, in a fixed order
+// watch:  a store is done when it has been read (wait_group.read), visible when it has been written
+//         (wait_group): only then may the flag rise. And two kernels that wait for each other must
+//         both run: each sends everything before it waits for anything
+// needs:  sm_90a; peer access between the GPUs; copies of operands that TMA cannot address
+//
+//   who         waits for                         then                            and tells
+//   consumer    a tile of another rank: its wgmma TMA stores to the owner         sent[rank][tile] there
+//               an own tile: sent[..][tile]       adds what was sent, stores C
+//
+//   rank 0   | tiles of rank 1 ........ | own tiles ........ |      | wait, add, store |
+//   NVLink        | to rank 1, to rank 0 ... |
+//   rank 1   | tiles of rank 0 ........ | own tiles ........ |
+#include "device/dynamic_shared.cuh"
+#include "device/operand_tile.cuh"
+#include "device/persistent.cuh"
+#include "device/pipeline.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/system.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
+#include "device/shards.cuh"
+#include "device/tma_epilogue.cuh"
+#include "device/wgmma_main_loop.cuh"
+#include "plan/tiles.h"
+#include "sharded/sharded_rung.h"
+
+namespace {
+using namespace gemm;
+
+constexpr int BK = 64, MMA_M = 64;  // depth of a k-tile; rows of a wgmma
+constexpr int GROUP_M = 16;         // rows of tiles a raster group
+constexpr int WARPS = 4;  // of a consumer: each sends its rows of a tile, and raises the flag
+constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
+
+template <class TileA, class TileB, int STAGES, int EPILOGUE_STAGES>
+struct Shared {                     // every panel starts at a multiple of 1024 bytes
+  uint8_t A[STAGES][TileA::BYTES];  // (STAGES, BM, BK), swizzled
+  uint8_t B[STAGES][TileB::BYTES];  // (STAGES, BN / 64, BK, 64) or, transposed, (STAGES, BN, BK)
+  uint8_t C[2][EPILOGUE_STAGES][64 * 64 * 2];  // (consumer, EPILOGUE_STAGES, 64, 64), swizzled
+  uint64_t full[STAGES], empty[STAGES], order[2];
+};
+
+// Where ranks put the partial results of each other's rows. Each has a slot for every rank.
+template <class T>
+struct Exchange {
+  uint32_t*
+      sent[MOST_RANKS];  // of each rank: (ranks, tiles of a shard), counters of the warps' stores
+  const T* received;     // this rank's: (ranks, shards.each(), N), pitch ld
+  int64_t ld, slot;      // elements from row to row, from rank to rank
+  int tiles;             // of a shard, at most
+  uint32_t calls;        // up to this one: a counter rises by WARPS in each
+
+  // [region idea]
+  // A warp has stored its rows of a tile to their owner: once they are there, its flag rises.
+  GEMM_DEVICE void tell(int owner, int rank, int tile) const {
+    if (threadIdx.x % 32 != 0) return;
+    tma_store_wait<0>();  // written, and not only read
+    signal_add(&sent[owner][rank * tiles + tile], 1);
+  }
+  // Returns when every other rank has sent its part of this rank's tile: the warp's rows of it.
+  GEMM_DEVICE void wait(int ranks, int rank, int tile GEMM_CALLER_ARG) const {
+    const int other = threadIdx.x % 32;
+    if (other < ranks && other != rank)
+      signal_wait(&sent[rank][other * tiles + tile], calls * WARPS GEMM_CALLER_PASS);
+    __syncwarp();
+  }
+  // Adds what they have sent of the 64 rows at (m, n), in the order of ranks from this one on.
+  template <int COUNT>
+  GEMM_DEVICE void add_received(const Shards& shards, int N, int rank, int m, int n,
+                                float (&acc)[COUNT]) const {
+#pragma unroll 1
+    for (int i = 1; i < shards.ranks; ++i) {
+      GemmArgs<T> part{};
+      part.M = shards.rows(rank), part.N = N;
+      part.C = const_cast<T*>(received) + (rank + i) % shards.ranks * slot, part.ldc = ld;
+      part.epilogue = {.alpha = 1, .beta = 1};
+      apply_epilogue<16>(part, true, m, n, acc);
+    }
+  }
+  // [/region idea]
+};
+
+template <class T, Major B_MAJOR, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
+__global__ void __launch_bounds__(THREADS, 1)
+    gemm_m04(GemmArgs<T> p, bool aligned_c, Shards shards, int rank,
+             const __grid_constant__ Exchange<T> exchange, const __grid_constant__ TensorMap map_a,
+             const __grid_constant__ TensorMap map_b, const __grid_constant__ ShardMaps maps_c) {
+  using TileA = OperandTile<T, BM, Major::K>;
+  using TileB = OperandTile<T, BN, B_MAJOR>;
+  const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK), tiles_n = cdiv(p.N, BN);
+  const int begin = blockIdx.x, step = gridDim.x, first_shard = rank + 1;
+  auto& s = *static_cast<Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>*>(dynamic_shared());
+  if (tid == 0) {
+    init_ordered_barrier(s.order);
+    init_pipeline<STAGES>(s.full, s.empty, 1);
+  }
+  __syncthreads();
+
+  PipelineState<STAGES> state;
+  if (wg == 2) {
+    // The producer.
+    setmaxnreg_dec<PRODUCER_REGS>();
+    if (tid / 32 % 4 != 0 || !elect_one()) return;
+    for_each_tile_of_shards<BM, GROUP_M>(
+        shards, first_shard, begin, step, tiles_n, [&](int shard, int bm, int bn) {
+          produce<TileA, TileB>(s.A[0], s.B[0], s.full, s.empty, state, map_a, map_b,
+                                shards.first(shard) + bm * BM, bn * BN, 0, k_tiles);
+        });
+    return;
+  }
+
+  // A consumer: every other tile of the CTA.
+  setmaxnreg_inc<CONSUMER_REGS>();
+  auto& staging = s.C[wg];
+  uint64_t* const other = order_of_other(s.order, wg);
+  uint32_t parity = wg ^ 1;  // of order[wg]; consumer 0 begins
+  state.skip(wg * k_tiles);
+  for_each_tile_of_shards<BM, GROUP_M>(
+      shards, first_shard, begin + wg * step, 2 * step, tiles_n, [&](int shard, int bm, int bn) {
+        fence_operand(bm, bn);
+        float acc[BM / MMA_M][BN / 2];
+        clear_registers(acc);
+        if (k_tiles > 0) mbarrier_wait(&s.order[wg], parity);
+        parity ^= 1;
+        const auto multiply = [&](int stage, int k_tile) {
+          multiply_k_tile<TileA, TileB>(acc, s.A[stage], s.B[stage]);
+          if (k_tile == k_tiles - 1 && tid % 32 == 0) mbarrier_arrive(other);
+        };
+        const int last = multiply_k_tiles<1>(s.full, s.empty, state, k_tiles, multiply);
+        finish_k_tiles<1>(s.empty, k_tiles, last);
+        state.skip(k_tiles);  // the other consumer's tile
+
+        // Epilogue: to the tile's owner, or into C. Rows count from the shard's first.
+        fence_operand(bm, bn);
+        const int tile = bm * tiles_n + bn, n = bn * BN;
+        const bool own = shard == rank;
+        GemmArgs<T> out = p;
+        out.M = shards.rows(shard);
+        if (own) exchange.wait(shards.ranks, rank, tile);
+#pragma unroll
+        for (int i = 0; i < BM / MMA_M; ++i) {
+          const int m = bm * BM + i * MMA_M;
+          fence_operand(acc[i]);
+          if (own) exchange.add_received(shards, p.N, rank, m, n, acc[i]);
+          store_panels(out, !own || aligned_c, maps_c.of[shard], m, n, staging, i, acc[i]);
+        }
+        if (!own) exchange.tell(shard, rank, tile);
+      });
+  if (tid % 32 == 0) tma_store_wait_read<0>();
+}
+
+template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
+void launch(const GemmArgs<T>& p, const Shards& shards, int rank, Exchange<T> exchange,
+            T* const (&slots)[MOST_RANKS], int ctas, Stream stream) {
+  const TmaOperands<T> in(p, stream);
+  ShardMaps maps{};
+  GemmArgs<T> own = p;
+  own.M = shards.rows(rank);
+  for (int i = 0; i < shards.ranks; ++i)  // of whole groups of 16 bytes: a slot's rows end in a gap
+    maps.of[i] = i == rank ? c_map(own, 16)
+                           : tensor_map(slots[i], shards.rows(i), exchange.ld, exchange.ld, 16, 64,
+                                        Swizzle::b128);
+  const int64_t grid = std::min<int64_t>(ctas, tiles_of_shards(shards, p.N, BM, BN));
+  with_majors(p, [&](auto, auto b) {
+    using TileA = OperandTile<T, BM, Major::K>;
+    using TileB = OperandTile<T, BN, b()>;
+    gemm::launch(gemm_m04<T, b(), BM, BN, STAGES, EPILOGUE_STAGES>, grid, dim3(THREADS),
+                 {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>)}, stream, p,
+                 has_aligned_c(own), shards, rank, exchange,
+                 TileA::map(in.A.data, p.M, p.K, in.A.ld), TileB::map(in.B.data, p.N, p.K, in.B.ld),
+                 maps);
+  });
+}
+
+constexpr Costs::Tile TILES[] = {{128, 192, 1.0}, {128, 128, 1.05}};
+template <class T>
+constexpr decltype(&launch<T, 128, 192, 5, 1>) LAUNCHES[] = {launch<T, 128, 192, 5, 1>,
+                                                             launch<T, 128, 128, 6, 2>};
+
+template <class T>
+class PeerStores final : public ShardedGemm {
+ public:
+  PeerStores(const ShardedProblem& p, Fabric& fabric, int variant) : p_(p), fabric_(fabric) {
+    const Shards shards = p.shards();
+    const DeviceScope scope(fabric.device(0));
+    ctas_ = persistent_blocks();
+    tile_ = choose_tile(shards.each(), p.N, p.K, TILES, std::size(TILES), sm_count(), 0, variant,
+                        p.ranks)
+                .index;
+    exchange_.ld = exchange_ld(p.N);
+    exchange_.slot = shards.each() * exchange_.ld;
+    exchange_.tiles = cdiv(shards.each(), TILES[tile_].bm) * cdiv(p.N, TILES[tile_].bn);
+    for (int rank = 0; rank < p.ranks; ++rank) {
+      received_.emplace_back(fabric, rank, p.ranks * exchange_.slot * sizeof(T), "received");
+      sent_.emplace_back(fabric, rank, p.ranks * exchange_.tiles * sizeof(uint32_t), "sent",
+                         Fabric::Contents::zeros);
+      exchange_.sent[rank] = sent_[rank].template as<uint32_t>();
+    }
+  }
+
+  void enqueue(const ShardedCall& call) override {
+    ++exchange_.calls;
+    join_ranks(fabric_);  // all have read what the product before sent them
+    for (int rank = 0; rank < p_.ranks; ++rank) {
+      const ShardedOperands& of = call[rank];
+      exchange_.received = received_[rank].as<T>();
+      T* slots[MOST_RANKS]{};  // in each rank's memory, this one's
+      for (int i = 0; i < p_.ranks; ++i)
+        slots[i] = received_[i].template as<T>() + rank * exchange_.slot;
+      const GemmArgs<T> p{{},
+                          p_.M,
+                          p_.N,
+                          p_.K,
+                          static_cast<const T*>(of.A),
+                          of.lda,
+                          static_cast<const T*>(of.B),
+                          of.ldb,
+                          static_cast<T*>(of.C),
+                          of.ldc,
+                          {},
+                          Op::N,
+                          p_.op_b};
+      const DeviceScope scope(fabric_.device(rank));
+      LAUNCHES<T>[tile_](p, p_.shards(), rank, exchange_, slots, ctas_,
+                         static_cast<Stream>(fabric_.compute(rank)));
+    }
+  }
+
+ private:
+  const ShardedProblem p_;
+  Fabric& fabric_;
+  std::vector<SharedMemory> received_, sent_;
+  Exchange<T> exchange_{};
+  int tile_ = 0, ctas_ = 0;
+};
+
+const ShardedRegistration rung(
+    {.prev = "m3",
+     .idea = "peer stores: partial tiles go to their owner by TMA, which adds them",
+     .needs = {.sm = 90, .exact_arch = true},
+     .variants = {"128x192 s5", "128x128 s6"}},
+    {sharded<PeerStores<half>>(Collective::reduce_scatter, DType::f16),
+     sharded<PeerStores<bf16>>(Collective::reduce_scatter, DType::bf16)});
+
+}  // namespace

@@ -1,0 +1,307 @@
+// GPUs of one host with peer access, as a Fabric; collectives are NCCL's.
+#include <cuda.h>  // types only: the one function is asked of the driver, so nothing links libcuda
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "device/current_device.h"
+#include "harness/gpu/cuda_check.h"
+#include "sharded/fabric.h"
+#if __has_include(<nccl.h>)
+#include <nccl.h>
+#define GEMM_HAS_NCCL 1
+#else
+#define GEMM_HAS_NCCL 0
+#endif
+
+namespace gemm {
+namespace {
+
+constexpr std::chrono::seconds TIME_LIMIT(60);  // of what is queued: nobody waits for ever
+
+#if GEMM_HAS_NCCL
+// NCCL's functions, asked of the library when they are first needed: programs without several GPUs
+// need none.
+struct Nccl {
+  decltype(&ncclCommInitAll) init_all = nullptr;
+  decltype(&ncclCommAbort) abort = nullptr;
+  decltype(&ncclGroupStart) group_start = nullptr;
+  decltype(&ncclGroupEnd) group_end = nullptr;
+  decltype(&ncclAllGather) all_gather = nullptr;
+  decltype(&ncclReduceScatter) reduce_scatter = nullptr;
+  decltype(&ncclGetErrorString) error_string = nullptr;
+  std::string missing;  // why there is none; empty: all are there
+
+  Nccl() {
+    void* const library = dlopen("libnccl.so.2", RTLD_NOW);
+    if (library == nullptr) {
+      missing = "libnccl.so.2 was not found";
+      return;
+    }
+    const auto load = [&](auto& function, const char* name) {
+      function =
+          reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+      if (function == nullptr) missing = std::string("libnccl.so.2 has no ") + name;
+    };
+    load(init_all, "ncclCommInitAll");
+    load(abort, "ncclCommAbort");
+    load(group_start, "ncclGroupStart");
+    load(group_end, "ncclGroupEnd");
+    load(all_gather, "ncclAllGather");
+    load(reduce_scatter, "ncclReduceScatter");
+    load(error_string, "ncclGetErrorString");
+  }
+  static const Nccl& get() {
+    static const Nccl nccl;
+    return nccl;
+  }
+  void check(ncclResult_t result, const char* call) const {
+    if (result != ncclSuccess)
+      throw std::runtime_error(std::string(call) + ": " + error_string(result));
+  }
+};
+#endif
+
+// cuStreamWriteValue32.
+auto stream_writer() {
+  using Write = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned int);
+  static const auto write = [] {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result{};
+    GEMM_CUDA(cudaGetDriverEntryPointByVersion("cuStreamWriteValue32", &found, 12000,
+                                               cudaEnableDefault, &result));
+    if (result != cudaDriverEntryPointSuccess)
+      throw std::runtime_error("the driver has no cuStreamWriteValue32");
+    return reinterpret_cast<Write>(found);
+  }();
+  return write;
+}
+
+class GpuFabric final : public Fabric {
+ public:
+  explicit GpuFabric(int ranks) : streams_(ranks) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      const DeviceScope scope(rank);
+      for (int peer = 0; peer < ranks; ++peer) {
+        if (peer == rank) continue;
+        const cudaError_t error = cudaDeviceEnablePeerAccess(peer, 0);
+        if (error == cudaErrorPeerAccessAlreadyEnabled)
+          cudaGetLastError();
+        else
+          GEMM_CUDA(error);
+      }
+      GEMM_CUDA(cudaStreamCreateWithFlags(&streams_[rank].compute, cudaStreamNonBlocking));
+      GEMM_CUDA(cudaStreamCreateWithFlags(&streams_[rank].copies, cudaStreamNonBlocking));
+    }
+  }
+  // Not checked: at the end it can only repeat an earlier failure.
+  ~GpuFabric() override {
+#if GEMM_HAS_NCCL
+    for (const ncclComm_t comm : comms_) Nccl::get().abort(comm);
+#endif
+    for (const Mark& mark : marks_) cudaEventDestroy(mark.event);
+    for (int rank = 0; rank < ranks(); ++rank) {
+      cudaStreamDestroy(streams_[rank].compute);
+      cudaStreamDestroy(streams_[rank].copies);
+    }
+  }
+
+  Backend backend() const override { return Backend::gpu; }
+  int ranks() const override { return static_cast<int>(streams_.size()); }
+  int device(int rank) const override { return rank; }
+  void* compute(int rank) override { return streams_[rank].compute; }
+  void* copies(int rank) override { return streams_[rank].copies; }
+
+  void* allocate(int rank, size_t bytes, const std::string&, Contents contents) override {
+    const DeviceScope scope(rank);
+    void* p = nullptr;
+    GEMM_CUDA(cudaMalloc(&p, std::max<size_t>(bytes, 1)));
+    if (contents == Contents::zeros) {
+      GEMM_CUDA(cudaMemset(p, 0, bytes));
+      GEMM_CUDA(cudaDeviceSynchronize());
+    }
+    return p;
+  }
+  void release(int rank, void* p) override {
+    const DeviceScope scope(rank);
+    cudaFree(p);  // waits for what uses it
+  }
+
+  void copy(void* stream, const Region& r, Where) override {
+    const DeviceScope scope(rank_of(stream));
+    auto* const on = static_cast<cudaStream_t>(stream);
+    if (r.width == 0 || r.rows == 0) return;
+    if (r.width == r.to_pitch && r.width == r.from_pitch)
+      GEMM_CUDA(cudaMemcpyAsync(r.to, r.from, r.width * r.rows, cudaMemcpyDeviceToDevice, on));
+    else
+      GEMM_CUDA(cudaMemcpy2DAsync(r.to, r.to_pitch, r.from, r.from_pitch, r.width, r.rows,
+                                  cudaMemcpyDeviceToDevice, on));
+  }
+  void write_flag(void* stream, uint32_t* flag, uint32_t value, Where) override {
+    const DeviceScope scope(rank_of(stream));
+    const CUresult result = stream_writer()(static_cast<CUstream>(stream),
+                                            reinterpret_cast<CUdeviceptr>(flag), value, 0);
+    if (result != CUDA_SUCCESS)
+      throw std::runtime_error("cuStreamWriteValue32: error " + std::to_string(result));
+  }
+
+  Event record(void* stream, Where) override {
+    const int rank = rank_of(stream);
+    const DeviceScope scope(rank);
+    const int index = next_mark(rank);
+    GEMM_CUDA(cudaEventRecord(marks_[index].event, static_cast<cudaStream_t>(stream)));
+    return {index};
+  }
+  void wait(void* stream, Event event, Where) override {
+    const DeviceScope scope(rank_of(stream));
+    GEMM_CUDA(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), marks_[event.index].event));
+  }
+
+  std::string without_collectives() const override {
+#if GEMM_HAS_NCCL
+    return Nccl::get().missing;
+#else
+    return "this program was built without NCCL's header, nccl.h";
+#endif
+  }
+#if GEMM_HAS_NCCL
+  void all_gather(const std::vector<const void*>& from, const std::vector<void*>& to,
+                  size_t bytes) override {
+    in_group([&](const Nccl& nccl, int rank) {
+      nccl.check(nccl.all_gather(from[rank], to[rank], bytes, ncclInt8, comms_[rank],
+                                 streams_[rank].compute),
+                 "ncclAllGather");
+    });
+  }
+  void reduce_scatter(const std::vector<const void*>& from, const std::vector<void*>& to,
+                      size_t count, Element element) override {
+    if (element != Element::f16 && element != Element::bf16)
+      throw std::logic_error("reduce_scatter adds f16 and bf16");
+    const ncclDataType_t type = element == Element::f16 ? ncclFloat16 : ncclBfloat16;
+    in_group([&](const Nccl& nccl, int rank) {
+      nccl.check(nccl.reduce_scatter(from[rank], to[rank], count, type, ncclSum, comms_[rank],
+                                     streams_[rank].compute),
+                 "ncclReduceScatter");
+    });
+  }
+#else
+  void all_gather(const std::vector<const void*>&, const std::vector<void*>&, size_t) override {
+    throw std::logic_error(without_collectives());
+  }
+  void reduce_scatter(const std::vector<const void*>&, const std::vector<void*>&, size_t,
+                      Element) override {
+    throw std::logic_error(without_collectives());
+  }
+#endif
+
+  void synchronize() override {
+    const auto end = std::chrono::steady_clock::now() + TIME_LIMIT;
+    for (int rank = 0; rank < ranks(); ++rank) {
+      const DeviceScope scope(rank);
+      for (const cudaStream_t stream : {streams_[rank].compute, streams_[rank].copies}) {
+        cudaError_t error = cudaStreamQuery(stream);
+        for (; error == cudaErrorNotReady; error = cudaStreamQuery(stream)) {
+          cudaGetLastError();
+          if (std::chrono::steady_clock::now() > end)
+            throw DeviceFault("rank " + std::to_string(rank) +
+                              ": what was queued has not ended within " +
+                              std::to_string(TIME_LIMIT.count()) + " s");
+          std::this_thread::yield();
+        }
+        if (error != cudaSuccess)
+          throw DeviceFault("rank " + std::to_string(rank) + ": " + describe(error));
+      }
+    }
+  }
+  double milliseconds(Event from, Event to) override {
+    float ms = 0;
+    GEMM_CUDA(cudaEventElapsedTime(&ms, marks_[from.index].event, marks_[to.index].event));
+    return ms;
+  }
+
+ private:
+  struct Streams {
+    cudaStream_t compute = nullptr, copies = nullptr;
+  };
+  struct Mark {
+    cudaEvent_t event;
+    int rank;
+  };
+
+  int rank_of(void* stream) const {
+    for (int rank = 0; rank < ranks(); ++rank)
+      if (streams_[rank].compute == stream || streams_[rank].copies == stream) return rank;
+    throw std::logic_error("not a stream of this fabric");
+  }
+
+  // An event of the rank's device, taken again when 4096 others have been recorded since: by then
+  // nobody waits for it.
+  int next_mark(int rank) {
+    constexpr size_t MOST = 4096;
+    std::vector<int>& own = marks_of_[rank];
+    if (own.size() < MOST) {
+      cudaEvent_t event = nullptr;
+      GEMM_CUDA(cudaEventCreate(&event));
+      marks_.push_back({event, rank});
+      own.push_back(static_cast<int>(marks_.size()) - 1);
+      return own.back();
+    }
+    return own[taken_[rank]++ % MOST];
+  }
+
+#if GEMM_HAS_NCCL
+  template <class Call>
+  void in_group(Call&& call) {
+    const Nccl& nccl = Nccl::get();
+    if (!nccl.missing.empty()) throw std::runtime_error(nccl.missing);
+    if (comms_.empty()) {
+      std::vector<ncclComm_t> made(ranks());
+      std::vector<int> all;
+      for (int rank = 0; rank < ranks(); ++rank) all.push_back(device(rank));
+      nccl.check(nccl.init_all(made.data(), ranks(), all.data()), "ncclCommInitAll");
+      comms_ = made;
+    }
+    nccl.check(nccl.group_start(), "ncclGroupStart");
+    for (int rank = 0; rank < ranks(); ++rank) call(nccl, rank);
+    nccl.check(nccl.group_end(), "ncclGroupEnd");
+  }
+  std::vector<ncclComm_t> comms_;
+#endif
+
+  std::vector<Streams> streams_;
+  std::vector<Mark> marks_;
+  std::vector<int> marks_of_[64];
+  size_t taken_[64] = {};
+};
+
+}  // namespace
+
+std::unique_ptr<Fabric> make_gpu_fabric(int ranks, std::string& why) {
+  int count = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess || count == 0) {
+    cudaGetLastError();
+    why = error == cudaSuccess ? "there is no GPU" : describe(error);
+    return nullptr;
+  }
+  if (count < ranks) {
+    why =
+        "there " + std::string(count == 1 ? "is 1 GPU" : "are " + std::to_string(count) + " GPUs");
+    return nullptr;
+  }
+  for (int rank = 0; rank < ranks; ++rank)
+    for (int peer = 0; peer < ranks; ++peer) {
+      int reaches = 1;
+      if (peer != rank) GEMM_CUDA(cudaDeviceCanAccessPeer(&reaches, rank, peer));
+      if (reaches != 0) continue;
+      why =
+          "GPU " + std::to_string(rank) + " cannot reach the memory of GPU " + std::to_string(peer);
+      return nullptr;
+    }
+  return std::make_unique<GpuFabric>(ranks);
+}
+
+}  // namespace gemm

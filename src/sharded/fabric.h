@@ -1,0 +1,111 @@
+// Several devices of one host that reach each other's memory: what a sharded rung is launched on. Two
+// implementations: GPUs with peer access, and the simulator.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <source_location>
+#include <string>
+#include <vector>
+
+#include "dtypes.h"
+#include "registry.h"
+
+namespace gemm {
+
+// A rank is one device. Each has two streams: `compute`, for kernels, and `copies`, whose copies run
+// on a copy engine while kernels have all SMs. All calls but synchronize() queue work and return.
+// They throw std::runtime_error where CUDA or NCCL refuses, std::bad_alloc without memory.
+class Fabric {
+ public:
+  // A point in a stream that others can wait for.
+  struct Event {
+    int index = -1;
+  };
+  // `rows` rows of `width` bytes; pitches in bytes from row to row.
+  struct Region {
+    void* to;
+    int64_t to_pitch;
+    const void* from;
+    int64_t from_pitch;
+    int64_t width, rows;
+  };
+
+  using Where = std::source_location;  // of the caller, for the simulator's diagnoses
+
+  virtual ~Fabric() = default;
+  virtual Backend backend() const = 0;
+  virtual int ranks() const = 0;
+  virtual int device(int rank) const = 0;  // CUDA's number of the GPU; 0 in the simulator
+  virtual void* compute(int rank) = 0;
+  virtual void* copies(int rank) = 0;
+
+  // Memory of one device, 256-byte aligned, that kernels and copies of all devices reach. `name` is for
+  // diagnoses.
+  enum class Contents { undefined, zeros };
+  virtual void* allocate(int rank, size_t bytes, const std::string& name, Contents contents) = 0;
+  virtual void release(int rank, void* p) = 0;
+
+  // By a copy engine, from any device's memory to any other's.
+  virtual void copy(void* stream, const Region& region, Where where = Where::current()) = 0;
+  // Writes a flag in the memory of the stream's device, when all before it in the stream is done and
+  // visible. No kernel does it (a memset is one): a kernel could queue up behind one that waits for
+  // the flag.
+  virtual void write_flag(void* stream, uint32_t* flag, uint32_t value,
+                          Where where = Where::current()) = 0;
+  virtual Event record(void* stream, Where where = Where::current()) = 0;
+  virtual void wait(void* stream, Event event, Where where = Where::current()) = 0;
+
+  // NCCL's collectives, on the compute streams. Rank r's part of all_gather is `bytes` bytes at
+  // from[r]; all parts, in order of ranks, go to to[r]. reduce_scatter adds the ranks' from[r], of
+  // ranks() * count elements, and rank r keeps the r-th `count` of the sum at to[r].
+  virtual void all_gather(const std::vector<const void*>& from, const std::vector<void*>& to,
+                          size_t bytes) = 0;
+  virtual void reduce_scatter(const std::vector<const void*>& from, const std::vector<void*>& to,
+                              size_t count, Element element) = 0;
+  // Why there are no collectives; empty: there are.
+  virtual std::string without_collectives() const { return {}; }
+
+  // Waits for all streams of all ranks. Throws LaunchError (the simulator's diagnosis) or DeviceFault:
+  // a kernel broke its device, or what was queued has not ended within the time limit.
+  virtual void synchronize() = 0;
+  // Milliseconds between two events of one rank's streams that have come. The simulator has no time.
+  virtual double milliseconds(Event from, Event to) = 0;
+};
+
+// Memory of a Fabric that frees itself.
+class SharedMemory {
+ public:
+  SharedMemory(Fabric& fabric, int rank, size_t bytes, const std::string& name,
+               Fabric::Contents contents = Fabric::Contents::undefined)
+      : fabric_(&fabric), rank_(rank), p_(fabric.allocate(rank, bytes, name, contents)) {}
+  ~SharedMemory() {
+    if (p_ != nullptr) fabric_->release(rank_, p_);
+  }
+  SharedMemory(SharedMemory&& other) noexcept
+      : fabric_(other.fabric_), rank_(other.rank_), p_(other.p_) {
+    other.p_ = nullptr;
+  }
+  SharedMemory& operator=(SharedMemory&&) = delete;
+
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(p_);
+  }
+
+ private:
+  Fabric* fabric_;
+  int rank_;
+  void* p_;
+};
+
+// Queues, in each rank's compute stream, a wait for all that is now in every rank's compute stream.
+void join_ranks(Fabric& fabric);
+
+std::unique_ptr<Fabric> make_sim_fabric(int ranks);
+// GPUs `first` to before `first + ranks`. Null where there are none (or no CUDA in this build);
+// `why` then says so in a few words: too few GPUs, no peer access between two of them.
+std::unique_ptr<Fabric> make_gpu_fabric(int ranks, std::string& why);
+
+}  // namespace gemm

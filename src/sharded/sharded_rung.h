@@ -1,0 +1,81 @@
+// All that a sharded rung includes, beside the headers under device/: its registration, and products
+// on one of its ranks.
+#pragma once
+
+#include <source_location>
+
+#include "rung.h"
+#include "sharded/sharded.h"
+
+GEMM_BUILD_NAMESPACE_BEGIN
+
+// Elements from row to row of an exchange buffer: whole groups of 16 bytes, which TMA wants.
+inline int64_t exchange_ld(int columns) { return int64_t{cdiv(columns, 8)} * 8; }
+
+// The rung that chooses among all others, by which a rank multiplies what it has.
+inline const Rung& dispatching_rung(DType dtype) {
+  for (const Rung* rung : rungs(BACKEND))
+    if (rung->dispatches && rung->dtype == dtype) return *rung;
+  throw std::logic_error("no dispatcher is linked into this program");
+}
+
+// Queues C = A * B of `rows` rows on a rank's compute stream. ld: of A and C.
+inline void launch_product(Fabric& fabric, int rank, const Rung& rung, const ShardedProblem& p,
+                           int rows, const void* A, int64_t lda, const ShardedOperands& of, void* C,
+                           int64_t ldc) {
+  GemmCall call{.M = rows,
+                .N = p.N,
+                .K = p.K,
+                .A = A,
+                .lda = lda,
+                .B = of.B,
+                .ldb = of.ldb,
+                .C = C,
+                .ldc = ldc};
+  call.op_b = p.op_b;
+  call.stream = fabric.compute(rank);
+  const DeviceScope scope(fabric.device(rank));
+  rung.launch(call);
+}
+
+// `const ShardedRegistration rung({.prev = "m2", .idea = ...}, {all_gather<half>(make<half>), ...});`
+struct ShardedAbout {
+  const char* prev = "";
+  const char* idea = "";
+  Needs needs = {};
+  bool collectives = false;
+  std::vector<std::string> variants = {};
+};
+struct ShardedEntry {
+  Collective collective;
+  DType dtype;
+  decltype(ShardedRung::make) make;
+};
+struct ShardedRegistration {
+  ShardedRegistration(const ShardedAbout& about, const std::vector<ShardedEntry>& entries,
+                      std::source_location where = std::source_location::current()) {
+    for (const ShardedEntry& e : entries)
+      gemm::detail::add(ShardedRung{.id = {},
+                                    .name = {},
+                                    .file = where.file_name(),
+                                    .prev = about.prev,
+                                    .idea = about.idea,
+                                    .needs = about.needs,
+                                    .collective = e.collective,
+                                    .dtype = e.dtype,
+                                    .backend = BACKEND,
+                                    .collectives = about.collectives,
+                                    .variants = about.variants,
+                                    .make = e.make});
+  }
+};
+
+// An entry whose class is Gemm, of a constructor (problem, fabric, variant).
+template <class Gemm>
+ShardedEntry sharded(Collective collective, DType dtype) {
+  return {collective, dtype, [](const ShardedProblem& p, Fabric& fabric, int variant) {
+            return std::unique_ptr<ShardedGemm>(new Gemm(p, fabric, variant));
+          }};
+}
+
+GEMM_BUILD_NAMESPACE_END
