@@ -12,6 +12,7 @@
 #include "extra/bad_rungs.h"
 #include "gpu.h"
 #include "harness/verify.h"
+#include "sim/devices.h"
 #include "sim/simulator.h"
 #ifdef EXTRA_ON_GPU
 #include "harness/gpu/cuda_check.h"
@@ -74,6 +75,21 @@ class Trial {
   Trial(const Trial&) = delete;
 
   const Rung& rung() const { return rung_; }
+  // The problem and its result again, in memory of these devices.
+  GemmCall call_in(sim::Devices& devices, int on) const {
+    void* copies[3] = {};
+    for (const Operand operand : {Operand::A, Operand::B, Operand::C}) {
+      const size_t bytes = layout(problem_, operand).bytes;
+      void*& copy = copies[static_cast<int>(operand)];
+      copy = devices.allocate(on, bytes, "ABC"[static_cast<int>(operand)] + std::string());
+      if (operand != Operand::C)
+        device_.download(copy, matrices_[static_cast<int>(operand)], bytes);
+      else
+        device_.fill(copy, problem_, Operand::C, Inputs::uniform, 1);
+    }
+    return make_call(problem_, copies[0], copies[1], copies[2]);
+  }
+  bool is_result(const void* c) const { return std::memcmp(c, alone_.data(), alone_.size()) == 0; }
   GemmCall call() const { return make_call(problem_, matrices_[0], matrices_[1], matrices_[2]); }
   void clear() { device_.fill(matrices_[2], problem_, Operand::C, Inputs::uniform, 1); }
   bool as_alone() const { return result() == alone_; }
@@ -129,6 +145,32 @@ TEST(ConcurrentSim, TwoDevicesInTurn) {
       devices[d]->run(t.rung(), t.call());
       EXPECT_TRUE(t.as_alone()) << t.rung().name;
     }
+}
+
+// Streams of several devices in the simulator: launches queue there, run side by side, and take
+// and free their workspaces in the order of their stream.
+TEST(ConcurrentSim, StreamsOfSeveralDevices) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  const Trials all = trials(*device, 65, 72, 136, 1);
+  for (const sim::AsyncSchedule schedule :
+       {sim::AsyncSchedule::lazy_copies, sim::AsyncSchedule::eager_copies}) {
+    sim::set_async_schedule(schedule);
+    sim::Devices devices(2);
+    std::vector<std::pair<const Trial*, const void*>> results;
+    for (int s = 0; s < 3; ++s) {
+      void* const stream = devices.stream(s % 2, std::to_string(s));
+      for (const Trial& t : all) {
+        GemmCall call = t.call_in(devices, s % 2);
+        call.stream = stream;
+        t.rung().launch(call);
+        results.push_back({&t, call.C});
+      }
+    }
+    for (const auto& [trial, c] : results) EXPECT_FALSE(trial->is_result(c));  // not yet
+    devices.synchronize();
+    for (const auto& [trial, c] : results) EXPECT_TRUE(trial->is_result(c)) << trial->rung().name;
+  }
+  sim::set_async_schedule(sim::AsyncSchedule::lazy_copies);
 }
 
 // Runs `bad`, which has to be refused with this message, and returns what it was refused with.

@@ -1,7 +1,5 @@
 // Kernels that exchange data between devices. `// [name]` marks the lines that must be named when
 // the bug of that name is found.
-#include "devices_kernels.h"
-
 #include <memory>
 
 #include "device/dynamic_shared.cuh"
@@ -9,6 +7,7 @@
 #include "device/ptx/system.cuh"
 #include "device/ptx/tma.cuh"
 #include "device/tma.h"
+#include "devices_kernels.h"
 #include "rung.h"
 #include "sim/devices.h"
 
@@ -20,15 +19,15 @@ constexpr int CTAS = 4, THREADS = 64, SHARD = 1024;  // floats of one device
 
 enum Bug {
   NONE,
-  NO_WAIT,           // reads a shard before its flag is raised
-  FLAG_FIRST,        // the flag is queued before the copy that it announces
-  REUSED_EARLY,      // a copy overwrites what the round before still reads
-  SIGNAL_FIRST,      // the flag is raised before the stores that it announces
-  RELAXED_FLAG,      // the flag is raised by an ordinary store
-  NEVER_WRITTEN,     // reads what nobody has written
-  NO_STORE_WAIT,     // the flag is raised before TMA's stores are complete
-  NO_PROXY_FENCE,    // TMA loads what was acquired by an ordinary load
-  OVERWRITES_PEER,   // stores to the peer's memory before the peer has read it
+  NO_WAIT,          // reads a shard before its flag is raised
+  FLAG_FIRST,       // the flag is queued before the copy that it announces
+  REUSED_EARLY,     // a copy overwrites what the round before still reads
+  SIGNAL_FIRST,     // the flag is raised before the stores that it announces
+  RELAXED_FLAG,     // the flag is raised by an ordinary store
+  NEVER_WRITTEN,    // reads what nobody has written
+  NO_STORE_WAIT,    // the flag is raised before TMA's stores are complete
+  NO_PROXY_FENCE,   // TMA loads what was acquired by an ordinary load
+  OVERWRITES_PEER,  // stores to the peer's memory before the peer has read it
 };
 
 // What device `device` holds in a round.
@@ -63,8 +62,8 @@ struct Memory {
       shard.push_back(floats("shard", 1));
       all.push_back(floats("all", d.count()));
       out.push_back(floats("out", d.count()));
-      flags.push_back(static_cast<uint32_t*>(
-          d.allocate(i, (d.count() + 1) * sizeof(uint32_t), "flags")));
+      flags.push_back(
+          static_cast<uint32_t*>(d.allocate(i, (d.count() + 1) * sizeof(uint32_t), "flags")));
       d.set_bytes(flags.back(), 0, (d.count() + 1) * sizeof(uint32_t));
       main.push_back(d.stream(i, "main"));
       copies.push_back(d.stream(i, "copies"));
@@ -126,9 +125,8 @@ std::string gather(int count) {
         if (to == d) devices.wait(m.main[d], devices.record(m.copies[d]));
       }
     for (int d = 0; d < count; ++d) {
-      launch(gather_and_add<BUG>, CTAS, THREADS, {}, m.main[d],
-             static_cast<const float*>(m.all[d]), m.out[d],
-             static_cast<const uint32_t*>(m.flags[d]), count, d, round);
+      launch(gather_and_add<BUG>, CTAS, THREADS, {}, m.main[d], static_cast<const float*>(m.all[d]),
+             m.out[d], static_cast<const uint32_t*>(m.flags[d]), count, d, round);
       read[d] = devices.record(m.main[d]);
     }
   }
@@ -151,7 +149,8 @@ __global__ void exchange(const float* shard, float* const* all, float* out, uint
     if (BUG == SIGNAL_FIRST && threadIdx.x == 0) signal_add(&flags[to][own], 1);
     __syncthreads();
     for (int i = begin + threadIdx.x; i < end; i += THREADS)
-      all[to][own * SHARD + i] = shard[i] + float(1000 * round);  // [overwrites_peer] [signal_first]
+      all[to][own * SHARD + i] =
+          shard[i] + float(1000 * round);  // [overwrites_peer] [signal_first]
     __syncthreads();
     if (threadIdx.x == 0 && BUG == RELAXED_FLAG) {
       flags[to][own] = round * CTAS;  // [relaxed_flag]
@@ -193,8 +192,8 @@ std::string exchanges(int count) {
   for (uint32_t round = 1; round <= 3; ++round)
     for (int d = 0; d < count; ++d)
       launch(exchange<BUG>, CTAS, THREADS, {}, m.main[d], static_cast<const float*>(m.shard[d]),
-             static_cast<float* const*>(all[d]), m.out[d],
-             static_cast<uint32_t* const*>(flags[d]), count, d, round);
+             static_cast<float* const*>(all[d]), m.out[d], static_cast<uint32_t* const*>(flags[d]),
+             count, d, round);
   devices.synchronize();
   return m.check(3, 1);
 }
@@ -318,8 +317,8 @@ std::string no_room(int count) {
   sim::Devices devices(count);
   Memory m(devices);
   const LaunchOptions all_shared{.smem = 200 * 1024};
-  launch(wait_then_raise, CTAS, 32, all_shared, m.main[0],
-         static_cast<const uint32_t*>(m.flags[0]), m.flags[0] + 1);
+  launch(wait_then_raise, CTAS, 32, all_shared, m.main[0], static_cast<const uint32_t*>(m.flags[0]),
+         m.flags[0] + 1);
   launch(wait_then_raise, 1, 32, all_shared, m.copies[0],
          static_cast<const uint32_t*>(m.flags[0] + 1), m.flags[0]);
   devices.synchronize();
@@ -373,26 +372,38 @@ std::string no_room(int count) {
       {"no_wait",
        gather<NO_WAIT>,
        race,
-       {"thread ", " of all of device ", "which copy ", " of stream 'copies' of device ", " writes at",
-        unordered},
+       {"thread ", " of all of device ", "which copy ", " of stream 'copies' of device ",
+        " writes at", unordered},
        "no_wait"},
-      {"flag_first", gather<FLAG_FIRST>, race, {" reads byte ", "which copy ", unordered},
+      {"flag_first",
+       gather<FLAG_FIRST>,
+       race,
+       {" reads byte ", "which copy ", unordered},
        "flag_first"},
-      {"reused_early", gather<REUSED_EARLY>, race, {"copy ", " of all of device ", unordered},
+      {"reused_early",
+       gather<REUSED_EARLY>,
+       race,
+       {"copy ", " of all of device ", unordered},
        "reused_early"},
       {"never_written",
        gather<NEVER_WRITTEN>,
        "uninitialised read",
        {" of device 1 reads byte 0 of all of device 1, which nobody has written"},
        "never_written"},
-      {"signal_first", exchanges<SIGNAL_FIRST>, race, {" of all of device ", unordered},
+      {"signal_first",
+       exchanges<SIGNAL_FIRST>,
+       race,
+       {" of all of device ", unordered},
        "signal_first"},
       {"relaxed_flag",
        exchanges<RELAXED_FLAG>,
        race,
        {"waits for the flag at byte ", "of flags of device ", "without a release"},
        "relaxed_flag"},
-      {"overwrites_peer", exchanges<OVERWRITES_PEER>, race, {" of all of device ", unordered},
+      {"overwrites_peer",
+       exchanges<OVERWRITES_PEER>,
+       race,
+       {" of all of device ", unordered},
        "overwrites_peer"},
       {"no_store_wait",
        ring<NO_STORE_WAIT>,

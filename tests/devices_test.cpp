@@ -195,13 +195,16 @@ TEST(Devices, BadArgumentsAreRefused) {
   EXPECT_THAT(said_by([&] { devices.record(&other); }), HasSubstr("is no stream"));
   EXPECT_THAT(said_by([&] { devices.wait(stream, {}); }), HasSubstr("there is no event -1"));
   char* const p = static_cast<char*>(devices.allocate(1, 100, "p"));
-  EXPECT_THAT(said_by([&] { devices.copy(stream, {p, 50, &other, 60, 50, 3}); }),
+  EXPECT_THAT(said_by([&] {
+                devices.copy(stream, {p, 50, &other, 60, 50, 3});
+              }),
               HasSubstr("writes 50 bytes past the end of p of device 1"));
-  EXPECT_THAT(said_by([&] { devices.copy(stream, {p, 5, p, 60, 50, 2}); }),
+  EXPECT_THAT(said_by([&] {
+                devices.copy(stream, {p, 5, p, 60, 50, 2});
+              }),
               HasSubstr("2 rows of 50 bytes, 5 and 60 bytes apart"));
-  EXPECT_THAT(
-      said_by([&] { devices.write_value(stream, reinterpret_cast<uint32_t*>(&other), 1); }),
-      HasSubstr("is no flag in memory of these devices"));
+  EXPECT_THAT(said_by([&] { devices.write_value(stream, reinterpret_cast<uint32_t*>(&other), 1); }),
+              HasSubstr("is no flag in memory of these devices"));
   EXPECT_THAT(said_by([&] { devices.set_bytes(p + 1, 0, 100); }), HasSubstr("in no allocation"));
   EXPECT_THAT(said_by([&] { launch(add, 1, 2000, {}, stream, nullptr, nullptr, nullptr, 0); }),
               HasSubstr("a block of 2000 x 1 x 1 threads"));

@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "extra/extra_rungs.h"
+#include "harness/host_matrix.h"
 #include "harness/inspection_page.h"
 #include "harness/inspection_report.h"
 #include "harness/verify.h"
 #include "planted/planted.h"
 #include "print.h"
 #include "second_type.h"
+#include "sim/devices.h"
 #include "sim/races.h"
 #include "sim/warp_request.h"
 
@@ -447,6 +449,38 @@ TEST(Counters, LdmatrixReads8RowsOf16BytesAPhase) {
   EXPECT_EQ(loads(launch_ldmatrix_80_bytes), (Traffic{1, 512, 4, 4, 0}));
 }
 
+// With workspaces and flags between blocks (v26), and clusters (v25): nothing is found in memory of
+// several devices either.
+TEST(SeveralDevices, RungsRaiseNoFalseAlarm) {
+  const Problem p = problem(DType::f16, 200, 264, 520);
+  for (const char* id : {"v8", "v24", "v25", "v26"}) {
+    const Rung* rung = find_rung(Backend::sim_traced, id, DType::f16);
+    ASSERT_NE(rung, nullptr);
+    bool same = false;
+    const sim::Trace trace = sim::trace({}, [&] {
+      sim::Devices devices(2);
+      std::vector<const void*> results;
+      for (int d = 0; d < 2; ++d) {
+        void* matrices[3];
+        for (const Operand operand : {Operand::A, Operand::B, Operand::C}) {
+          void*& m = matrices[static_cast<int>(operand)];
+          m = devices.allocate(d, layout(p, operand).bytes, "matrix");
+          fill_host(m, p, operand, Inputs::uniform, 1);
+        }
+        GemmCall call = make_call(p, matrices[0], matrices[1], matrices[2]);
+        call.stream = devices.stream(d, "main");
+        rung->launch(call);
+        results.push_back(call.C);
+      }
+      devices.synchronize();
+      same = memcmp(results[0], results[1], size_t(p.M) * 264 * 2) == 0;
+    });
+    EXPECT_EQ(all_of(trace.findings), "") << id;
+    EXPECT_TRUE(same) << id;
+    EXPECT_GE(trace.launches.size(), 2u);
+  }
+}
+
 // Every line is found, in the rung's own file, with the helper that it calls.
 TEST(Counters, NameTheLine) {
   const Inspection i = inspect("v7", DType::f32, 128);
@@ -869,7 +903,7 @@ TEST(Timeline, APipelineFillsBeforeItIsRead) {
   const Inspection i = closely("v24", DType::f16, problem(DType::f16, 512, 512, 256));
   const sim::Timeline& t = i.timeline;
   const std::vector<sim::TimelineEvent> loads = events_of(i, sim::EventKind::tma_load),
-                                products = events_of(i, sim::EventKind::wgmma);
+                                        products = events_of(i, sim::EventKind::wgmma);
   ASSERT_FALSE(loads.empty());
   ASSERT_FALSE(products.empty());
   EXPECT_FALSE(t.cut);

@@ -40,8 +40,9 @@ class Outside {
   virtual ~Outside() = default;
   // Lets others run until a thread of the cluster can go on. Throws when that never happens.
   virtual void park(const Cluster& cluster) = 0;
-  // Lets others run first.
+  // Lets others run first, of whom one can go on since a flag has been raised.
   virtual void yield() = 0;
+  virtual bool others_can_go_on() const = 0;
   // "arrived[3] of device 1"
   virtual std::string name_of(const void* flag) const = 0;
 };

@@ -57,9 +57,9 @@ void launch(Body&& body, const LaunchConfig& config) {
 // names it in diagnoses.
 template <class Body>
 void launch_on(void* stream, const void* kernel, Body body, const LaunchConfig& config) {
-  runtime::launch_on(stream, {[](void* b) { (*static_cast<Body*>(b))(); }, new Body(std::move(body)),
-                              sizeof(Body), [](void* b) { delete static_cast<Body*>(b); }, kernel,
-                              config});
+  runtime::launch_on(
+      stream, {[](void* b) { (*static_cast<Body*>(b))(); }, new Body(std::move(body)), sizeof(Body),
+               [](void* b) { delete static_cast<Body*>(b); }, kernel, config});
 }
 
 // The block's dynamic shared memory, 1024-byte aligned.

@@ -5,13 +5,13 @@
 #include "sim/devices.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <new>
-#include <semaphore>
 #include <set>
 #include <thread>
 #include <utility>
@@ -142,11 +142,33 @@ struct Grid {
   PeerMemory::Grid grid = {};
 };
 
+// One thread waits until the other says so. std::binary_semaphore calls sched_yield at first, which
+// takes milliseconds where other programs run.
+class Baton {
+ public:
+  void release() {
+    const std::lock_guard lock(mutex_);
+    here_ = true;
+    changed_.notify_one();
+  }
+  void acquire() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return here_; });
+    here_ = false;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool here_ = false;
+};
+
 // An OS thread that runs clusters, one after the other, of one grid. It runs only between a call of
 // go_on and its return.
 class Worker final : public Outside {
  public:
-  explicit Worker(const Memory& memory) : memory_(memory), thread_([this] { serve(); }) {}
+  Worker(const Memory& memory, const std::vector<Worker*>& all)
+      : memory_(memory), all_(all), thread_([this] { serve(); }) {}
   ~Worker() override {
     grid_ = nullptr;
     go_.release();
@@ -188,6 +210,10 @@ class Worker final : public Outside {
     go_.acquire();
     if (abandoned_) throw Error("abandoned");
   }
+  bool others_can_go_on() const override {
+    return std::ranges::any_of(
+        all_, [](const Worker* w) { return w->parked_ && w->cluster_->signalled(); });
+  }
   std::string name_of(const void* flag) const override { return memory_.name_of_flag(flag); }
 
  private:
@@ -204,7 +230,8 @@ class Worker final : public Outside {
   }
 
   const Memory& memory_;
-  std::binary_semaphore go_{0}, back_{0};
+  const std::vector<Worker*>& all_;  // that have a grid
+  Baton go_, back_;
   Grid* grid_ = nullptr;  // null: idle, or to end
   Cluster* cluster_ = nullptr;
   Places places_;
@@ -236,7 +263,7 @@ const char* name(Kind kind) {
 
 struct Operation {
   Kind kind;
-  std::string name;           // "copy 3", "kernel gemm"
+  std::string name;            // "copy 3", "kernel gemm"
   std::source_location where;  // of the host; unknown of kernels
   std::function<void()> run;   // of all but kernels and waits
   int event = -1;              // waited for
@@ -278,7 +305,7 @@ struct Devices::State {
   Memory memory;
   std::unique_ptr<PeerMemory> peers;  // while traced: who has written and read it
   std::vector<Span> set;              // by the host, before
-  std::vector<void*> released;  // while something was queued
+  std::vector<void*> released;        // while something was queued
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<Worker*> busy;  // in the order in which they started
   bool active = false;        // synchronize() runs
@@ -391,8 +418,7 @@ void Devices::State::stop(Worker& worker) {
 // One more cluster beside those of a grid that all wait.
 bool Devices::State::add_worker() {
   for (Stream& s : streams)
-    if (s.running && s.queue.front().grid->unplaced() > 0 &&
-        start(*s.queue.front().grid, s.device))
+    if (s.running && s.queue.front().grid->unplaced() > 0 && start(*s.queue.front().grid, s.device))
       return true;
   return false;
 }
@@ -403,7 +429,7 @@ bool Devices::State::start(Grid& grid, int device) {
   if (places.empty()) return false;
   auto it = std::ranges::find_if(workers, [](const auto& w) { return w->grid() == nullptr; });
   if (it == workers.end())
-    it = workers.insert(workers.end(), std::make_unique<Worker>(memory));
+    it = workers.insert(workers.end(), std::make_unique<Worker>(memory, busy));
   (*it)->start(grid, std::move(places));
   busy.push_back(it->get());
   return true;
@@ -505,8 +531,8 @@ std::string Devices::State::why_stands(const Stream& s) const {
     text = fmt::format("{} waits for the event recorded in {} ({})", s.name_of(front),
                        e.stream->full_name(), place(e.where));
   } else {
-    text = fmt::format("{} finds no room on the {} SMs of device {}", s.name_of(front), SMS,
-                       s.device);
+    text =
+        fmt::format("{} finds no room on the {} SMs of device {}", s.name_of(front), SMS, s.device);
   }
   const size_t more = s.queue.size() - (s.running ? 2 : 1);
   return more == 0 ? text : fmt::format("{}, and {} more behind it", text, more);
@@ -564,6 +590,7 @@ void check_device(const Devices& devices, int device) {
 
 void* Devices::stream(int device, std::string name) {
   check_device(*this, device);
+  if (state_->active) fail("a new stream while work runs");
   Stream& s = state_->streams.emplace_back(state_.get(), static_cast<int>(state_->streams.size()),
                                            device, std::move(name));
   const std::lock_guard lock(streams_mutex);
@@ -645,29 +672,28 @@ void Devices::call(void* stream, std::function<void()> work, Where where) {
 void Devices::call(void* stream, std::function<void()> work, std::vector<Span> reads,
                    std::vector<Span> writes, Where where) {
   Stream& s = state_->at(stream);
-  state_->queue(s, Kind::call, where,
-                [&s, where, work = std::move(work), reads = std::move(reads),
-                 writes = std::move(writes)] {
-                  const auto touch = [&](const std::vector<Span>& spans, AccessKind kind) {
-                    for (const Span& span : spans)
-                      s.owner->peers->access(s.index, span.first, span.bytes, kind, pc_of(where));
-                  };
-                  if (s.owner->peers != nullptr) touch(reads, AccessKind::read);
-                  work();
-                  if (s.owner->peers != nullptr) touch(writes, AccessKind::write);
-                });
+  state_->queue(
+      s, Kind::call, where,
+      [&s, where, work = std::move(work), reads = std::move(reads), writes = std::move(writes)] {
+        const auto touch = [&](const std::vector<Span>& spans, AccessKind kind) {
+          for (const Span& span : spans)
+            s.owner->peers->access(s.index, span.first, span.bytes, kind, pc_of(where));
+        };
+        if (s.owner->peers != nullptr) touch(reads, AccessKind::read);
+        work();
+        if (s.owner->peers != nullptr) touch(writes, AccessKind::write);
+      });
 }
 
 Event Devices::record(void* stream, Where where) {
   Stream& s = state_->at(stream);
   const size_t index = state_->events.size();
   state_->events.push_back({false, &s, where});
-  state_->queue(s, Kind::record, where,
-                [state = state_.get(), index] {
-                  EventState& e = state->events[index];
-                  e.happened = true;
-                  if (state->peers != nullptr) e.knows = state->peers->record(e.stream->index);
-                });
+  state_->queue(s, Kind::record, where, [state = state_.get(), index] {
+    EventState& e = state->events[index];
+    e.happened = true;
+    if (state->peers != nullptr) e.knows = state->peers->record(e.stream->index);
+  });
   return {static_cast<int>(index)};
 }
 
@@ -720,10 +746,12 @@ void runtime::launch_on(void* stream, const QueuedLaunch& launch) {
                 .argument_bytes = launch.context_bytes};
   Device empty;
   if (empty.take(launch.config).empty())
-    fail("launch: a cluster of {} blocks of {} threads and {} bytes of shared memory is more than "
-         "{} SMs have",
-         launch.config.cluster, launch.config.block.x * launch.config.block.y * launch.config.block.z,
-         launch.config.smem, SMS);
+    fail(
+        "launch: a cluster of {} blocks of {} threads and {} bytes of shared memory is more than "
+        "{} SMs have",
+        launch.config.cluster,
+        launch.config.block.x * launch.config.block.y * launch.config.block.z, launch.config.smem,
+        SMS);
   s.owner->queue(s, Kind::kernel, {}, {});
   s.queue.back().name = fmt::format("kernel {}", grid->name);
   s.queue.back().grid = std::move(grid);

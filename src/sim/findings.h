@@ -9,17 +9,17 @@
 namespace gemm::sim {
 
 enum class Check {
-  race,           // two threads, one byte of shared memory, nothing that orders them
-  uninitialised,  // a read of shared memory that the block has not written
-  pending_copy,   // an access to shared memory that a cp.async is still writing
-  out_of_bounds,  // an access to global memory outside every matrix
-  misaligned,     // an access at no multiple of its size
-  forbidden,      // a write to an input, or a read of a C whose old values must not matter
-  unwritten,      // an element of the result that nobody wrote
-  written_twice,  // an element of the result that was written again
+  race,              // two threads, one byte of shared memory, nothing that orders them
+  uninitialised,     // a read of shared memory that the block has not written
+  pending_copy,      // an access to shared memory that a cp.async is still writing
+  out_of_bounds,     // an access to global memory outside every matrix
+  misaligned,        // an access at no multiple of its size
+  forbidden,         // a write to an input, or a read of a C whose old values must not matter
+  unwritten,         // an element of the result that nobody wrote
+  written_twice,     // an element of the result that was written again
   unfinished_store,  // a TMA store that was announced before it was complete
   proxy_fence,       // a TMA load of what ordinary loads alone may rely on
-  failed,         // the launch ended with an error: a divergent barrier, a deadlock, ...
+  failed,            // the launch ended with an error: a divergent barrier, a deadlock, ...
 };
 
 // The same mistake of any number of threads, told by its first instance.

@@ -1,4 +1,6 @@
 // A launch: blocks handed out in order to a pool of OS threads that run nothing else.
+#include "sim/launch.h"
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -16,7 +18,6 @@
 #include "sim/caller.h"
 #include "sim/cluster.h"
 #include "sim/diagnosis.h"
-#include "sim/launch.h"
 #include "sim/runtime.h"
 
 namespace gemm::sim {
@@ -41,7 +42,7 @@ void work(Job& job, Cluster& cluster, Outside* outside) {
   LaunchStats stats;
   const LaunchConfig& config = job.config;
   const int threads = static_cast<int>(config.block.x * config.block.y * config.block.z);
-  const Cluster::Work work{job.body,    job.context,    config.block,       config.smem,
+  const Cluster::Work work{job.body,       job.context,  config.block,      config.smem,
                            config.cluster, job.schedule, job.traced.device, outside};
   std::vector<std::unique_ptr<Tracer>> tracers(config.cluster);
   const auto begin = [&](Block& block) {
@@ -295,13 +296,17 @@ void runtime::workspace_zero(void* p, void* stream) {
 }
 
 void runtime::flag_set(uint64_t* flag, uint64_t value) {
+  if (this_thread.tracer != nullptr) this_thread.tracer->flag_set(flag);
   std::atomic_ref(*flag).store(value, std::memory_order_release);
 }
 
 void runtime::flag_wait(const uint64_t* flag, uint64_t value, std::source_location where) {
   Block& block = current_block("flag_wait");
-  if (block.cluster->outside() != nullptr)
-    return await(caller("flag_wait", where), {flag, value, SignalWait::Until::equal64});
+  if (block.cluster->outside() != nullptr) {
+    await(caller("flag_wait", where), {flag, value, SignalWait::Until::equal64});
+    if (this_thread.tracer != nullptr) this_thread.tracer->flag_waited(flag);
+    return;
+  }
   const std::atomic_ref now(*const_cast<uint64_t*>(flag));
   Job& job = *block.job;
   while (now.load(std::memory_order_acquire) != value) {

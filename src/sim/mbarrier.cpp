@@ -56,6 +56,8 @@ void arrive(const Caller& caller, Block& target, uint64_t* barrier, uint32_t byt
                 m.count, m.phase, name(m), m.bytes);
   if (this_thread.tracer != nullptr && &target == &self)  // clocks are of one block's threads
     this_thread.tracer->sync_release(barrier);
+  if (this_thread.tracer != nullptr && &target != &self)
+    Tracer::meet({this_thread.tracer, target.tracer});
   if (this_thread.tracer != nullptr && this_thread.tracer->timeline() != nullptr)
     this_thread.tracer->timeline()->arrive(this_thread.tracer->me(), EventKind::mbarrier_arrive,
                                            caller.where, barrier, bytes);

@@ -24,9 +24,11 @@ uint64_t key_of(int stream, int64_t block = -1, int thread = -1) {
 // ------------------------------------------------------------------------------------- the memory
 
 void PeerMemory::add(const void* first, size_t bytes, std::string name) {
-  Region r{static_cast<const char*>(first), bytes, std::move(name),
-           {static_cast<Shadow*>(std::calloc(std::max<size_t>(bytes, 1), sizeof(Shadow))),
-            &std::free}};
+  Region r{
+      static_cast<const char*>(first),
+      bytes,
+      std::move(name),
+      {static_cast<Shadow*>(std::calloc(std::max<size_t>(bytes, 1), sizeof(Shadow))), &std::free}};
   if (r.shadow == nullptr) throw std::bad_alloc();
   regions_.insert_or_assign(r.first, std::move(r));
 }
@@ -98,6 +100,7 @@ void PeerMemory::begin_run(int streams) {
   set_numbers_.clear();
   with_reader_.clear();
   flags_.clear();
+  set_flags_.clear();
   names_.clear();
   actors_.clear();
   time_.clear();
@@ -121,8 +124,7 @@ uint32_t PeerMemory::access_of(Party& party, uint32_t actor, int thread, AccessK
   const uint32_t time = time_[actor];
   if (k.pc == pc && k.actor == actor && k.time == time && k.kind == kind && k.access >= base_)
     return k.access;
-  accesses_.push_back(
-      {actor, time, party.actor, time_[party.actor], party.name, thread, pc, kind});
+  accesses_.push_back({actor, time, party.actor, time_[party.actor], party.name, thread, pc, kind});
   k = {pc, actor, time, base_ + static_cast<uint32_t>(accesses_.size()) - 1, kind};
   return k.access;
 }
@@ -138,8 +140,8 @@ uint32_t PeerMemory::with_reader(const Party& party, uint32_t readers, uint32_t 
     for (const uint32_t other : sets_[readers - first_set_])
       if (other != access && !known(party, party.knows, at(other))) all.push_back(other);
   all.insert(std::ranges::lower_bound(all, access), access);
-  const auto [number, is_new] = set_numbers_.try_emplace(
-      all, first_set_ + static_cast<uint32_t>(sets_.size()));
+  const auto [number, is_new] =
+      set_numbers_.try_emplace(all, first_set_ + static_cast<uint32_t>(sets_.size()));
   if (is_new) sets_.push_back(std::move(all));
   return it->second = number->second;
 }
@@ -269,6 +271,12 @@ void PeerMemory::end_block(Grid& grid, Party& party) {
   join(grid.end, publish(party));
 }
 
+void PeerMemory::meet(const std::vector<Party*>& parties) {
+  Clock all;
+  for (Party* const p : parties) join(all, publish(*p));
+  for (Party* const p : parties) learn(*p, all);
+}
+
 void PeerMemory::access(Party& party, int thread, uintptr_t address, size_t bytes, AccessKind kind,
                         uintptr_t pc) {
   visit(party, party.knows, party.actor, thread, address, bytes, kind, pc);
@@ -308,9 +316,10 @@ void PeerMemory::check_flag(Party& party, const uint32_t* flag, uintptr_t pc) {
   const size_t at = reinterpret_cast<const char*>(flag) - r->first;
   if (r->shadow[at].writer != NOBODY) return;
   party.findings->add(Check::uninitialised, pc, 0, party.block, [&] {
-    return fmt::format("{{line}}: {} uses the flag at byte {} of {}, which nobody has set to a "
-                       "first value",
-                       party.who(), at, r->name);
+    return fmt::format(
+        "{{line}}: {} uses the flag at byte {} of {}, which nobody has set to a "
+        "first value",
+        party.who(), at, r->name);
   });
 }
 
@@ -337,9 +346,10 @@ void PeerMemory::acquire(Party& party, const uint32_t* flag, uint32_t at_least, 
   if (writer < base_ || known(party, party.knows, this->at(writer))) return;
   const Access& other = this->at(writer);
   party.findings->add(Check::race, pc, other.pc, party.block, [&] {
-    return fmt::format("{{line}}: {} waits for the flag at byte {} of {}, which {} raises at "
-                       "{{other}} without a release: nothing orders what it announces",
-                       party.who(), at, r->name, name_of(other));
+    return fmt::format(
+        "{{line}}: {} waits for the flag at byte {} of {}, which {} raises at "
+        "{{other}} without a release: nothing orders what it announces",
+        party.who(), at, r->name, name_of(other));
   });
 }
 

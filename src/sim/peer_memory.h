@@ -32,9 +32,9 @@ class PeerMemory {
   // Who acts, and what it knows. One for each block that runs and for each stream.
   struct Party {
     uint32_t actor = 0;
-    int name = 0;       // in names_; of a stream, of its operation
-    Clock knows;        // by ordinary loads and stores
-    Clock by_tma;       // what of that TMA may rely on: up to the last proxy fence
+    int name = 0;  // in names_; of a stream, of its operation
+    Clock knows;   // by ordinary loads and stores
+    Clock by_tma;  // what of that TMA may rely on: up to the last proxy fence
     int stream = 0;
     int64_t block = -1;
     Findings* findings = nullptr;
@@ -98,6 +98,11 @@ class PeerMemory {
   void release(Party& party, const uint32_t* flag, uint32_t before, uint32_t after, bool adds,
                uintptr_t pc);
   void acquire(Party& party, const uint32_t* flag, uint32_t at_least, uintptr_t pc);
+  // The same of a flag that one thread sets and others wait for the value of (flag_set, flag_wait).
+  void release(Party& party, const uint64_t* flag) { set_flags_[flag] = publish(party); }
+  void acquire(Party& party, const uint64_t* flag) { learn(party, set_flags_[flag]); }
+  // Each comes after what all have done: blocks of a cluster.
+  void meet(const std::vector<Party*>& parties);
 
  private:
   // Accesses by one party at one time at one instruction.
@@ -157,6 +162,7 @@ class PeerMemory {
   std::vector<uint32_t> time_;                     // by actor: now
   std::vector<Party> streams_;
   std::unordered_map<const void*, std::vector<Raised>> flags_;
+  std::unordered_map<const void*, Clock> set_flags_;
 
   uint32_t base_ = HOST + 1;  // the first access of this run; all before are in order
   std::vector<Access> accesses_;

@@ -18,9 +18,9 @@ T load(const void* p) {
 // What a wait lacks.
 std::string missing(const void* object) {
   const auto& w = *static_cast<const SignalWait*>(object);
-  return fmt::format("for {} to be {}{}, which is {}",
-                     w.block->cluster->outside()->name_of(w.flag),
-                     w.until == SignalWait::Until::at_least32 ? "at least " : "", w.wanted, w.now());
+  return fmt::format("for {} to be {}{}, which is {}", w.block->cluster->outside()->name_of(w.flag),
+                     w.until == SignalWait::Until::at_least32 ? "at least " : "", w.wanted,
+                     w.now());
 }
 
 // Checks the flag that the caller names.
@@ -32,7 +32,9 @@ void check(const Caller& caller, const uint32_t* flag) {
 // Who waits for the flag may go on at once: so it runs before what should have come first.
 void raised(const Caller& caller) {
   Cluster& cluster = *caller.block->cluster;
-  if (cluster.outside() == nullptr || cluster.schedule() != AsyncSchedule::eager_copies) return;
+  if (cluster.outside() == nullptr || cluster.schedule() != AsyncSchedule::eager_copies ||
+      !cluster.outside()->others_can_go_on())
+    return;
   cluster.yield_to_others();
   this_thread.block->scheduler.yield_block();
 }
@@ -53,8 +55,9 @@ void await(const Caller& caller, SignalWait wait) {
   Block& block = *this_thread.block;
   Cluster& cluster = *block.cluster;
   if (cluster.outside() == nullptr)
-    caller.fail("waits for other kernels or copies, which only run beside launches on a stream of "
-                "sim::Devices");
+    caller.fail(
+        "waits for other kernels or copies, which only run beside launches on a stream of "
+        "sim::Devices");
   wait.block = &block;
   wait.thread = caller.thread;
   cluster.signal_waits().push_back(&wait);

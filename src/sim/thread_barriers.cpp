@@ -126,8 +126,11 @@ bool ClusterBarrier::complete() {
     for (State& state : block)
       if (state == State::arrived) state = State::passed;
   arrived_ = 0;
+  std::vector<Tracer*> tracers;
   for (Block* const b : blocks_)
-    if (b->tracer != nullptr) b->tracer->sync_complete(this);
+    if (b->tracer != nullptr) tracers.push_back(b->tracer);
+  for (Tracer* const t : tracers) t->sync_complete(this);
+  Tracer::meet(tracers);
   if (blocks_[0]->tracer != nullptr && blocks_[0]->tracer->timeline() != nullptr)
     blocks_[0]->tracer->timeline()->complete(this);
   for (const Waiter& w : waiters_) blocks_[w.rank]->scheduler.wake(w.thread);

@@ -260,8 +260,9 @@ Timeline TimelineRecorder::result(int64_t block, int warps) const {
                                      static_cast<int64_t>(std::popcount(raw.lanes));
     timeline.events.push_back(e);
   }
-  std::stable_sort(timeline.events.begin(), timeline.events.end(),
-                   [](const TimelineEvent& a, const TimelineEvent& b) { return a.begin < b.begin; });
+  std::stable_sort(
+      timeline.events.begin(), timeline.events.end(),
+      [](const TimelineEvent& a, const TimelineEvent& b) { return a.begin < b.begin; });
   return timeline;
 }
 

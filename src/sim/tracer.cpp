@@ -50,8 +50,7 @@ void TraceSession::add_memory(std::string name, void* allocation, size_t allocat
 void TraceSession::add(std::string name, void* allocation, size_t allocation_bytes, void* first,
                        size_t bytes, uint8_t* known) {
   constexpr size_t MOST = 255;  // Location::matrix
-  if (matrices.size() >= MOST)
-    fail("a trace knows {} matrices and workspaces at most", MOST);
+  if (matrices.size() >= MOST) fail("a trace knows {} matrices and workspaces at most", MOST);
   matrices.push_back({.name = std::move(name),
                       .allocation = allocation,
                       .allocation_bytes = allocation_bytes,
@@ -133,6 +132,7 @@ void Tracer::begin_block(int64_t block, int rank, int threads) {
 
 void Tracer::end_block() {
   if (party_ != nullptr) launch_.memory->end_block(*launch_.grid, *party_);
+  party_.reset();
   for (int w = 0; w * WARP < threads_; ++w) flush(w);
 }
 
@@ -339,6 +339,21 @@ void Tracer::signal_release(const uint32_t* flag, uint32_t before, uint32_t afte
 
 void Tracer::signal_acquire(const uint32_t* flag, uint32_t at_least, uintptr_t pc) {
   if (party_ != nullptr) launch_.memory->acquire(*party_, flag, at_least, pc);
+}
+
+void Tracer::flag_set(const uint64_t* flag) {
+  if (party_ != nullptr) launch_.memory->release(*party_, flag);
+}
+
+void Tracer::flag_waited(const uint64_t* flag) {
+  if (party_ != nullptr) launch_.memory->acquire(*party_, flag);
+}
+
+void Tracer::meet(const std::vector<Tracer*>& blocks) {
+  std::vector<PeerMemory::Party*> parties;
+  for (const Tracer* const b : blocks)
+    if (b->party_ != nullptr) parties.push_back(b->party_.get());
+  if (parties.size() > 1) blocks[0]->launch_.memory->meet(parties);
 }
 
 void Tracer::proxy_fence() {

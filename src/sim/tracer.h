@@ -85,7 +85,7 @@ struct TraceSession {
   std::map<int, TimelineRecorder> timelines;  // by launch, if options.timeline
 
   bool in_order = false;  // one block at a time has run, always in the same order
-  Trace result;  // its launch figures; the rest is made of the above
+  Trace result;           // its launch figures; the rest is made of the above
   // The index of a launch that begins.
   int begin_launch() {
     result.launches.emplace_back();
@@ -168,6 +168,10 @@ class Tracer {
                       uintptr_t pc);
   void signal_acquire(const uint32_t* flag, uint32_t at_least, uintptr_t pc);
   void proxy_fence();
+  void flag_set(const uint64_t* flag);
+  void flag_waited(const uint64_t* flag);
+  // These blocks, of one cluster, have waited for each other.
+  static void meet(const std::vector<Tracer*>& blocks);
 
   void barrier(std::source_location where);  // the running thread arrives at __syncthreads
   void exit_thread();                        // it ends
