@@ -309,6 +309,9 @@ def navigation(stage: Stage, rungs: list[Rung]) -> list[Any]:
             {f"{rung.id} {rung.idea.split(':')[0]}": f"kernels/{rung.name}.md"}
         )
     nav.append({"The ladder": ["kernels/index.md", *({name: t} for name, t in tracks.items())]})
+    sharded = sorted(p for p in stage.markdown if re.match(r"kernels/m\d+_\w+", str(p)))
+    several = [str(page_of(Path("docs/several_gpus.md"))), *(str(page_of(p)) for p in sharded)]
+    nav.append({"Several GPUs": several})
     nav.append({"Plot": "plot.md"})
     tasks = sorted(p for p in stage.markdown if re.match(r"exercises/ex\d+\w*/README", str(p)))
     nav.append({"Exercises": ["exercises/index.md", *(str(page_of(p)) for p in tasks)]})
