@@ -115,24 +115,23 @@ struct Expected {
 GEMM_HOST_DEVICE inline Expected expected(const Problem& p, Inputs kind, BeforeActivation x) {
   return {wanted(p, x.value), allowed_after_activation(p, kind, x.value, x.scale)};
 }
-// The same of an element that is gated: both factors may err, and their product is rounded. Sums of
-// integers are exact also then.
-GEMM_HOST_DEVICE inline Expected expected(const Problem& p, Inputs kind, BeforeActivation gate,
-                                          BeforeActivation value) {
-  const Expected open = expected(p, kind, gate);
+// Of an element that is gated, by what its gate should be: both factors may err, and their product is
+// rounded. Sums of integers are exact also then.
+GEMM_HOST_DEVICE inline Expected expected_product(const Problem& p, Inputs kind, Expected gate,
+                                                  BeforeActivation value) {
   const double bound = allowed_error(p, kind, value.value, value.scale);
-  const double want = open.want * value.value;
-  if (kind == Inputs::sums && open.bound == 0 && bound == 0) return {want, 0};
+  const double want = gate.want * value.value;
+  if (kind == Inputs::sums && gate.bound == 0 && bound == 0) return {want, 0};
   const ElementInfo out = info(info(p.dtype).out);
-  return {want, fabs(open.want) * bound + fabs(value.value) * open.bound + open.bound * bound +
+  return {want, fabs(gate.want) * bound + fabs(value.value) * gate.bound + gate.bound * bound +
                     (out.roundoff() + 2 * FLOAT_ROUNDOFF) * fabs(want) + out.tiny};
 }
 // Element (row, col) of C, by its row of all; before(row, n): that of the product's column n.
 template <class Before>
 GEMM_HOST_DEVICE Expected expected_at(const Problem& p, Inputs kind, int64_t row, int64_t col,
                                       Before&& before) {
-  return p.gated ? expected(p, kind, before(row, 2 * col), before(row, 2 * col + 1))
-                 : expected(p, kind, before(row, col));
+  const Expected first = expected(p, kind, before(row, p.gated ? 2 * col : col));
+  return p.gated ? expected_product(p, kind, first, before(row, 2 * col + 1)) : first;
 }
 
 // A typical Sum |scale alpha a b| + |beta c| + |bias| of uniform inputs: what errors are told in.

@@ -107,7 +107,8 @@ struct Judge {
   struct Before {
     const Judge& judge;
     const double* wanted_row;
-    GEMM_HOST_DEVICE BeforeActivation operator()(int64_t m, int64_t n) const {
+    // One copy of it for gates and values: inlined, ptxas takes minutes.
+    GEMM_HOST_DEVICE __noinline__ BeforeActivation operator()(int64_t m, int64_t n) const {
       const bool uniform = judge.kind == Inputs::uniform;
       return {uniform ? wanted_row[n] : judge.generator.result(judge.p, m, n),
               judge.generator.scale(m, n)};
