@@ -3,9 +3,11 @@
 
     python bench/side_by_side.py --json side_by_side.json
     python bench/side_by_side.py --json side_by_side.json --bench ./gemm_bench     cuBLASLt, too
+    python bench/side_by_side.py --json gated.json --epilogue gated,silu --compile gated,silu
     python bench/side_by_side.py --json groups.json --groups bench/groups/experts_8.txt
 
-bf16, act(A B^T + bias) or A B^T + residual. All ways take turns, A B C A B C, on buffers that rotate
+bf16, act(A B^T + bias), A B^T + residual, or silu(gate) * value of the columns of A B^T: the first half
+and the second in torch, neighbours in ours. All ways take turns, A B C A B C, on buffers that rotate
 over more than twice L2; a ratio is taken within a turn. Each result is checked against double
 precision first, on some rows. Needs torch on a GPU. With triton the kernel of scripts/triton_gemm.py
 runs, too: plain, and on B with contiguous rows. --bench runs gemm_bench on the same shapes: its
@@ -31,7 +33,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 SHAPES = ((8192, 8192, 8192), (4096, 14336, 4096), (512, 14336, 4096))
-EPILOGUES = ("plain", "bias", "bias,gelu", "residual")
+EPILOGUES = ("plain", "bias", "bias,gelu", "residual", "gated,silu")
 TURNS, WARM_TURNS, TURN_MS = 20, 3, 6.0
 Way = Callable[[int], Any]
 
@@ -63,15 +65,28 @@ class Operands:
         self.out = [torch.empty_like(self.residual[0]) for _ in range(count)]
         self.bias = random(n)
 
+    def interleaved(self) -> list[Any]:
+        """The weights, with the first half's and the second half's rows by turns."""
+        from gemm_ladder import interleave_gate
+
+        halves = [w.chunk(2) for w in self.weights]
+        return [interleave_gate(gate, value, axis=0) for gate, value in halves]
+
 
 def in_torch(torch: Any, epilogue: str) -> Callable[..., Any]:
     """The product as one writes it in torch: a function of a, weights, bias and residual."""
     linear, gelu = torch.nn.functional.linear, torch.nn.functional.gelu
+
+    def gated(a: Any, w: Any, bias: Any, residual: Any) -> Any:
+        gate, value = linear(a, w).chunk(2, -1)
+        return torch.nn.functional.silu(gate) * value
+
     return {
         "plain": lambda a, w, bias, residual: linear(a, w),
         "bias": lambda a, w, bias, residual: linear(a, w, bias),
         "bias,gelu": lambda a, w, bias, residual: gelu(linear(a, w, bias), approximate="tanh"),
         "residual": lambda a, w, bias, residual: linear(a, w) + residual,
+        "gated,silu": gated,
     }[epilogue]
 
 
@@ -99,11 +114,16 @@ def ways_of(torch: Any, x: Operands, epilogue: str, compiled: bool) -> dict[str,
         options["bias"] = x.bias
     if "gelu" in epilogue:
         options["activation"] = "gelu"
+    weights, out = x.weights, x.out
+    if epilogue == "gated,silu":
+        options |= {"activation": "silu", "gated": True}
+        weights = x.interleaved()
+        out = [y.view(-1)[: y.numel() // 2].view(y.shape[0], -1) for y in x.out]
 
     def ours(i: int) -> Any:
         i %= x.count
         residual = {"residual": x.residual[i]} if epilogue == "residual" else {}
-        return gemm_ladder.matmul(x.a[i], x.weights[i].t(), out=x.out[i], **options, **residual)
+        return gemm_ladder.matmul(x.a[i], weights[i].t(), out=out[i], **options, **residual)
 
     def of(function: Callable[..., Any]) -> Way:
         def call(i: int) -> Any:
@@ -265,10 +285,17 @@ def main() -> None:
     )
     parser.add_argument("--json", required=True, help="the file to write")
     parser.add_argument("--bench", metavar="GEMM_BENCH", help="also runs this gemm_bench")
+    parser.add_argument(
+        "--epilogue", default=";".join(EPILOGUES), help="those to time, by semicolons; all"
+    )
     parser.add_argument("--compile", default="bias,gelu;residual", help="epilogues, by semicolons")
     parser.add_argument("--seconds", type=float, default=70, help="after which none is compiled")
     parser.add_argument("--groups", action="append", metavar="FILE", help="a mixture of experts")
     args = parser.parse_args()
+    wanted = args.epilogue.split(";")
+    if not set(wanted) <= set(EPILOGUES):
+        print(f"--epilogue {args.epilogue}: allowed are {';'.join(EPILOGUES)}", file=sys.stderr)
+        sys.exit(2)
     try:
         import torch
     except ImportError as error:
@@ -289,12 +316,12 @@ def main() -> None:
         keep()
     for shape in () if args.groups else SHAPES:
         operands = Operands(torch, *shape)
-        for epilogue in EPILOGUES:
+        for epilogue in wanted:
             in_time = time.monotonic() - began < args.seconds
             compiled = in_time and epilogue in args.compile.split(";")
             result["benchmarks"] += measure(torch, operands, shape, epilogue, compiled)
             keep()
-    for epilogue in EPILOGUES if args.bench and not args.groups else ():
+    for epilogue in wanted if args.bench and not args.groups else ():
         result["gemm_bench"] += of_gemm_bench(args.bench, epilogue)
         keep()
 

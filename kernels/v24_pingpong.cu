@@ -55,7 +55,7 @@ struct Shared {                     // every panel starts at a multiple of 1024 
   uint64_t full[STAGES], empty[STAGES], order[2];
 };
 
-// Args: GemmArgs, or FusedArgs for a kernel with the whole epilogue.
+// Args: GemmArgs, or FusedArgs or GatedArgs for a kernel with the whole epilogue.
 template <class Args, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES, int EPILOGUE_STAGES,
           int CLUSTER, Products PRODUCTS>
 __global__ void __launch_bounds__(THREADS, 1)
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       // The CTA's last tile no main loop hides. (`step` in place of gridDim.x would spill.)
       if constexpr (sizeof(TC) == 4) {  // a pair is 8 bytes: four lanes write a whole sector
         store_pairs(out, aligned_c, m, n, acc[i]);
-      } else if (aligned_c && (cut || left * CLUSTER <= gridDim.x)) {
+      } else if (!Args::GATED && aligned_c && (cut || left * CLUSTER <= gridDim.x)) {
         store_accumulators_aligned(out, m, n, acc[i]);
       } else {
         store_panels(out, aligned_c, matrix_of_batch<BATCH>(map_c, product), m, n, staging, i,
@@ -197,11 +197,11 @@ void launch_args(const Args& p, const Plan& plan, Stream stream) {
                  {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>),
                   .cluster = CLUSTER,
                   .pdl = true},
-                 stream, p, has_aligned_c(p),
+                 stream, p, has_aligned_c(with_columns_of_d(p)),
                  TileA::map(in.A.data, p.M, p.K, in.A.ld, 256, batch(BATCH, p.batch.stride_a)),
                  TileB::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld, 256,
                                               batch(BATCH || GROUPS, p.batch.stride_b)),
-                 c_map(p, 16, batch(BATCH, p.batch.stride_c)));
+                 c_map(with_columns_of_d(p), 16, batch(BATCH, p.batch.stride_c)));
   };
   with_majors(p, [&](auto a, auto b) {
     if constexpr (!GROUPS || a() == Major::K) with_tiles(a, b);
@@ -212,9 +212,9 @@ template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER,
 void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
   launch_args<GemmArgs<T, T, TC>, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER>(p, plan, stream);
 }
-template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
-void launch_fused(const FusedArgs<T>& p, const Plan& plan, Stream stream) {
-  launch_args<FusedArgs<T>, BM, BN, STAGES, EPILOGUE_STAGES, 1>(p, plan, stream);
+template <class Args, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
+void launch_fused(const Args& p, const Plan& plan, Stream stream) {
+  launch_args<Args, BM, BN, STAGES, EPILOGUE_STAGES, 1>(p, plan, stream);
 }
 
 // Results in float: one configuration.
@@ -224,14 +224,17 @@ void launch_to_float(const GemmArgs<T, T, float>& p, Stream stream) {
 }
 
 // Fused kernels have no clusters: what they win is less than an epilogue pass costs.
+template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER>
+constexpr Variant<T> variant(const char* name) {
+  return {name, launch<T, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER>, nullptr,
+          launch_fused<FusedArgs<T>, BM, BN, STAGES, EPILOGUE_STAGES>,
+          launch_fused<GatedArgs<T>, BM, BN, STAGES, EPILOGUE_STAGES>};
+}
 template <class T>
 const Variant<T> VARIANTS[] = {
-    {"128x192 s5", launch<T, 128, 192, 5, 1, 1>, nullptr, launch_fused<T, 128, 192, 5, 1>},
-    {"128x128 s6", launch<T, 128, 128, 6, 2, 1>, nullptr, launch_fused<T, 128, 128, 6, 2>},
-    {"64x128 s8", launch<T, 64, 128, 8, 2, 1>, nullptr, launch_fused<T, 64, 128, 8, 2>},
-    {"128x192 s5 c2", launch<T, 128, 192, 5, 1, 2>, nullptr, launch_fused<T, 128, 192, 5, 1>},
-    {"128x128 s6 c2", launch<T, 128, 128, 6, 2, 2>, nullptr, launch_fused<T, 128, 128, 6, 2>},
-    {"64x128 s8 c2", launch<T, 64, 128, 8, 2, 2>, nullptr, launch_fused<T, 64, 128, 8, 2>}};
+    variant<T, 128, 192, 5, 1, 1>("128x192 s5"),    variant<T, 128, 128, 6, 2, 1>("128x128 s6"),
+    variant<T, 64, 128, 8, 2, 1>("64x128 s8"),      variant<T, 128, 192, 5, 1, 2>("128x192 s5 c2"),
+    variant<T, 128, 128, 6, 2, 2>("128x128 s6 c2"), variant<T, 64, 128, 8, 2, 2>("64x128 s8 c2")};
 
 // The tile for whole waves: one of costs.whole; or, numbered behind those, one of costs.cluster,
 // tiles of two CTAs one above the other, where rows straddle 128-byte lines. Not of fused kernels.

@@ -9,12 +9,13 @@
 // needs:  sm_80; wgmma sm_90a; operands that TMA cannot address are copied first, as for v24
 #include "plan/tiles.h"
 #include "rung.h"
-#include "tile/tile.cuh"
+#include "tile/compiled.cuh"
 
 namespace {
 using namespace gemm;
 
 // [region idea]
+// [region kernel]
 template <class Loop>
 __global__ void __launch_bounds__(Loop::THREADS, Loop::CTAS)
     gemm_v29(const __grid_constant__ tile::Gemm<Loop> p) {
@@ -29,10 +30,12 @@ __global__ void __launch_bounds__(Loop::THREADS, Loop::CTAS)
     }
   });
 }
+// [/region kernel]
 
 template <class Tiles, int GROUP_M, class T>
 void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
-  Tiles::launch(p, GROUP_M, plan.ctas, stream, [](auto loop) { return gemm_v29<decltype(loop)>; });
+  tile::launch<Tiles>("gemm_v29", p, GROUP_M, plan.ctas, stream,
+                      [](auto loop) { return gemm_v29<decltype(loop)>; });
 }
 // [/region idea]
 

@@ -14,6 +14,7 @@
 //
 // Barriers and the timeline are v24's. A whole tensor has one scale: multiply it into alpha.
 #include "device/dynamic_shared.cuh"
+#include "device/fused_epilogue.cuh"
 #include "device/k_major.cuh"
 #include "device/multicast.cuh"
 #include "device/operand_tile.cuh"
@@ -45,14 +46,18 @@ struct Shared {                                // every panel starts at a multip
   uint64_t full[STAGES], empty[STAGES], order[2];
 };
 
-template <class T, class TC, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER>
+// Args: GemmArgs, or FusedArgs for a kernel with the whole epilogue.
+template <class Args, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER>
 __global__ void __launch_bounds__(THREADS, 1)
-    gemm_v30(GemmArgs<T, T, TC> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
+    gemm_v30(Args p, bool aligned_c, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
   grid_launch_dependents();
+  using T = typename Args::TypeA;
+  using TC = typename Args::TypeC;
   using TileA = OperandTile<T, BM, Major::K>;
   using TileB = OperandTile<T, BN, Major::K>;
   static_assert(TileA::DEPTH == BK);
+  constexpr int AT_ONCE = BN == 128 ? 64 : BN == 192 ? 16 : 32;  // more results of 192 would spill
   const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK);
   const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
   const int begin = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER, step = gridDim.x / CLUSTER;
@@ -87,6 +92,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   const auto compute = [&](int bm, int bn, int64_t left) {
     fence_operand(bm, bn);
     prefetch_c<BN>(p, aligned_c, bm * BM, bn * BN, BM);
+    touch_vectors<BN>(p, bn * BN);
     float acc[BM / MMA_M][BN / 2];
     clear_registers(acc);
     if (k_tiles > 0) mbarrier_wait(&s.order[wg], parity);
@@ -105,7 +111,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     for (int i = 0; i < BM / MMA_M; ++i) {
       const int m = bm * BM + i * MMA_M, n = bn * BN;
       fence_operand(acc[i]);
-      apply_epilogue<BN <= 128 ? 64 : 32>(p, aligned_c, m, n, acc[i]);
+      apply_epilogue<AT_ONCE>(p, aligned_c, m, n, acc[i]);
       if constexpr (sizeof(TC) == 4) {
         store_pairs(p, aligned_c, m, n, acc[i]);
       } else if (aligned_c && left * CLUSTER <= gridDim.x) {  // the CTA's last tile
@@ -121,38 +127,50 @@ __global__ void __launch_bounds__(THREADS, 1)
   if (CLUSTER > 1) sync_cluster<CLUSTER>();  // the neighbour's last arrivals have come
 }
 
-template <class T, class TC, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER>
-void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
+template <class Args, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER>
+void launch_args(const Args& p, const Plan& plan, Stream stream) {
+  using T = typename Args::TypeA;
   const int64_t cluster_tiles = int64_t{cdiv(p.M, BM * CLUSTER)} * cdiv(p.N, BN);
   const int64_t grid = std::min<int64_t>(cluster_tiles, plan.ctas / CLUSTER) * CLUSTER;
   using TileA = OperandTile<T, BM, Major::K>;
   using TileB = OperandTile<T, BN, Major::K>;
   const KMajorOperands<T> in(p, stream);
-  gemm::launch(gemm_v30<T, TC, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER>, grid, dim3(THREADS),
+  gemm::launch(gemm_v30<Args, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER>, grid, dim3(THREADS),
                {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>),
                 .cluster = CLUSTER,
                 .pdl = true},
                stream, p, has_aligned_c(p), TileA::map(in.A.data, p.M, p.K, in.A.ld),
                TileB::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
 }
+template <class T, class TC, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER>
+void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
+  launch_args<GemmArgs<T, T, TC>, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER>(p, plan, stream);
+}
+template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
+void launch_fused(const FusedArgs<T, T, bf16>& p, const Plan& plan, Stream stream) {
+  launch_args<FusedArgs<T, T, bf16>, BM, BN, STAGES, EPILOGUE_STAGES, 1>(p, plan, stream);
+}
 
-// The tiles of the variants, and what a result costs in each.
-constexpr Costs::Tile TILES[] = {{128, 192, 1.0}, {128, 128, 1.05}};
-constexpr int WHOLE = std::size(TILES);
+// The variants: their tiles, and what a result costs in each; plans choose from the first.
+constexpr Costs::Tile TILES[] = {
+    {128, 192, 1.0}, {128, 128, 1.05}, {64, 128, 1.6}, {64, 64, 2.2}, {128, 192, 1.0}};
+constexpr int CLUSTERS[] = {1, 1, 1, 1, 2}, CHOICES = 4;
 
 template <class T>
-const Variant<T, bf16> VARIANTS[] = {{"128x192 s5", launch<T, bf16, 128, 192, 5, 1, 1>},
-                                     {"128x128 s6", launch<T, bf16, 128, 128, 6, 2, 1>},
-                                     {"128x192 s5 c2", launch<T, bf16, 128, 192, 5, 1, 2>}};
+const Variant<T, bf16> VARIANTS[] = {
+    {"128x192 s5", launch<T, bf16, 128, 192, 5, 1, 1>, nullptr, launch_fused<T, 128, 192, 5, 1>},
+    {"128x128 s6", launch<T, bf16, 128, 128, 6, 2, 1>, nullptr, launch_fused<T, 128, 128, 6, 2>},
+    {"64x128 s8", launch<T, bf16, 64, 128, 8, 2, 1>, nullptr, launch_fused<T, 64, 128, 8, 2>},
+    {"64x64 s12", launch<T, bf16, 64, 64, 12, 1, 1>, nullptr, launch_fused<T, 64, 64, 12, 1>},
+    {"128x192 s5 c2", launch<T, bf16, 128, 192, 5, 1, 2>}};
+static_assert(std::size(TILES) == std::size(VARIANTS<f8e4m3>) &&
+              std::size(TILES) == std::size(CLUSTERS));
 
 template <class T>
 Plan plan(const FusedArgs<T, T, bf16>& p, const Arch& arch, int variant) {
-  const int whole = variant < WHOLE ? variant : 0;
-  TileChoice tile = choose_tile(p.M, p.N, p.K, TILES, WHOLE, arch.sms, 0, whole);
-  if (variant >= WHOLE) {
-    tile.index = variant;
-    tile.tiling.cluster = 2;
-  }
+  const int choices = variant < 0 ? CHOICES : int{std::size(TILES)};
+  TileChoice tile = choose_tile(p.M, p.N, p.K, TILES, choices, arch.sms, 0, variant);
+  tile.tiling.cluster = CLUSTERS[tile.index];
   Plan plan{.variant = tile.index};
   plan.keep(tile.tiling);
   return plan;

@@ -15,10 +15,12 @@
 //   barrier        completes after
 //   full[stage]    1 arrival, the producer's, and TMA's bytes
 //   empty[stage]   2 arrivals of each CTA, one of each consumer
+//   lead           1 arrival, consumer 0's, in variants where it is some k-tiles ahead
 //
 //   consumer 0    | wgmma, k-tile 0 | add | wait | wgmma, k-tile 1 | add | ...
 //   consumer 1    | wait            | wgmma, k-tile 0 | add | wait | wgmma, k-tile 1 | add ...
 #include "device/dynamic_shared.cuh"
+#include "device/fused_epilogue.cuh"
 #include "device/k_major.cuh"
 #include "device/multicast.cuh"
 #include "device/operand_tile.cuh"
@@ -49,15 +51,19 @@ struct Shared {  // panels start at multiples of 1024 bytes
   uint8_t A[STAGES][TileA::BYTES];                     // (STAGES, BM, BK), swizzled
   uint8_t B[STAGES][TileB::BYTES];                     // (STAGES, BN, BK), swizzled
   uint8_t C[CONSUMERS][EPILOGUE_STAGES][64 * 64 * 2];  // (.., EPILOGUE_STAGES, 64, 64), swizzled
-  uint64_t full[STAGES], empty[STAGES];
+  uint64_t full[STAGES], empty[STAGES], lead;
 };
 
-template <class T, class TC, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER,
-          class Parts>
+// Args: GemmArgs, or FusedArgs for a kernel with the whole epilogue. LEAD: k-tiles that consumer 0
+// is ahead.
+template <class Args, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER, class Parts,
+          int LEAD>
 __global__ void __launch_bounds__((BM / MMA_M + 1) * 128, 1)
-    gemm_v31(GemmArgs<T, T, TC> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
+    gemm_v31(Args p, bool aligned_c, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
   grid_launch_dependents();
+  using T = typename Args::TypeA;
+  using TC = typename Args::TypeC;
   using TileA = OperandTile<T, BM, Major::K>;
   using TileB = OperandTile<T, BN, Major::K>;
   static_assert(TileA::DEPTH == BK);
@@ -66,7 +72,10 @@ __global__ void __launch_bounds__((BM / MMA_M + 1) * 128, 1)
   const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
   const int begin = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER, step = gridDim.x / CLUSTER;
   auto& s = *static_cast<Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>*>(dynamic_shared());
-  if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, CLUSTER * CONSUMERS);
+  if (tid == 0) {
+    mbarrier_init(&s.lead, 1);
+    init_pipeline<STAGES>(s.full, s.empty, CLUSTER * CONSUMERS);
+  }
   sync_cluster<CLUSTER>();
 
   PipelineState<STAGES> state;
@@ -83,10 +92,12 @@ __global__ void __launch_bounds__((BM / MMA_M + 1) * 128, 1)
     // A consumer: its rows of every tile.
     setmaxnreg_inc<CONSUMER_REGS>();
     grid_dependency_wait();
+    Lead<LEAD, STAGES> lead{&s.lead, wg};
     for_each_tile<GROUP_M, CLUSTER>(begin, step, rank, tiles_m, tiles_n, [&](int bm, int bn) {
       fence_operand(bm, bn);
       const int m = bm * BM + wg * MMA_M, n = bn * BN;
       prefetch_c<BN>(p, aligned_c, m, n, MMA_M);
+      touch_vectors<BN>(p, n);
       // [region idea]
       float sum[1][BN / 2];
       clear_registers(sum);
@@ -94,7 +105,8 @@ __global__ void __launch_bounds__((BM / MMA_M + 1) * 128, 1)
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) sum[0][first + i] += part[i];
       };
-      multiply_promoted<TileA, TileB, Parts, CLUSTER>(s, state, k_tiles, wg * MMA_M, promote);
+      multiply_promoted<TileA, TileB, Parts, CLUSTER, 128>(
+          s, state, k_tiles, wg * MMA_M, lead, [](int, int) {}, promote);
       // [/region idea]
 
       // Epilogue.
@@ -109,15 +121,16 @@ __global__ void __launch_bounds__((BM / MMA_M + 1) * 128, 1)
   if (CLUSTER > 1) sync_cluster<CLUSTER>();  // the neighbour's last copies and arrivals have come
 }
 
-template <class T, class TC, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER,
-          class Parts = OnePart>
-void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
+template <class Args, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER, class Parts,
+          int LEAD>
+void launch_args(const Args& p, const Plan& plan, Stream stream) {
+  using T = typename Args::TypeA;
   const int64_t cluster_tiles = int64_t{cdiv(p.M, BM * CLUSTER)} * cdiv(p.N, BN);
   const int64_t grid = std::min<int64_t>(cluster_tiles, plan.ctas / CLUSTER) * CLUSTER;
   using TileA = OperandTile<T, BM, Major::K>;
   using TileB = OperandTile<T, BN, Major::K>;
   const KMajorOperands<T> in(p, stream);
-  gemm::launch(gemm_v31<T, TC, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, Parts>, grid,
+  gemm::launch(gemm_v31<Args, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, Parts, LEAD>, grid,
                dim3((BM / MMA_M + 1) * 128),
                {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>),
                 .cluster = CLUSTER,
@@ -125,18 +138,36 @@ void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
                stream, p, has_aligned_c(p), TileA::map(in.A.data, p.M, p.K, in.A.ld),
                TileB::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
 }
+template <class T, class TC, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER,
+          class Parts = OnePart, int LEAD = 0>
+void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
+  launch_args<GemmArgs<T, T, TC>, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, Parts, LEAD>(p, plan,
+                                                                                         stream);
+}
+template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES, class Parts = OnePart>
+void launch_fused(const FusedArgs<T, T, bf16>& p, const Plan& plan, Stream stream) {
+  launch_args<FusedArgs<T, T, bf16>, BM, BN, STAGES, EPILOGUE_STAGES, 1, Parts, 0>(p, plan, stream);
+}
 
-// The variants: their tiles, and what a result costs in each; plans choose from all but the last.
-constexpr Costs::Tile TILES[] = {
-    {128, 192, 1.0}, {128, 256, 1.04}, {128, 128, 1.1}, {64, 128, 1.6}, {128, 256, 1.0}};
-constexpr int CLUSTERS[] = {1, 1, 1, 1, 2}, CHOICES = 4;
+// The variants: their tiles, and what a result costs in each; plans choose from the first.
+constexpr Costs::Tile TILES[] = {{128, 192, 1.0}, {128, 256, 1.04}, {128, 128, 1.1},
+                                 {64, 128, 1.6},  {64, 64, 2.2},    {128, 256, 1.0},
+                                 {128, 256, 1.0}, {128, 192, 1.0}};
+constexpr int CLUSTERS[] = {1, 1, 1, 1, 1, 2, 1, 1}, CHOICES = 5;
 
 template <class T>
-const Variant<T, bf16> VARIANTS[] = {{"128x192 s4", launch<T, bf16, 128, 192, 4, 3, 1, Overlap>},
-                                     {"128x256 s4", launch<T, bf16, 128, 256, 4, 2, 1, Halves>},
-                                     {"128x128 s6", launch<T, bf16, 128, 128, 6, 2, 1>},
-                                     {"64x128 s8", launch<T, bf16, 64, 128, 8, 2, 1, Overlap>},
-                                     {"128x256 s4 c2", launch<T, bf16, 128, 256, 4, 2, 2, Halves>}};
+const Variant<T, bf16> VARIANTS[] = {
+    {"128x192 s4", launch<T, bf16, 128, 192, 4, 3, 1, Overlap>, nullptr,
+     launch_fused<T, 128, 192, 4, 3, Overlap>},
+    {"128x256 s4", launch<T, bf16, 128, 256, 4, 2, 1, Halves>, nullptr,
+     launch_fused<T, 128, 256, 4, 2, Halves>},
+    {"128x128 s6", launch<T, bf16, 128, 128, 6, 2, 1>, nullptr, launch_fused<T, 128, 128, 6, 2>},
+    {"64x128 s8", launch<T, bf16, 64, 128, 8, 2, 1, Overlap>, nullptr,
+     launch_fused<T, 64, 128, 8, 2, Overlap>},
+    {"64x64 s12", launch<T, bf16, 64, 64, 12, 1, 1>, nullptr, launch_fused<T, 64, 64, 12, 1>},
+    {"128x256 s4 c2", launch<T, bf16, 128, 256, 4, 2, 2, Halves>},
+    {"128x256 s4 lead 2", launch<T, bf16, 128, 256, 4, 2, 1, Halves, 2>},
+    {"128x192 s4 lead 2", launch<T, bf16, 128, 192, 4, 3, 1, Overlap, 2>}};
 static_assert(std::size(TILES) == std::size(VARIANTS<f8e4m3>) &&
               std::size(TILES) == std::size(CLUSTERS));
 

@@ -4,17 +4,24 @@
 //         an outlier all others are rounded to few values, or to 0
 // idea:   a scale for each 1 x 128 of A and 128 x 128 of B. Where v31 adds a k-tile's sums, they
 //         are multiplied first: an FMA in the place of an addition
-// watch:  registers, of which the scales take some; and loads of scales, which are under way while
-//         the tensor cores multiply
-// needs:  sm_90a; copies of operands that are not K-major, or that TMA cannot address
+// watch:  when scales come. A k-tile's wgmma must not wait for them: A's come with the k-tile, and
+//         a warp reads them when the tensor cores have been given their work
+// needs:  sm_90a; copies of operands that are not K-major, or that TMA cannot address; of A's
+//         scales, too
 //
 //   role        threads   waits for     then                                    and tells
-//   producer    one       empty[stage]  loads a k-tile                          full[stage], bytes
-//   consumers   2 x 128   full[stage]   wgmma of 64 rows, from zero; FMAs       empty[stage]
+//   producer    one       empty[stage]  loads a k-tile and A's scales           full[stage], bytes
+//   consumers   2 x 128   full[stage]   wgmma of 64 rows, from zero; scales;    empty[stage]
+//                                       FMAs
 //
-// Barriers and the timeline are v31's. Scales of A lie along m: scale_a[k / 128][m]. Those of B
-// lie along k: scale_b[n / 128][k / 128]. Both are as cuBLASLt has them, with a pitch besides.
+//   barrier        completes after
+//   full[stage]    1 arrival, the producer's, and TMA's bytes
+//   empty[stage]   8 arrivals of each CTA, one of each consumer warp: all read scales
+//
+// The timeline is v31's. Scales of A lie along m: scale_a[k / 128][m]. Those of B lie along k:
+// scale_b[n / 128][k / 128]. Both are as cuBLASLt has them, with a pitch besides.
 #include "device/dynamic_shared.cuh"
+#include "device/fused_epilogue.cuh"
 #include "device/k_major.cuh"
 #include "device/multicast.cuh"
 #include "device/operand_tile.cuh"
@@ -27,6 +34,7 @@
 #include "device/ptx/tma.cuh"
 #include "device/ptx/warp_roles.cuh"
 #include "device/ptx/wgmma.cuh"
+#include "device/repack.cuh"
 #include "device/tma_epilogue.cuh"
 #include "plan/tiles.h"
 #include "rung.h"
@@ -45,55 +53,71 @@ struct Shared {  // panels start at multiples of 1024 bytes
   uint8_t A[STAGES][TileA::BYTES];                     // (STAGES, BM, BK), swizzled
   uint8_t B[STAGES][TileB::BYTES];                     // (STAGES, BN, BK), swizzled
   uint8_t C[CONSUMERS][EPILOGUE_STAGES][64 * 64 * 2];  // (.., EPILOGUE_STAGES, 64, 64), swizzled
-  uint64_t full[STAGES], empty[STAGES];
+  float scales[STAGES][TileA::EXTENT];                 // (STAGES, BM): A's
+  uint64_t full[STAGES], empty[STAGES], lead;
 };
 
 // [region idea]
-// The scales of a k-tile for a thread's sums: of its two rows, and of its tile's blocks of columns.
+// The scales of a thread's sums: of its two rows, and of its tile's blocks of columns.
 template <int BN>
-struct ThreadScales {
+class ThreadScales {
+  // A tile of 192 columns begins or ends in the middle of a block: its columns are three times 64.
   static constexpr int COLUMNS = BN % BlockScales::N == 0 ? BlockScales::N : 64;  // of one scale
-  static_assert(BN % COLUMNS == 0);
-  float row[2] = {}, column[BN / COLUMNS] = {};
+  static constexpr int COUNT = BN / COLUMNS, BLOCKS = cdiv(BN, BlockScales::N);
+  static_assert(BN % COLUMNS == 0 && (COLUMNS == BlockScales::N || COUNT == 1 || COUNT == 3));
+  const float* block_[BLOCKS];  // B's, of k-tile 0
+  bool begins_in_the_middle_;
+  float scale_[COUNT][2];
 
-  // Of 64 x BN results at (m, n). They are used after the next wgmma, which take longer than L2.
+ public:
+  // For columns n to n + BN. A block beyond the last one has that one's scales.
   template <class Args>
-  GEMM_DEVICE void load(const Args& p, int m, int n, int k_tile) {
-    if (k_tile * BK >= p.K) return;
-    const int first = m + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+  GEMM_DEVICE ThreadScales(const Args& p, int n) {
+    const int first = n / BlockScales::N, last = (p.N - 1) / BlockScales::N;
 #pragma unroll
-    for (int i = 0; i < 2; ++i)
-      row[i] = first + i * 8 < p.M ? p.scales.a[k_tile * p.scales.lda + first + i * 8] : 0;
+    for (int i = 0; i < BLOCKS; ++i)
+      block_[i] = p.scales.b + (first + i < last ? first + i : last) * p.scales.ldb;
+    begins_in_the_middle_ = n % BlockScales::N != 0;
+  }
+
+  // Multiplies a k-tile's scales: of the 64 rows at `rows` in shared memory, and of B's blocks,
+  // which lie along k: 32 k-tiles are a line of L1. After the k-tile's wgmma have been issued.
+  GEMM_DEVICE void load(const float* rows, int k_tile) {
+    const int first = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+    const float row[2] = {rows[first], rows[first + 8]};
+    float block[BLOCKS];
 #pragma unroll
-    for (int i = 0; i < BN / COLUMNS; ++i) {
-      const int column_first = n + i * COLUMNS;
-      column[i] = column_first < p.N
-                      ? p.scales.b[column_first / BlockScales::N * p.scales.ldb + k_tile]
-                      : 0;
+    for (int i = 0; i < BLOCKS; ++i) block[i] = block_[i][k_tile];
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+      const bool second = COUNT == 3 && (i == 2 || (i == 1 && begins_in_the_middle_));
+      const float column = COUNT != 3 ? block[i] : second ? block[1] : block[0];
+#pragma unroll
+      for (int j = 0; j < 2; ++j) scale_[i][j] = row[j] * column;
     }
   }
 
   // Adds the scaled partial sums of the accumulators from `first` on.
-  template <int COUNT, int ALL>
-  GEMM_DEVICE void add_scaled(int first, const float (&part)[COUNT], float (&sum)[ALL]) const {
-    float scale[BN / COLUMNS][2];
+  template <int PART, int ALL>
+  GEMM_DEVICE void add_scaled(int first, const float (&part)[PART], float (&sum)[ALL]) const {
 #pragma unroll
-    for (int i = 0; i < BN / COLUMNS; ++i)
-#pragma unroll
-      for (int j = 0; j < 2; ++j) scale[i][j] = row[j] * column[i];
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i)  // four sums each 8 columns: two of either row
-      sum[first + i] += scale[(first + i) * 2 / COLUMNS][i / 2 % 2] * part[i];
+    for (int i = 0; i < PART; ++i)  // four sums each 8 columns: two of either row
+      sum[first + i] += scale_[(first + i) * 2 / COLUMNS][i / 2 % 2] * part[i];
   }
 };
 // [/region idea]
 
-template <class T, class TC, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER,
-          class Parts>
+// Args: GemmArgs, or FusedArgs for a kernel with the whole epilogue. LEAD: k-tiles that consumer 0
+// is ahead.
+template <class Args, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER, class Parts,
+          int LEAD>
 __global__ void __launch_bounds__((BM / MMA_M + 1) * 128, 1)
-    gemm_v32(GemmArgs<T, T, TC> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
-             const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
+    gemm_v32(Args p, bool aligned_c, const __grid_constant__ TensorMap map_a,
+             const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c,
+             const __grid_constant__ TensorMap map_scales) {
   grid_launch_dependents();
+  using T = typename Args::TypeA;
+  using TC = typename Args::TypeC;
   using TileA = OperandTile<T, BM, Major::K>;
   using TileB = OperandTile<T, BN, Major::K>;
   static_assert(TileA::DEPTH == BK);
@@ -102,7 +126,10 @@ __global__ void __launch_bounds__((BM / MMA_M + 1) * 128, 1)
   const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
   const int begin = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER, step = gridDim.x / CLUSTER;
   auto& s = *static_cast<Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>*>(dynamic_shared());
-  if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, CLUSTER * CONSUMERS);
+  if (tid == 0) {
+    mbarrier_init(&s.lead, 1);
+    init_pipeline<STAGES>(s.full, s.empty, CLUSTER * CONSUMERS * 4);
+  }
   sync_cluster<CLUSTER>();
 
   PipelineState<STAGES> state;
@@ -112,26 +139,36 @@ __global__ void __launch_bounds__((BM / MMA_M + 1) * 128, 1)
     if (tid / 32 % 4 == 0 && elect_one())
       for_each_tile<GROUP_M, CLUSTER>(begin, step, rank, tiles_m, tiles_n, [&](int bm, int bn) {
         grid_dependency_wait(bm, bn);
-        produce_shared<TileA, TileB, CLUSTER>(s.A[0], s.B[0], s.full, s.empty, state, map_a, map_b,
-                                              bm * BM, bn * BN, k_tiles, rank);
+        const auto load = [&](int stage, int k_tile) {
+          uint64_t* const full = &s.full[stage];
+          load_part<TileB, CLUSTER>(s.B[stage], map_b, bn * BN, k_tile * BK, full, rank);
+          TileA::load(s.A[stage], map_a, bm * BM, k_tile * BK, full);
+          tma_load(s.scales[stage], map_scales, k_tile, bm * BM, full);
+        };
+        load_k_tiles(s.full, s.empty, state, 0, k_tiles,
+                     TileA::BYTES + TileB::BYTES + int{sizeof(s.scales[0])}, load);
       });
   } else {
     // A consumer: its rows of every tile.
     setmaxnreg_inc<CONSUMER_REGS>();
     grid_dependency_wait();
+    Lead<LEAD, STAGES> lead{&s.lead, wg};
     for_each_tile<GROUP_M, CLUSTER>(begin, step, rank, tiles_m, tiles_n, [&](int bm, int bn) {
       fence_operand(bm, bn);
       const int m = bm * BM + wg * MMA_M, n = bn * BN;
       prefetch_c<BN>(p, aligned_c, m, n, MMA_M);
+      touch_vectors<BN>(p, n);
       float sum[1][BN / 2];
       clear_registers(sum);
-      ThreadScales<BN> scales;
-      scales.load(p, m, n, 0);
-      const auto promote = [&]<int COUNT>(int first, const float(&part)[COUNT], int k_tile) {
-        scales.add_scaled(first, part, sum[0]);
-        if (first + COUNT == BN / 2) scales.load(p, m, n, k_tile + 1);
+      ThreadScales<BN> scales(p, n);
+      const auto load = [&](int stage, int k_tile) {
+        scales.load(&s.scales[stage][wg * MMA_M], k_tile);
       };
-      multiply_promoted<TileA, TileB, Parts, CLUSTER>(s, state, k_tiles, wg * MMA_M, promote);
+      const auto promote = [&]<int COUNT>(int first, const float(&part)[COUNT], int) {
+        scales.add_scaled(first, part, sum[0]);
+      };
+      multiply_promoted<TileA, TileB, Parts, CLUSTER, 32>(s, state, k_tiles, wg * MMA_M, lead, load,
+                                                          promote);
 
       // Epilogue.
       apply_epilogue<32>(p, aligned_c, m, n, sum[0]);
@@ -145,34 +182,60 @@ __global__ void __launch_bounds__((BM / MMA_M + 1) * 128, 1)
   if (CLUSTER > 1) sync_cluster<CLUSTER>();  // the neighbour's last copies and arrivals have come
 }
 
-template <class T, class TC, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER,
-          class Parts = OnePart>
-void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
+template <class Args, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER, class Parts,
+          int LEAD>
+void launch_args(const Args& p, const Plan& plan, Stream stream) {
+  using T = typename Args::TypeA;
   const int64_t cluster_tiles = int64_t{cdiv(p.M, BM * CLUSTER)} * cdiv(p.N, BN);
   const int64_t grid = std::min<int64_t>(cluster_tiles, plan.ctas / CLUSTER) * CLUSTER;
   using TileA = OperandTile<T, BM, Major::K>;
   using TileB = OperandTile<T, BN, Major::K>;
   const KMajorOperands<T> in(p, stream);
-  gemm::launch(gemm_v32<T, TC, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, Parts>, grid,
+  // A's scales as TMA takes them: a copy, where rows are no multiples of 16 bytes. Where a launch
+  // is only prepared nobody knows, and at most there is one. K = 0 has none.
+  const int k_tiles = cdiv(p.K, BK);
+  const MatrixView<float> none{nullptr, 0, p.M, cdiv(p.M, 4) * 4};
+  const MatrixView<float> given{p.scales.a, k_tiles, p.M, launch_mode().prepare ? 1 : p.scales.lda};
+  const RepackedPair<float> scales(k_tiles == 0 ? none : given, none, stream);
+  gemm::launch(gemm_v32<Args, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, Parts, LEAD>, grid,
                dim3((BM / MMA_M + 1) * 128),
                {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>),
                 .cluster = CLUSTER,
                 .pdl = true},
                stream, p, has_aligned_c(p), TileA::map(in.A.data, p.M, p.K, in.A.ld),
-               TileB::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
+               TileB::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16),
+               tensor_map(scales.A.data, k_tiles, p.M, scales.A.ld, 1, BM, Swizzle::none));
+}
+template <class T, class TC, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER,
+          class Parts = OnePart, int LEAD = 0>
+void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
+  launch_args<GemmArgs<T, T, TC>, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, Parts, LEAD>(p, plan,
+                                                                                         stream);
+}
+template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES, class Parts = OnePart>
+void launch_fused(const FusedArgs<T, T, bf16>& p, const Plan& plan, Stream stream) {
+  launch_args<FusedArgs<T, T, bf16>, BM, BN, STAGES, EPILOGUE_STAGES, 1, Parts, 0>(p, plan, stream);
 }
 
-// The variants: their tiles, and what a result costs in each; plans choose from all but the last.
-constexpr Costs::Tile TILES[] = {
-    {128, 256, 1.0}, {128, 192, 1.0}, {128, 128, 1.15}, {64, 128, 1.6}, {128, 256, 1.0}};
-constexpr int CLUSTERS[] = {1, 1, 1, 1, 2}, CHOICES = 4;
+// The variants: their tiles, and what a result costs in each; plans choose from the first.
+constexpr Costs::Tile TILES[] = {{128, 256, 1.0}, {128, 192, 1.0}, {128, 128, 1.15},
+                                 {64, 128, 1.6},  {64, 64, 2.2},   {128, 256, 1.0},
+                                 {128, 256, 1.0}, {128, 192, 1.0}};
+constexpr int CLUSTERS[] = {1, 1, 1, 1, 1, 2, 1, 1}, CHOICES = 5;
 
 template <class T>
-const Variant<T, bf16> VARIANTS[] = {{"128x256 s4", launch<T, bf16, 128, 256, 4, 2, 1, Halves>},
-                                     {"128x192 s4", launch<T, bf16, 128, 192, 4, 3, 1, Overlap>},
-                                     {"128x128 s6", launch<T, bf16, 128, 128, 6, 2, 1>},
-                                     {"64x128 s8", launch<T, bf16, 64, 128, 8, 2, 1, Overlap>},
-                                     {"128x256 s4 c2", launch<T, bf16, 128, 256, 4, 2, 2, Halves>}};
+const Variant<T, bf16> VARIANTS[] = {
+    {"128x256 s4", launch<T, bf16, 128, 256, 4, 2, 1, Halves>, nullptr,
+     launch_fused<T, 128, 256, 4, 2, Halves>},
+    {"128x192 s4", launch<T, bf16, 128, 192, 4, 3, 1, Overlap>, nullptr,
+     launch_fused<T, 128, 192, 4, 3, Overlap>},
+    {"128x128 s5", launch<T, bf16, 128, 128, 5, 2, 1>, nullptr, launch_fused<T, 128, 128, 5, 2>},
+    {"64x128 s8", launch<T, bf16, 64, 128, 8, 2, 1, Overlap>, nullptr,
+     launch_fused<T, 64, 128, 8, 2, Overlap>},
+    {"64x64 s12", launch<T, bf16, 64, 64, 12, 1, 1>, nullptr, launch_fused<T, 64, 64, 12, 1>},
+    {"128x256 s4 c2", launch<T, bf16, 128, 256, 4, 2, 2, Halves>},
+    {"128x256 s4 lead 2", launch<T, bf16, 128, 256, 4, 2, 1, Halves, 2>},
+    {"128x192 s4 lead 2", launch<T, bf16, 128, 192, 4, 3, 1, Overlap, 2>}};
 static_assert(std::size(TILES) == std::size(VARIANTS<f8e4m3>) &&
               std::size(TILES) == std::size(CLUSTERS));
 
@@ -194,7 +257,7 @@ std::string explain(const GemmArgs<T, T, bf16>&, const Plan& plan) {
 // Results in float: one configuration.
 template <class T>
 void launch_to_float(const GemmArgs<T, T, float>& p, Stream stream) {
-  launch<T, float, 128, 128, 6, 2, 1>(p, Plan{.ctas = persistent_blocks()}, stream);
+  launch<T, float, 128, 128, 5, 2, 1>(p, Plan{.ctas = persistent_blocks()}, stream);
 }
 
 const Registration rung({.prev = "v31",

@@ -18,6 +18,7 @@
   <!-- embed:gpus -->                                every GPU that plots/results has a folder of
   <!-- embed:counters -->                            the simulator's counters beside a GPU's
   <!-- embed:group_m group_m_l2.json -->             GROUP_M: hits in L2, bytes from memory
+  <!-- embed:instructions -->                       of kernels compiled for any call, and for one
   <!-- embed:limits -->                              what the reference GPU can do
   <!-- embed:refusals -->                            kernels of the wrong precision, and what refuses them
   <!-- embed:false_alarms -->                        right results that were verified, and refused
@@ -51,6 +52,7 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, Optional
 
+import jit_instructions
 import terms
 
 import accuracy
@@ -100,6 +102,7 @@ class Embedder:
             "counters_of": (self.counters_of, 2),
             "nsight": (self.nsight, 2),
             "group_m": (self.group_m, 1),
+            "instructions": (self.instructions, 0),
             "limits": (self.limits, 0),
             "refusals": (self.refusals, 0),
             "false_alarms": (self.false_alarms, 0),
@@ -284,6 +287,12 @@ class Embedder:
         if not path.exists():
             return NOT_MEASURED
         return group_m.table(json.loads(path.read_text(encoding="utf-8")))
+
+    def instructions(self) -> str:
+        path = self.root / jit_instructions.FILE
+        if not path.exists():
+            return NOT_MEASURED
+        return jit_instructions.table(json.loads(path.read_text(encoding="utf-8")))
 
     def table(self, page: Path) -> str:
         lines = [

@@ -1,5 +1,5 @@
 // The epilogue: what becomes of a product on its way into C. D = act(alpha * AB + beta * C), in every
-// kernel; a fused one has scales, biases and a residual besides.
+// kernel; a fused one has scales, biases, a residual or gates besides.
 // Kernels, references and the command line all take it from here.
 #pragma once
 
@@ -153,6 +153,10 @@ struct FusedEpilogue {
   const void* c = nullptr;               // C where it is another matrix than D: a residual
   int64_t ldc = 0;                       // of that, in elements
 
+  // D has a column for each two neighbouring ones of the product, a gate and a value. With x all of
+  // the above but the activation, D(m, j) = act(x(m, 2 j)) * x(m, 2 j + 1); beta is 0 then.
+  bool gated = false;
+
   bool operator==(const FusedEpilogue&) const = default;
 
   GEMM_INLINE_ANYWHERE bool reads_c() const { return beta != 0; }
@@ -163,7 +167,8 @@ struct FusedEpilogue {
   GEMM_INLINE_ANYWHERE bool has_vectors() const { return has_scales() || has_biases(); }
   // Whether every kernel computes it.
   GEMM_INLINE_ANYWHERE bool is_plain() const {
-    return !has_vectors() && (c == nullptr || beta == 0) && activation != Activation::gelu_erf;
+    return !has_vectors() && (c == nullptr || beta == 0) && activation != Activation::gelu_erf &&
+           !gated;
   }
   GEMM_INLINE_ANYWHERE Epilogue plain() const { return {alpha, beta, activation, slope}; }
 
@@ -181,14 +186,6 @@ struct FusedEpilogue {
   template <class T>
   GEMM_INLINE_ANYWHERE const T* c_at(int m, int n, const T* d) const {
     return c == nullptr ? d : static_cast<const T*>(c) + m * ldc + n;
-  }
-  // Element (m, n) of D, of its product. `d`: where it will lie.
-  template <class T>
-  GEMM_INLINE_ANYWHERE float element(int m, int n, float product, const T* d) const {
-    const float old = reads_c() ? float(*c_at(m, n, d)) : 0.0f;
-    float x[1] = {alpha * (scale_at(m, n) * product) + beta * old + bias_at<T>(m, n)};
-    activate(x);
-    return x[0];
   }
   template <class Real, int COUNT>
   GEMM_INLINE_ANYWHERE void activate(Real (&x)[COUNT]) const {

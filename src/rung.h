@@ -112,6 +112,8 @@ using PlannedLaunchFn = void (*)(const GemmArgs<T, T, TC>&, const Plan&, Stream)
 
 template <class T, class TC = T>
 using FusedLaunchFn = void (*)(const FusedArgs<T, T, TC>&, const Plan&, Stream);
+template <class T, class TC = T>
+using GatedLaunchFn = void (*)(const GatedArgs<T, T, TC>&, const Plan&, Stream);
 
 // One of several template configurations of a rung, instantiated once in its file.
 template <class T, class TC = T>
@@ -122,6 +124,7 @@ struct Variant {
       nullptr;  // whether it takes this problem; null: every one
   // The same with the whole epilogue, of one product. Null: an epilogue pass follows `launch`.
   FusedLaunchFn<T, TC> fused = nullptr;
+  GatedLaunchFn<T, TC> gated = nullptr;  // likewise where D is gated
 };
 // How a rung with variants plans. Of the problem's pointers only the alignment matters, and which of
 // the epilogue's there are.
@@ -163,26 +166,28 @@ inline FusedEpilogue before_pass(const GemmCall& call) {
   return {.alpha = e.alpha, .beta = reads_own_c(call) && !e.has_scales() ? e.beta : 0};
 }
 
+// Moves a call's products to a workspace, with rows of whole 16 bytes; returns the bytes that they take.
+inline size_t move_to_workspace(GemmCall& product, void* workspace, DType dtype) {
+  product.C = workspace;
+  product.ldc = int64_t{cdiv(product.N, 8)} * 8;
+  product.batch.stride_c = product.M * product.ldc;
+  return size_t(product.batch.count * product.batch.stride_c * info(info(dtype).out).bytes);
+}
+
 // launch(product), and an epilogue pass. The product is computed in D's memory, but where the pass
-// still has to read C there.
+// still has to read C there, or D has fewer columns.
 template <class Launch>
 void launch_with_pass(const GemmCall& call, DType dtype, Launch&& launch) {
   const auto stream = static_cast<Stream>(call.stream);
   GemmCall product = call, pass = call;
   FusedEpilogue& e = pass.epilogue;
   product.epilogue = before_pass(call);
-  const bool reads_d = reads_own_c(call), apart = reads_d && e.has_scales();
+  const bool reads_d = reads_own_c(call), apart = (reads_d && e.has_scales()) || e.gated;
   if (reads_d) e.c = nullptr;
   e.alpha = 1;
   if (reads_d && !apart) e.beta = 0;
-  const int64_t ld = int64_t{cdiv(call.N, 8)} * 8, elements = call.M * ld;
-  const Workspace products(
-      apart ? size_t(call.batch.count * elements * info(info(dtype).out).bytes) : 0, stream);
-  if (apart) {
-    product.C = products.as<char>();
-    product.ldc = ld;
-    product.batch.stride_c = elements;
-  }
+  const Workspace products(apart ? move_to_workspace(product, nullptr, dtype) : 0, stream);
+  if (apart) move_to_workspace(product, products.as<char>(), dtype);
   launch(product);
   launch_epilogue_pass(BACKEND, dtype, pass, {product.C, product.ldc, product.batch.stride_c});
 }
@@ -190,7 +195,8 @@ void launch_with_pass(const GemmCall& call, DType dtype, Launch&& launch) {
 // Estimated time of the pass: it reads products, and C where they have not got it, and writes D.
 inline double epilogue_pass_us(const GemmCall& c, DType dtype, const Arch& arch) {
   const WgmmaCosts& costs = arch.costs->wgmma;
-  const int matrices = 2 + (c.epilogue.reads_c() && before_pass(c).beta == 0);
+  const double matrices =
+      c.epilogue.gated ? 1.5 : 2 + (c.epilogue.reads_c() && before_pass(c).beta == 0);
   const double bytes = double(info(info(dtype).out).bytes) * c.M * c.N * c.batch.count * matrices;
   return costs.launch + 1e-6 * bytes / costs.memory;
 }
@@ -206,6 +212,7 @@ inline Entry with_epilogue_pass(Entry e) {
       if (!planned || c.epilogue.is_plain() || (fuses && fuses(c, *planned))) return planned;
       GemmCall product = c;
       product.epilogue = before_pass(c);
+      if (c.epilogue.gated) move_to_workspace(product, nullptr, dtype);
       planned = plan(self, product, arch, variant);
       planned->makespan += epilogue_pass_us(c, dtype, arch);
       return planned;
@@ -249,13 +256,16 @@ Entry entry(DType dtype, const Variant<T, TC> (&variants)[N], Planner<T, TC> pla
     const Stream stream = static_cast<Stream>(c.stream);
     const DeviceScope on_its_gpu(device_of(stream));
     const Variant<T, TC>& v = all[plan.variant];
-    if (c.batch.is_single() && v.fused != nullptr && wants_fused(c.epilogue))
+    if (c.epilogue.gated)
+      v.gated(gated<T, T, TC>(c), plan, stream);
+    else if (c.batch.is_single() && v.fused != nullptr && wants_fused(c.epilogue))
       v.fused(fused<T, T, TC>(c), plan, stream);
     else
       v.launch(typed<T, T, TC>(c), plan, stream);
   };
   e.fuses = [all](const GemmCall& c, const Plan& plan) {
-    return c.batch.is_single() && all[plan.variant].fused != nullptr;
+    const Variant<T, TC>& v = all[plan.variant];
+    return c.batch.is_single() && (c.epilogue.gated ? v.gated != nullptr : v.fused != nullptr);
   };
   for (const Variant<T, TC>& v : variants)
     e.variants.push_back({v.name, {}, [fits = v.fits](const GemmCall& c) {

@@ -244,6 +244,9 @@ class Accepted(unittest.TestCase):
         run = bench(*small, "--kernel", "v1", "--batch", "3", "--epilogue", vectors)
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn(f"9x10x11 batch:3 {vectors}  alpha 1", run.stdout)
+        run = bench(*small, "--kernel", "v1,v8", "--epilogue", "bias,gated,silu")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("9x10x11 bias,gated,silu  alpha 1", run.stdout)
 
     def test_batch(self) -> None:
         for entry in self.entries("--batch", "3", "--kernel", "v1,v24", "--dtype", "f16"):
@@ -392,6 +395,11 @@ class Refused(unittest.TestCase):
             "residual",
             names="residual, which is of one product",
         )
+        self.refused(*SMALL, "--epilogue", "gated", names="an even N.*33x17x5")
+        self.soon_refused("--epilogue", "gated", "--beta", "1", names="not go with --beta")
+        self.soon_refused("--epilogue", "gated,residual", names="not go with --beta or residual")
+        self.soon_refused("--epilogue", "gated,gated", names="a list, each once")
+        self.soon_refused("--epilogue", "gated", "--tune", names="not go with --tune")
         self.soon_refused("--batch-pad", "8", names="belong to --batch of 2 or more")
         self.refused(*SMALL, "--batch", "2", "--inspect", "--html", "x", names="of one product")
         for ops in ("nx", "nnn", "", "nn,"):
@@ -402,6 +410,22 @@ class Refused(unittest.TestCase):
             self.refused(*SMALL, f"--device={device}", names="--device")
         self.refused(*SMALL, "--device", "1", names="--device 1: the simulator is one device, 0")
         self.refused("--inspect", "--device", "1", names="--device 1: the simulator is one")
+
+    def test_compiling_at_run_time(self) -> None:
+        needs = "--jit needs a GPU, for which it compiles: the simulator"
+        self.soon_refused("--jit", "--inspect", names=needs)
+        self.soon_refused("--jit", "--backend", "sim", names=needs)
+        self.soon_refused(
+            "--jit", "some", names="bad --jit 'some': leave the value out, or .* both"
+        )
+        for other in ("--tune", "--explain", "--list"):
+            self.soon_refused("--jit", "both", other, names="--jit is a way of running rungs")
+        env = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
+        run = bench(*SMALL, "--kernel", "v29", "--jit", env=env)
+        self.assertEqual(run.returncode, 2, run.stdout)
+        self.assertRegex(run.stderr, needs)
+
+    def test_the_device_that_is_asked_for(self) -> None:
         # On any machine: what there is, or that there is none.
         known = r"--device 999: (there is no GPU 999.*: choose (from 0 to \d+|0,)|no GPU \(.*, 0$)"
         self.refused("--device", "999", "--shape", "4x4x4", names=known)

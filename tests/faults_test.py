@@ -397,6 +397,48 @@ class KeptGoing(Case):
         self.assertFalse(Path(f"/proc/{child}").exists())
 
 
+class CompiledAtRunTime(Case):
+    ENV = {**os.environ, "FAULT_BENCH_JIT": "1"}
+
+    def jit(self, *args: str, status: int = 0, says: str = "", **env: str) -> str:
+        json_file = ("--json", str(self.file))
+        return self.bench(
+            "--jit", *args, *json_file, status=status, says=says, env={**self.ENV, **env}
+        )
+
+    def results(self) -> dict[str, Any]:
+        return {e["name"]: e for e in json.loads(self.file.read_text())["benchmarks"]}
+
+    def test_what_compiling_took_stands_beside_the_result(self) -> None:
+        printed = self.jit("--kernel", "v29", *SMALL)
+        [(name, entry)] = self.results().items()
+        self.assertEqual(name, "v29_tiles/f32/nn/5x6x7/jit")
+        self.assertGreater(entry["jit_kernels"], 0)
+        self.assertEqual(entry["jit_ms"], 250 * entry["jit_kernels"])
+        self.assertIn(f"{entry['jit_kernels']:.0f} kernels compiled in", printed)
+        context = json.loads(self.file.read_text())["context"]
+        self.assertEqual(context["jit"], "NVRTC 0.0")
+
+    def test_beside_the_kernel_of_the_build(self) -> None:
+        self.jit("both", "--kernel", "v29", *SMALL)
+        plain, compiled = self.results().items()
+        self.assertEqual((plain[0] + "/jit", "jit_ms" in plain[1]), (compiled[0], False))
+        self.assertIn("jit_ms", compiled[1])
+
+    def test_in_a_process_of_its_own(self) -> None:
+        self.jit("--kernel", "v29", *SMALL, "--keep-going")
+        self.assertGreater(self.results()["v29_tiles/f32/nn/5x6x7/jit"]["jit_ms"], 0)
+
+    def test_of_all_rungs_those_that_can(self) -> None:
+        self.jit("--kernel", "all", *SMALL)
+        self.assertEqual(list(self.results()), ["v29_tiles/f32/nn/5x6x7/jit"])
+        self.jit("--kernel", "v1", *SMALL, status=2, says="--kernel 'v1' is compiled .*choose v29$")
+
+    def test_what_cannot_be_compiled(self) -> None:
+        self.jit("--kernel", "v29", "--shape", "7x6x7", status=3, says="refuses gemm_v29: no")
+        self.jit("--kernel", "v29", *SMALL, status=2, says="no NVRTC", FAULT_BENCH_NO_NVRTC="1")
+
+
 class Tuning(Case):
     def tune(self, *args: str, status: int, says: str = "", **options: Any) -> str:
         cache = str(self.folder / "tuning.json")

@@ -224,10 +224,10 @@ struct Product {
   std::unique_ptr<Matrix> scales_a, scales_b;  // of blocks
 
   Product(Types types, int m, int n, int k, int op_a = GEMM_N, int op_b = GEMM_N, int pad = 0,
-          int skew = 0)
+          int skew = 0, bool gated = false)
       : a(types.in, op_a == GEMM_T ? k : m, op_a == GEMM_T ? m : k, pad, skew),
         b(types.in, op_b == GEMM_T ? n : k, op_b == GEMM_T ? k : n, pad, skew),
-        c(types.out, m, n, pad, skew) {
+        c(types.out, m, gated ? n / 2 : n, pad, skew) {
     problem.m = m;
     problem.n = n;
     problem.k = k;
@@ -236,6 +236,7 @@ struct Product {
     problem.compute = types.compute;
     problem.op_a = op_a;
     problem.op_b = op_b;
+    problem.gated = gated ? 1 : 0;
     problem.lda = pad == 0 ? 0 : a.ld();  // 0: without gaps
     problem.ldb = pad == 0 ? 0 : b.ld();
     problem.ldc = pad == 0 ? 0 : c.ld();
@@ -298,6 +299,10 @@ struct Product {
   static float was(int64_t i, int64_t j) { return float((i + 2 * j) % 7 - 3); }
 
   double want(int64_t i, int64_t j) const {
+    if (problem.gated == 0) return activated(epilogue, before_activation(i, j));
+    return activated(epilogue, before_activation(i, 2 * j)) * before_activation(i, 2 * j + 1);
+  }
+  double before_activation(int64_t i, int64_t j) const {
     float sum = 0;
     for (int64_t k = 0; k < problem.k && epilogue.alpha != 0; ++k)
       sum += (problem.op_a == GEMM_T ? a.at(k, i) : a.at(i, k)) *
@@ -306,18 +311,17 @@ struct Product {
       return x == nullptr ? none : double{x->at(0, k)};
     };
     const double old = residual == nullptr ? was(i, j) : residual->at(i, j);
-    return activated(epilogue,
-                     at(scale_rows, i, 1) * at(scale_columns, j, 1) * epilogue.alpha * sum +
-                         (epilogue.beta == 0 ? 0 : epilogue.beta * old) + at(bias, j, 0) +
-                         at(row_bias, i, 0));
+    return at(scale_rows, i, 1) * at(scale_columns, j, 1) * epilogue.alpha * sum +
+           (epilogue.beta == 0 ? 0 : epilogue.beta * old) + at(bias, j, 0) + at(row_bias, i, 0);
   }
   // Of what cannot be computed exactly: a rounding to C's type, and the functor's own errors.
   bool is_close(float got, double want) const {
-    if (epilogue.activation < GEMM_ACTIVATION_GELU) return got == want;
+    if (epilogue.activation < GEMM_ACTIVATION_GELU && problem.gated == 0) return got == want;
+    const int factors = problem.gated == 0 ? 1 : 2;
     const double unit = problem.type_c == GEMM_F32   ? 1e-5
                         : problem.type_c == GEMM_F16 ? 1.0 / 1024
                                                      : 1.0 / 128;
-    return std::abs(got - want) <= unit * std::abs(want) + 1e-6;
+    return std::abs(got - want) <= factors * unit * std::abs(want) + 1e-6;
   }
 
   gemm_status matmul(void* stream = nullptr, int device = GEMM_CURRENT_DEVICE) const {
@@ -331,7 +335,7 @@ struct Product {
     wait();
     c.read();
     for (int64_t i = 0; i < problem.m; ++i)
-      for (int64_t j = 0; j < problem.n; ++j)
+      for (int64_t j = 0; j < (problem.gated == 0 ? problem.n : problem.n / 2); ++j)
         if (!is_close(c.at(i, j), want(i, j)))
           return "C(" + std::to_string(i) + ", " + std::to_string(j) + ") is " +
                  std::to_string(c.at(i, j)) + ", not " + std::to_string(want(i, j));
@@ -571,6 +575,62 @@ TEST_F(Library, EpilogueOperands) {
       }
 }
 
+// C of a gate and a value for each of its columns, by the type's best kernel, the naive one and a plan.
+TEST_F(Library, Gates) {
+  for (const Types types : TYPES)
+    for (const int n : {72, 70, 2, 0})
+      for (const int pad : {0, 4})
+        for (const int32_t activation : {GEMM_ACTIVATION_RELU, GEMM_ACTIVATION_SILU}) {
+          SCOPED_TRACE(testing::Message() << types.name << " n " << n << " pad " << pad);
+          Product p(types, 35, n, 40, GEMM_N, types.name[0] == 't' ? GEMM_N : GEMM_T, pad, 0, true);
+          p.with_operands(15, 0);
+          p.epilogue.activation = activation;
+          const gemm_plan plan = planned(p.problem);
+          for (const bool by_plan : {false, true}) {
+            p.fill();
+            ASSERT_EQ(by_plan ? p.run(plan) : p.matmul(), GEMM_OK) << gemm_last_error();
+            EXPECT_EQ(p.wrong(), "");
+          }
+        }
+  Product p(TYPES[0], 35, 70, 40, GEMM_N, GEMM_N, 0, 0, true);
+  gemm_plan plan;
+  ASSERT_EQ(gemm_plan_create_with(&p.problem, GEMM_CURRENT_DEVICE, "v6", &plan), GEMM_OK);
+  EXPECT_GE(workspace_of(plan), size_t{35 * 70 * 4});  // the product, before its pass
+  ASSERT_EQ(p.run(plan), GEMM_OK) << gemm_last_error();
+  EXPECT_EQ(p.wrong(), "");
+}
+
+TEST_F(Library, BadGates) {
+  Product p(TYPES[2], 16, 24, 8);
+  const auto expect = [&](auto spoil, gemm_status status, const char* text) {
+    gemm_problem problem = p.problem;
+    problem.gated = 1;
+    gemm_epilogue e = GEMM_EPILOGUE_DEFAULT;
+    spoil(problem, e);
+    EXPECT_EQ(
+        gemm_matmul(&problem, &e, p.a.data(), p.b.data(), p.c.data(), nullptr, GEMM_CURRENT_DEVICE),
+        status)
+        << text;
+    EXPECT_THAT(gemm_last_error(), HasSubstr(text));
+  };
+  expect([](auto& q, auto&) { q.gated = 2; }, GEMM_BAD_ARGUMENT, "gated is 2: allowed are 0 and 1");
+  expect([](auto& q, auto&) { q.reserved = 1; }, GEMM_BAD_ARGUMENT,
+         "gemm_problem.reserved is not 0");
+  expect([](auto& q, auto&) { q.n = 23; }, GEMM_BAD_ARGUMENT,
+         "n is 23: a gated product has an even number of columns");
+  expect([](auto& q, auto&) { q.ldc = 11; }, GEMM_BAD_ARGUMENT,
+         "the rows of C lie 11 elements apart: allowed are 12");
+  expect([](auto&, auto& e) { e.beta = 1; }, GEMM_BAD_ARGUMENT,
+         "a gated product is twice as wide as C: beta is 0 then");
+  expect([&](auto&, auto& e) { e.residual = p.c.data(); }, GEMM_BAD_ARGUMENT, "without a residual");
+  gemm_problem problem = p.problem;
+  problem.gated = 1;
+  EXPECT_EQ(gemm_grouped_matmul(&problem, nullptr, p.a.data(), p.b.data(), p.c.data(), nullptr,
+                                nullptr, GEMM_CURRENT_DEVICE),
+            GEMM_UNSUPPORTED);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("groups are not gated"));
+}
+
 // A structure as programs have it that were compiled before it had operands.
 TEST_F(Library, AnEpilogueWithoutOperands) {
   Product p(TYPES[0], 16, 24, 8);
@@ -715,6 +775,113 @@ TEST_F(Library, Batches) {
   }
   for (const char* rung : {"v6", "v13"})
     expect_batch(TYPES[0], 70, 40, 24, 3, {70 * 24 + 1, 24 * 40, 70 * 40, 0}, 1, rung);
+}
+
+// Products of one shape at any addresses; `skew` elements past 256 bytes, more for each, where they do
+// not lie at equal distances.
+void expect_pointers(Types types, int64_t count, int skew, bool gated = false, float beta = 0) {
+  SCOPED_TRACE(testing::Message() << types.name << " " << count << " products, skew " << skew);
+  std::vector<std::unique_ptr<Product>> all;
+  std::vector<const void*> a, b;
+  std::vector<void*> c;
+  for (int64_t i = 0; i < count; ++i) {
+    all.push_back(
+        std::make_unique<Product>(types, 35, 40, 24, GEMM_N, GEMM_N, 0, int(i) * skew, gated));
+    Product& p = *all.back();
+    p.epilogue.beta = beta;
+    p.fill();
+    p.a.fill([&](int64_t r, int64_t s) { return float((r * 7 + s * 5 + i) % 3 - 1); });
+    a.push_back(p.a.data());
+    b.push_back(p.b.data());
+    c.push_back(p.c.data());
+  }
+  gemm_problem problem = all[0]->problem;
+  problem.batch = count;
+  problem.stride_a = -1;  // no stride counts
+  ASSERT_EQ(gemm_batched_matmul(&problem, &all[0]->epilogue, a.data(), b.data(), c.data(), nullptr,
+                                GEMM_CURRENT_DEVICE),
+            GEMM_OK)
+      << gemm_last_error();
+  for (const auto& p : all) EXPECT_EQ(p->wrong(), "");
+}
+
+TEST_F(Library, BatchesOfPointers) {
+  for (const Types types : TYPES) {
+    expect_pointers(types, 1, 0);
+    expect_pointers(types, 5, 0);
+    expect_pointers(types, 4, 1);
+    expect_pointers(types, 3, 1, false, 2);
+    expect_pointers(types, 3, 0, true);
+  }
+}
+
+// Equal distances are a batch of one launch, and shared operands are none of several.
+TEST_F(Library, EquallySpacedPointersAreABatch) {
+  const int64_t m = 70, n = 40, k = 24, count = 3;
+  for (const Types types : TYPES) {
+    const auto bytes = [](int32_t type, int64_t elements) {
+      return elements * static_cast<int64_t>(bytes_of(type));
+    };
+    Matrix a(types.in, count, m * k, 0, 0), b(types.in, 1, k * n, 0, 0);
+    Matrix c(types.out, count, m * n, 0, 0);
+    a.fill([](int64_t i, int64_t j) { return float((i + j * 7) % 13 % 3 - 1); });
+    b.fill([](int64_t, int64_t i) { return float(i * 3 % 11 % 3 - 1); });
+    c.fill([](int64_t, int64_t) { return NAN; });
+    std::vector<const void*> pa, pb(count, b.data());
+    std::vector<void*> pc;
+    for (int64_t i = 0; i < count; ++i) {
+      pa.push_back(static_cast<const char*>(a.data()) + bytes(types.in, i * m * k));
+      pc.push_back(static_cast<char*>(c.data()) + bytes(types.out, i * m * n));
+    }
+    gemm_problem problem = Product(types, m, n, k).problem;
+    problem.batch = count;
+    const auto multiply = [&] {
+      return gemm_batched_matmul(&problem, nullptr, pa.data(), pb.data(), pc.data(), nullptr,
+                                 GEMM_CURRENT_DEVICE);
+    };
+    ASSERT_EQ(multiply(), GEMM_OK) << gemm_last_error();
+    std::swap(pa[0], pa[2]), std::swap(pc[0], pc[2]);  // falling: a launch each, the same results
+    ASSERT_EQ(multiply(), GEMM_OK) << gemm_last_error();
+    std::swap(pa[0], pa[1]), std::swap(pc[0], pc[1]);
+    ASSERT_EQ(multiply(), GEMM_OK) << gemm_last_error();
+    wait();
+    c.read();
+    for (int64_t p = 0; p < count; ++p)
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < n; ++j) {
+          float sum = 0;
+          for (int64_t l = 0; l < k; ++l) sum += a.at(p, i * k + l) * b.at(0, l * n + j);
+          ASSERT_EQ(c.at(p, i * n + j), sum) << types.name << " product " << p;
+        }
+  }
+}
+
+TEST_F(Library, BadBatchesOfPointers) {
+  Product p(TYPES[2], 16, 24, 8);
+  const void* a[2] = {p.a.data(), p.a.data()};
+  const void* b[2] = {p.b.data(), p.b.data()};
+  void* c[2] = {p.c.data(), p.c.data()};
+  const auto call = [&](int64_t batch, const gemm_epilogue& e, const void* const* as) {
+    gemm_problem problem = p.problem;
+    problem.batch = batch;
+    return gemm_batched_matmul(&problem, &e, as, b, c, nullptr, GEMM_CURRENT_DEVICE);
+  };
+  gemm_epilogue e = GEMM_EPILOGUE_DEFAULT;
+  EXPECT_EQ(call(0, e, nullptr), GEMM_OK) << gemm_last_error();  // no products
+  EXPECT_EQ(call(-1, e, a), GEMM_BAD_ARGUMENT);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("batch is -1: allowed are 0 to "));
+  EXPECT_EQ(call(2, e, nullptr), GEMM_BAD_ARGUMENT);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("an array of pointers is a null pointer"));
+  a[1] = nullptr;
+  EXPECT_EQ(call(2, e, a), GEMM_BAD_ARGUMENT);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("product 1: A is a null pointer"));
+  a[1] = static_cast<const char*>(p.a.data()) + 1;
+  EXPECT_EQ(call(2, e, a), GEMM_BAD_ARGUMENT);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("product 1: A is not aligned to its elements"));
+  a[1] = a[0];
+  e.residual = p.c.data();
+  EXPECT_EQ(call(2, e, a), GEMM_UNSUPPORTED);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("a batch takes no residual"));
 }
 
 // Groups

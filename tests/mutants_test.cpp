@@ -62,6 +62,27 @@ TEST(EpilogueTwin, Passes) {
   EXPECT_EQ(Verifier(*device, with_operands()).verify(correct_twins().front()), "");
 }
 
+Problem with_gates() {
+  Problem p;
+  p.M = 37, p.N = 42, p.K = 52;
+  p.activation = Activation::relu;
+  p.operands.bias = true;
+  p.gated = true;
+  return p;
+}
+class GateMutant : public testing::TestWithParam<Rung> {};
+TEST_P(GateMutant, IsCaught) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  Verifier verifier(*device, with_gates());
+  for (const Inputs kind : {Inputs::sums, Inputs::uniform})
+    EXPECT_NE(verifier.pass(GetParam(), kind, 0), "")
+        << GetParam().name << " passed with " << (kind == Inputs::sums ? "sums" : "uniform inputs");
+}
+TEST(GateTwin, Passes) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  EXPECT_EQ(Verifier(*device, with_gates()).verify(correct_gates()), "");
+}
+
 std::string failure_in_a_batch(const Rung& rung, Layouts layouts = Layouts::also_padded) {
   const std::unique_ptr<Device> device = make_sim_device();
   Problem p;
@@ -178,6 +199,7 @@ TEST(Fp8Sums, FastOnesExceedTheBoundOfPromotedOnes) {
 const auto named = [](const auto& info) { return info.param.name; };
 INSTANTIATE_TEST_SUITE_P(Planted, Mutant, testing::ValuesIn(mutants()), named);
 INSTANTIATE_TEST_SUITE_P(Planted, EpilogueMutant, testing::ValuesIn(epilogue_mutants()), named);
+INSTANTIATE_TEST_SUITE_P(Planted, GateMutant, testing::ValuesIn(gate_mutants()), named);
 INSTANTIATE_TEST_SUITE_P(Planted, BlockScaleMutant, testing::ValuesIn(block_scale_mutants()),
                          named);
 INSTANTIATE_TEST_SUITE_P(Planted, BatchMutant, testing::ValuesIn(batch_mutants()), named);

@@ -261,6 +261,72 @@ class Matmul(Base):
         self.refuses(ValueError, "batch is 0", gemm.plan, 1, 1, 1, batch=0)
         self.refuses(ValueError, "out lies in the memory of a", gemm.matmul, c, b[:9], out=c)
 
+    def test_gates(self) -> None:
+        m, n, k = 37, 24, 40  # n: of the result
+        for dtype in (np.float32, np.float16, ml_dtypes.bfloat16):
+            bound = 2.0**-6 if dtype == ml_dtypes.bfloat16 else 4e-3
+            a, gate, value = matrix(m, k, dtype), matrix(k, n, dtype, 2), matrix(k, n, dtype, 3)
+            b = gemm.interleave_gate(gate, value)
+            self.assertEqual(b.shape, (k, 2 * n))
+            opened = product(a, gate)
+            wanted = opened / (1 + np.exp(-opened)) * product(a, value)
+            self.close(gemm.matmul(a, b, activation="silu", gated=True), wanted, bound)
+            transposed = gemm.interleave_gate(gate.T.copy(), value.T.copy(), axis=0).T
+            self.close(gemm.matmul(a, transposed, activation="silu", gated=True), wanted, bound)
+            out = np.zeros((m, n + 3), dtype)[:, :n]
+            rung = None if dtype == ml_dtypes.bfloat16 else "v1"  # v1 has no bf16
+            self.assertIs(gemm.matmul(a, b, gated=True, out=out, rung=rung), out)
+            self.close(out, opened * product(a, value), bound)
+        a, b = matrix(m, k), matrix(k, 2 * n, seed=4)
+        bias = matrix(1, 2 * n, seed=5)[0]
+        x = product(a, b) + bias
+        wanted = np.maximum(x[:, ::2], 0) * x[:, 1::2]
+        self.close(gemm.matmul(a, b, bias=bias, activation="relu", gated=True), wanted, 1e-5)
+        batch = np.stack([a, -a])
+        self.assertEqual(gemm.matmul(batch, b, gated=True).shape, (2, m, n))
+        self.assertGreater(gemm.plan(m, 2 * n, k, gated=True).workspace, 0)
+        for error, text, named in (
+            (ValueError, "it takes no beta, c and residual", {"c": a, "beta": 1.0}),
+            (ValueError, "it takes no beta, c and residual", {"residual": b}),
+            (ValueError, "out is 37 x 48, and the product 37 x 24", {"out": np.zeros((m, 2 * n))}),
+            (ValueError, "bias has the shape 24: wanted is 48", {"bias": bias[:n]}),
+        ):
+            if "out" in named:
+                named["out"] = named["out"].astype(np.float32)
+            self.refuses(error, text, gemm.matmul, a, b, gated=True, **named)
+        self.refuses(ValueError, "b has 47 columns", gemm.matmul, a, b[:, 1:].copy(), gated=True)
+        self.refuses(ValueError, "wanted is one shape", gemm.interleave_gate, a, b)
+        self.refuses(ValueError, "axis is 2: allowed are 0 to 1", gemm.interleave_gate, a, a, 2)
+
+    def test_lists_of_matrices(self) -> None:
+        m, n, k = 33, 24, 40
+        for dtype in (np.float32, np.float16):
+            a = [matrix(m, k, dtype, seed) for seed in range(5)]
+            b = [matrix(k, n, dtype, 9)] * 5  # one for all
+            wanted = [product(x, y) for x, y in zip(a, b)]
+            for got, want in zip(gemm.batched_matmul(a, b), wanted):
+                self.assertEqual(got.dtype, dtype)
+                self.close(got, want)
+            stacked = np.stack(a)
+            out = [np.zeros((m, n), dtype) for _ in a]
+            got = gemm.batched_matmul(list(stacked), b, alpha=2, activation="relu", out=out)
+            for x, y, want in zip(got, out, wanted):
+                self.assertIs(x, y)
+                self.close(x, np.maximum(2 * want, 0))
+        self.assertEqual(gemm.batched_matmul(a, b, gated=True)[4].shape, (m, n // 2))
+        self.assertEqual(gemm.batched_matmul(a, b, out_dtype="float32")[0].dtype, np.float32)
+        self.assertEqual(gemm.batched_matmul([], []), [])
+        refused = [
+            (ValueError, "a has 5 matrices and b 4", (a, b[1:])),
+            (ValueError, r"a\[1\] has another shape, type or strides", ([a[0], a[1][:9]], b[:2])),
+            (TypeError, r"b\[1\] is a list", (a[:2], [b[0], [1.0]])),
+            (ValueError, "a's columns must be b's rows", ([b[0]], b[:1])),
+        ]
+        for error, text, arguments in refused:
+            self.refuses(error, text, gemm.batched_matmul, *arguments)
+        square = [matrix(n, n)]
+        self.refuses(ValueError, "out overlaps a", gemm.batched_matmul, square, square, out=square)
+
     def test_groups(self) -> None:
         m, n, k = 150, 40, 24
         for dtype in (np.float32, np.float16, ml_dtypes.bfloat16):

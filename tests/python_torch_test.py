@@ -126,6 +126,46 @@ class Operator(Base):
                     for mine, theirs in zip(got, wanted):
                         self.close(mine, theirs, 1e-5)
 
+    def test_gradients_of_gates(self) -> None:
+        for device in DEVICES:
+            for name, activation in ACTIVATIONS.items():
+                with self.subTest(device=device, activation=name):
+                    a = matrix(33, 20, device).requires_grad_()
+                    gate, value = (matrix(20, 17, device).requires_grad_() for _ in range(2))
+                    bias = matrix(1, 34, device)[0].detach().requires_grad_()
+                    b = gemm_ladder.interleave_gate(gate, value)
+                    seed = matrix(33, 17, device)
+                    y = gemm_ladder.matmul(
+                        a, b, bias=bias, alpha=0.5, activation=name, slope=0.2, gated=True
+                    )
+                    got = torch.autograd.grad(y, (a, gate, value, bias), seed)
+                    inputs = (a, gate, value, bias)
+                    x, u, v, w = (t.detach().double().requires_grad_() for t in inputs)
+                    wanted_y = activation(0.5 * x @ u + w[::2]) * (0.5 * x @ v + w[1::2])
+                    wanted = torch.autograd.grad(wanted_y, (x, u, v, w), seed.double())
+                    self.close(y.detach(), wanted_y.detach(), 1e-5)
+                    for mine, theirs in zip(got, wanted):
+                        self.close(mine, theirs, 1e-5)
+
+    def test_gates_in_one_kernel(self) -> None:
+        for device in DEVICES:
+            m, n, k = (512, 1536, 896) if device == "cuda" else (65, 66, 40)
+            for dtype in (torch.float16, torch.bfloat16):
+                with self.subTest(device=device, dtype=dtype):
+                    a, b = matrix(m, k, device, dtype), matrix(n, k, device, dtype).t()
+                    got = gemm_ladder.matmul(a, b, activation="silu", gated=True)
+                    x = a.double() @ b.double()
+                    wanted = torch.nn.functional.silu(x[:, ::2]) * x[:, 1::2]
+                    self.close(got, wanted, 2 * BOUND[dtype])
+
+    def test_lists_of_matrices(self) -> None:
+        for device in DEVICES:
+            a = [matrix(33, 40, device, torch.float16) for _ in range(4)]
+            b = [matrix(40, 24, device, torch.float16) for _ in range(4)]
+            got = gemm_ladder.batched_matmul(a, b, activation="relu")
+            for x, y, z in zip(got, a, b):
+                self.close(x, torch.relu(y.double() @ z.double()), 2e-3)
+
     def test_gradients_of_halves(self) -> None:
         for device in DEVICES:
             with self.subTest(device=device):
@@ -145,11 +185,12 @@ class Operator(Base):
         for device in DEVICES:
             a, b, c = self.operands(device)
             for arguments in (
-                (a, b, None, 1.0, 0.0, "", 0.01, None),
-                (a, b, c, 0.5, 2.0, "gelu", 0.01, None),
-                (a, b, None, 1.0, 0.0, "relu", 0.01, None),
-                (a.detach(), b.detach(), None, 1.0, 0.0, "silu", 0.01, None),
-                (a, matrix(17, 20, device).t(), None, 1.0, 0.0, "", 0.01, None),
+                (a, b, None, 1.0, 0.0, "", 0.01, None, False),
+                (a, b, c, 0.5, 2.0, "gelu", 0.01, None, False),
+                (a, matrix(20, 18, device), None, 1.0, 0.0, "silu", 0.01, None, True),
+                (a, b, None, 1.0, 0.0, "relu", 0.01, None, False),
+                (a.detach(), b.detach(), None, 1.0, 0.0, "silu", 0.01, None, False),
+                (a, matrix(17, 20, device).t(), None, 1.0, 0.0, "", 0.01, None, False),
             ):
                 with self.subTest(device=device, activation=arguments[5]):
                     torch.library.opcheck(torch.ops.gemm_ladder.matmul.default, arguments)

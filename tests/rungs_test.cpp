@@ -129,36 +129,39 @@ TEST_P(RungTest, EpilogueOperands) {
     }
 }
 
-// The rungs of halves with fused kernels have the whole epilogue in one kernel, in all variants that
-// have one, whatever is transposed and missing; other rungs launch an epilogue pass.
+// The rungs with fused kernels have the whole epilogue in one kernel, in all variants that have one,
+// whatever is transposed and missing; other rungs launch an epilogue pass.
 TEST(FusedEpilogue, IsOneKernel) {
   const std::unique_ptr<Device> device = make_sim_device();
   constexpr EpilogueOperands ALL = {true, true, true, true, true};
   constexpr EpilogueOperands BIAS = {.bias = true};
-  for (const DType dtype : {DType::f16, DType::bf16})
-    for (const char* id : {"v24", "v26", "v27"})
-      for (const auto& [operands, activation] : {std::pair{ALL, Activation::gelu},
-                                                 {BIAS, Activation::gelu_erf},
-                                                 {BIAS, Activation::silu},
-                                                 {EpilogueOperands{}, Activation::gelu},
-                                                 {ALL, Activation::leaky_relu}})
-        for (const int transposed : {0, 1, 2, 3}) {
-          const Rung* const rung = find_rung(Backend::sim, id, dtype);
-          ASSERT_NE(rung, nullptr);
-          Problem p;
-          p.dtype = dtype;
-          p.M = 200, p.N = transposed == 3 ? 261 : 264, p.K = 1096;
-          p.alpha = 0.5f, p.beta = operands.residual ? -1 : 0;
-          p.op_a = transposed & 1 ? Op::T : Op::N;
-          p.op_b = transposed & 2 ? Op::T : Op::N;
-          p.operands = operands;
-          p.activation = activation;
-          const uint64_t before = epilogue_passes();
-          EXPECT_EQ(Verifier(*device, p).verify(*rung), "")
-              << id << " " << epilogue_name(p) << " " << ops_name(p);
-          EXPECT_EQ(epilogue_passes(), before)
-              << id << " " << epilogue_name(p) << " " << ops_name(p);
-        }
+  constexpr std::pair<const char*, DType> FUSED[] = {
+      {"v24", DType::f16},       {"v24", DType::bf16}, {"v26", DType::f16},
+      {"v26", DType::bf16},      {"v27", DType::f16},  {"v27", DType::bf16},
+      {"v30", DType::e4m3_fast}, {"v31", DType::e4m3}, {"v32", DType::e4m3_block}};
+  for (const auto& [id, dtype] : FUSED)
+    for (const auto& [operands, activation] : {std::pair{ALL, Activation::gelu},
+                                               {BIAS, Activation::gelu_erf},
+                                               {BIAS, Activation::silu},
+                                               {EpilogueOperands{}, Activation::gelu},
+                                               {ALL, Activation::leaky_relu}})
+      for (const int transposed : {0, 1, 2, 3}) {
+        const Rung* const rung = find_rung(Backend::sim, id, dtype);
+        ASSERT_NE(rung, nullptr);
+        Problem p;
+        p.dtype = dtype;
+        p.M = 200, p.N = transposed == 3 ? 261 : 264;
+        p.K = info(info(dtype).in).bytes == 1 ? 392 : 1096;
+        p.alpha = 0.5f, p.beta = operands.residual ? -1 : 0;
+        p.op_a = transposed & 1 ? Op::T : Op::N;
+        p.op_b = transposed & 2 ? Op::T : Op::N;
+        p.operands = operands;
+        p.activation = activation;
+        const uint64_t before = epilogue_passes();
+        EXPECT_EQ(Verifier(*device, p).verify(*rung), "")
+            << id << " " << epilogue_name(p) << " " << ops_name(p);
+        EXPECT_EQ(epilogue_passes(), before) << id << " " << epilogue_name(p) << " " << ops_name(p);
+      }
 }
 TEST(FusedEpilogue, OtherRungsHaveAPass) {
   const std::unique_ptr<Device> device = make_sim_device();
@@ -181,6 +184,47 @@ TEST(FusedEpilogue, AScaledProductBesideItsOwnC) {
       p.beta = -0.5f;
       p.operands = {.row_bias = true, .scale_rows = true, .scale_columns = true};
       EXPECT_EQ(Verifier(*device, p).verify(*find_rung(Backend::sim, id, p.dtype)), "") << id;
+    }
+}
+
+// A column of D for each gate and its value, with all operands but C: where rows of D are whole groups of
+// 16 bytes, where they are not, and of several products.
+TEST_P(RungTest, Gated) {
+  for (Problem p : {shape(65, 34, 47), shape(200, 144, 48), shape(64, 272, 0), shape(70, 2, 24)}) {
+    if (related() && p.M != 65 && p.M != 200) continue;
+    p.gated = true;
+    p.alpha = 2;
+    p.operands = {false, true, true, true, true};
+    p.activation = p.M == 200 ? Activation::silu : Activation::relu;
+    if (!unmet_need(GetParam(), p, *device_).empty()) continue;
+    expect_right(p, {0, 1});
+    p.batch = 3, p.batch_pad = 8;
+    if (!related() && p.M == 65) expect_right(p, {0, 1});
+  }
+}
+// Gates are fused where a thread holds neighbouring columns, in every variant; v27's threads do not.
+TEST(FusedEpilogue, GatesAreInOneKernel) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  for (const DType dtype : {DType::f16, DType::bf16})
+    for (const char* id : {"v24", "v26", "v27"}) {
+      const Rung& rung = *find_rung(Backend::sim, id, dtype);
+      for (size_t variant = 0; variant < rung.variants.size(); ++variant)
+        for (const Activation activation : ALL_ACTIVATIONS)
+          for (const int n : {272, 262, 518}) {
+            Problem p;
+            p.dtype = dtype;
+            p.M = 200, p.N = n, p.K = 1096;
+            p.op_b = n == 518 ? Op::T : Op::N;
+            p.gated = true;
+            p.activation = activation;
+            p.operands = {.bias = n == 272, .scale_columns = n == 518};
+            const Rung one = with_variant(rung, int(variant));
+            if (one.fits && !one.fits(make_call(p, nullptr, nullptr, nullptr))) continue;
+            const uint64_t before = epilogue_passes();
+            EXPECT_EQ(Verifier(*device, p).verify(one), "")
+                << id << " " << one.variants[0].name << " " << epilogue_name(p) << " N " << n;
+            EXPECT_EQ(epilogue_passes() == before, rung.id != "v27") << id;
+          }
     }
 }
 

@@ -198,6 +198,65 @@ TEST(Tiles, AnyStridesOfAllThree) {
   expect_any_strides<SmallFfma, float>();
 }
 
+#if !GEMM_ON_GPU  // for a GPU NVRTC compiles them: nvcc leaves static members to the host
+// All numbers of a call in the kernel's type: sizes of rows without gaps. BK: of the main loop, whose
+// operands' strides are known if STRIDES.
+template <int M, int N, int K, int BK, bool STRIDES, int VEC, int BETA>
+struct Known {
+  static constexpr bool VECTORS = N % VEC == 0 && (!STRIDES || K % VEC == 0);
+  static constexpr tile::Strides NONE = {};
+  static constexpr tile::Call CALL = {.M = M,
+                                      .N = N,
+                                      .K = K,
+                                      .a = STRIDES ? tile::Strides{K, 1} : NONE,
+                                      .b = STRIDES ? tile::Strides{1, N} : NONE,
+                                      .c = {N, 1},
+                                      .c_vectors = VECTORS,
+                                      .k_tiles = cdiv(K, BK),
+                                      .group_m = 2,
+                                      .epilogue = {BETA == 0 ? 1.0f : 3.0f, BETA}};
+};
+template <class Tiles, class T, class Known>
+void expect_one_call() {
+  constexpr tile::Call CALL = Known::CALL;
+  constexpr int M = CALL.M, N = CALL.N, K = CALL.K;
+  const Epilogue e = CALL.epilogue;
+  const Numbers<float> a = integers(M * K, 1), b = integers(K * N, 2), c = integers(M * N, 3);
+  const Numbers<T> A = as<T>(a), B = as<T>(b);
+  Numbers<T> C = e.reads_c() ? as<T>(c) : Numbers<T>(M * N, T(NAN));
+  C.resize(M * N + 64, T(5));
+  const GemmArgs<T> p{{}, M, N, K, A.data(), K, B.data(), N, C.data(), N, e, Op::N, Op::N};
+  Tiles::template launch<tile::OneCall<Known>>(
+      p, CALL.group_m, 2, {}, [&](auto loop, const tile::Call& call) {
+        EXPECT_TRUE(call == CALL) << "what a kernel would be compiled for";
+        return gemm<decltype(loop)>;
+      });
+  finish();
+  for (int m = 0; m < M; ++m)
+    for (int n = 0; n < N; ++n) {
+      float x = 0;
+      for (int k = 0; k < K; ++k) x += a[m * K + k] * b[k * N + n];
+      x = e.alpha * x + (e.reads_c() ? e.beta * c[m * N + n] : 0);
+      ASSERT_EQ(float(C[m * N + n]), float(T(x))) << m << " " << n << " of " << M << " x " << N;
+    }
+  for (int i = 0; i < 64; ++i) ASSERT_EQ(float(C[M * N + i]), 5) << "behind the matrix";
+}
+TEST(Tiles, AllNumbersOfTheCallAreConstants) {
+  if (tile::has_wgmma()) {
+    using Hopper = tile::Wgmma<64, 128, 4>;
+    expect_one_call<Hopper, half, Known<192, 256, 128, 64, false, 8, 0>>();  // whole tiles
+    expect_one_call<Hopper, half, Known<130, 264, 72, 64, false, 8, 2>>();
+    expect_one_call<Hopper, bf16, Known<65, 33, 47, 64, false, 8, 0>>();
+  }
+  expect_one_call<SmallMma, half, Known<128, 192, 64, 32, true, 8, 0>>();
+  expect_one_call<SmallMma, half, Known<130, 136, 72, 32, true, 8, 2>>();
+  expect_one_call<SmallMma, half, Known<65, 33, 47, 32, true, 8, 0>>();
+  expect_one_call<SmallFfma, float, Known<128, 192, 48, 16, true, 4, 0>>();
+  expect_one_call<SmallFfma, float, Known<130, 136, 72, 16, true, 4, 2>>();
+  expect_one_call<SmallFfma, float, Known<65, 33, 47, 16, true, 4, 0>>();
+}
+#endif
+
 // Two pipelines of a program share one piece of memory: C = A * B + A * B.
 template <class Loop>
 __global__ void __launch_bounds__(Loop::THREADS)

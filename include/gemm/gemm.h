@@ -95,9 +95,14 @@ typedef struct gemm_problem {
    * or the products lie beside each other in C's rows. Products up to 2^31 - 1. */
   int64_t batch;
   int64_t stride_a, stride_b, stride_c;
+  /* 1: C is gated. It is m x n / 2, and n is even: columns 2 j and 2 j + 1 of op(B) are a gate and a
+   * value, and column j of C is act(gate) * value. beta is 0 then. Not of groups. */
+  int32_t gated;
+  int32_t reserved; /* 0 */
 } gemm_problem;
 
-/* What becomes of a product: act(scale * alpha * AB + beta * C + bias). A null pointer to an epilogue
+/* What becomes of a product: act(scale * alpha * AB + beta * C + bias), where it is gated then its
+ * gates times its values. A null pointer to an epilogue
  * means GEMM_EPILOGUE_DEFAULT. beta = 0 never reads C, alpha = 0 never reads A or B.
  *
  * Vectors and the residual are operands like A and B: device pointers of a call on a GPU, aligned to
@@ -129,7 +134,7 @@ typedef struct gemm_epilogue {
 
 /* Initialisers. float; A B, neither transposed. */
 #define GEMM_PROBLEM_DEFAULT \
-  { (uint32_t)sizeof(gemm_problem), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { (uint32_t)sizeof(gemm_problem), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 #define GEMM_EPILOGUE_DEFAULT                                                                      \
   {                                                                                                \
     (uint32_t)sizeof(gemm_epilogue), 1.0f, 0.0f, GEMM_ACTIVATION_NONE, 0.01f, 0, 0, 0, 0, 0, 0, 0, \
@@ -195,6 +200,15 @@ GEMM_API gemm_status gemm_run(const gemm_plan* plan, const gemm_epilogue* epilog
 /* Plans and runs. Each thread keeps its last plans, up to 128, and finds them without a lock. */
 GEMM_API gemm_status gemm_matmul(const gemm_problem* problem, const gemm_epilogue* epilogue,
                                  const void* a, const void* b, void* c, void* stream, int device);
+
+/* A batch whose matrices lie anywhere: problem->batch products of one shape, of A, B and C at a[i],
+ * b[i] and c[i]; none where it is 0. The strides do not count. The arrays are host memory, read
+ * during the call; what they point to is device memory of a call on a GPU. Products of C must not
+ * overlap. Planned once. Where the pointers of each operand are equally spaced, or all the same, this is
+ * gemm_matmul of a batch; else each product is a launch. The epilogue is that of a batch. */
+GEMM_API gemm_status gemm_batched_matmul(const gemm_problem* problem, const gemm_epilogue* epilogue,
+                                         const void* const* a, const void* const* b, void* const* c,
+                                         void* stream, int device);
 
 /* Products of different heights, the groups of a mixture of experts, in one call. A (m x k) and C
  * (m x n) are the rows of all groups, one below the other, and B has a matrix for each: problem->batch

@@ -50,6 +50,7 @@ struct Problem {
   int32_t align_a = 0, align_b = 0, align_c = 0;     // of a Plan; 0: 128 bytes
   int64_t batch = 1;                                 // products
   int64_t stride_a = 0, stride_b = 0, stride_c = 0;  // elements between them; A and B: 0 is shared
+  bool gated = false;                                // C is m x n / 2: act(gate) * value
 };
 
 struct Epilogue {
@@ -103,6 +104,7 @@ gemm_problem to_c(const Problem& p) {
   problem.stride_a = p.stride_a;
   problem.stride_b = p.stride_b;
   problem.stride_c = p.stride_c;
+  problem.gated = p.gated ? 1 : 0;
   return problem;
 }
 
@@ -153,6 +155,19 @@ void matmul(const Problem& problem, const A* a, const B* b, C* c, const Epilogue
   const gemm_problem p = detail::to_c<A, B, C>(problem);
   const gemm_epilogue e = detail::to_c(epilogue);
   check(gemm_matmul(&p, &e, a, b, c, stream, device));
+}
+
+// The same of problem.batch products whose matrices lie anywhere: a, b and c are arrays of pointers, in
+// the host's memory. Throws Error.
+template <class A, class B, class C>
+void batched_matmul(const Problem& problem, const A* const* a, const B* const* b, C* const* c,
+                    const Epilogue& epilogue = {}, void* stream = nullptr,
+                    int device = GEMM_CURRENT_DEVICE) {
+  const gemm_problem p = detail::to_c<A, B, C>(problem);
+  const gemm_epilogue e = detail::to_c(epilogue);
+  check(gemm_batched_matmul(&p, &e, reinterpret_cast<const void* const*>(a),
+                            reinterpret_cast<const void* const*>(b),
+                            reinterpret_cast<void* const*>(c), stream, device));
 }
 
 // The same of products of different heights, the groups of a mixture of experts: problem.m is the

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ._batched import batched_matmul
+from ._gated import interleave_gate
 from ._grouped import grouped_matmul
 from ._inspect import inspect
 from ._library import (
@@ -32,6 +34,8 @@ from ._scaled import quantise, scaled_mm
 __all__ = [
     "matmul",
     "grouped_matmul",
+    "batched_matmul",
+    "interleave_gate",
     "scaled_mm",
     "quantise",
     "plan",

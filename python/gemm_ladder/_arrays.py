@@ -57,6 +57,9 @@ class NumpyArrays:
         """A result of this type; None: of the type of `like`."""
         return self.numpy.empty((m, n), like.dtype if type_c is None else self.dtype(type_c))
 
+    def stack(self, arrays: Any, axis: int) -> Any:
+        return self.numpy.stack(arrays, axis)
+
     def dtype(self, code: int) -> Any:
         own = getattr(self.numpy, TYPES[code], None)
         if own is not None:
@@ -141,6 +144,9 @@ class TorchTensors:
         if type_c is None:
             return like.new_empty((m, n))
         return like.new_empty((m, n), dtype=self.types[type_c])
+
+    def stack(self, arrays: Any, axis: int) -> Any:
+        return self.torch.stack(arrays, axis)
 
     def assign(self, out: Any, c: Any) -> None:
         check_addend(self, c, out)

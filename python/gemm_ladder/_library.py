@@ -65,6 +65,7 @@ class Problem(ctypes.Structure):
         *((name, ctypes.c_int32) for name in ("type_a", "type_b", "type_c", "op_a", "op_b")),
         *((name, ctypes.c_int32) for name in ("align_a", "align_b", "align_c")),
         *((name, ctypes.c_int64) for name in ("batch", "stride_a", "stride_b", "stride_c")),
+        *((name, ctypes.c_int32) for name in ("gated", "reserved")),
     ]
 
 
@@ -121,6 +122,7 @@ class Library:
 
         self.matmul = function("gemm_matmul", *[pointer] * 6, integer)
         self.grouped_matmul = function("gemm_grouped_matmul", *[pointer] * 7, integer)
+        self.batched_matmul = function("gemm_batched_matmul", *[pointer] * 6, integer)
         self.run = function("gemm_run", *[pointer] * 6)
         self.quantise = function("gemm_quantise", *[pointer] * 5, integer)
         self.plan_create = function("gemm_plan_create", pointer, integer, pointer)

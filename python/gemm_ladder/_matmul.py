@@ -27,9 +27,18 @@ MOST_KEPT = 4096  # structures in a cache, before it starts anew
 class Prepared:
     """A problem that has been checked once. Any number of threads read it."""
 
-    __slots__ = ("problem", "address", "m", "n", "type_c", "new_type", "a", "b", "bytes")
+    __slots__ = ("problem", "address", "m", "n", "columns", "type_c", "new_type", "a", "b", "bytes")
 
-    def __init__(self, kind: Any, a: Any, b: Any, out: Any, out_dtype: Any, compute: str) -> None:
+    def __init__(
+        self,
+        kind: Any,
+        a: Any,
+        b: Any,
+        out: Any,
+        out_dtype: Any,
+        compute: str,
+        gated: bool = False,
+    ) -> None:
         self.a, self.b = left, right = Stored(kind, a, "a"), Stored(kind, b, "b")
         if left.cols != right.rows:
             raise ValueError(
@@ -41,14 +50,21 @@ class Prepared:
                 f"a is {TYPES[left.type]} and b {TYPES[right.type]}: convert one of them"
             )
         self.m, self.n = left.rows, right.cols
+        if gated and self.n % 2:
+            raise ValueError(
+                f"b has {self.n} columns: a gated product has an even number, a gate and a value "
+                "for each of the result's"
+            )
+        self.columns = self.n // 2 if gated else self.n  # of the result
         narrow = BYTES[left.type] == 1  # C has another type than A and B
-        ldc = self.n
+        ldc = self.columns
         self.type_c = type_code(out_dtype, TYPES.index("bfloat16") if narrow else left.type)
         if out is not None:
             result = Stored(kind, out, "out")
-            if (result.rows, result.cols) != (self.m, self.n):
+            if (result.rows, result.cols) != (self.m, self.columns):
                 raise ValueError(
-                    f"out is {result.rows} x {result.cols}, and the product {self.m} x {self.n}"
+                    f"out is {result.rows} x {result.cols}, "
+                    f"and the product {self.m} x {self.columns}"
                 )
             if result.op and self.m and self.n:
                 raise ValueError("out is transposed: its rows must be contiguous")
@@ -63,7 +79,7 @@ class Prepared:
             **{"m": self.m, "n": self.n, "k": left.cols},
             **{"lda": left.ld, "ldb": right.ld, "ldc": ldc},
             **{"type_a": left.type, "type_b": right.type, "type_c": self.type_c},
-            **{"op_a": left.op, "op_b": right.op},
+            **{"op_a": left.op, "op_b": right.op, "gated": int(gated)},
         )
         self.address = ctypes.addressof(self.problem)
         self.new_type = None if self.type_c == left.type else self.type_c
@@ -72,7 +88,7 @@ class Prepared:
     count = 1  # products
 
     def empty(self, kind: Any, like: Any) -> Any:
-        return kind.empty(self.m, self.n, like, self.new_type)
+        return kind.empty(self.m, self.columns, like, self.new_type)
 
     def extents(self, *pointers: int) -> list[Extent]:
         stored = (self.a, self.b, self.stored_c())
@@ -83,7 +99,7 @@ class Prepared:
 
     def stored_c(self) -> Stored:
         c = Stored.__new__(Stored)
-        c.rows, c.cols, c.type, c.op, c.ld = self.m, self.n, self.type_c, 0, self.problem.ldc
+        c.rows, c.cols, c.type, c.op, c.ld = self.m, self.columns, self.type_c, 0, self.problem.ldc
         return c
 
 
@@ -95,7 +111,16 @@ class PreparedBatch(Prepared):
 
     __slots__ = ("count", "strides")
 
-    def __init__(self, kind: Any, a: Any, b: Any, out: Any, out_dtype: Any, compute: str) -> None:
+    def __init__(
+        self,
+        kind: Any,
+        a: Any,
+        b: Any,
+        out: Any,
+        out_dtype: Any,
+        compute: str,
+        gated: bool = False,
+    ) -> None:
         first_a, count_a, stride_a = first_matrix(kind, a, "a")
         first_b, count_b, stride_b = first_matrix(kind, b, "b")
         if count_a != count_b and 1 not in (count_a, count_b):
@@ -110,17 +135,17 @@ class PreparedBatch(Prepared):
             first_out, count_out, stride_c = first_matrix(kind, out, "out")
             if count_out != self.count:
                 raise ValueError(f"out has {count_out} matrices, and the product {self.count}")
-        super().__init__(kind, first_a, first_b, first_out, out_dtype, compute)
+        super().__init__(kind, first_a, first_b, first_out, out_dtype, compute, gated)
         if out is None:
-            stride_c = self.m * self.n
+            stride_c = self.m * self.columns
         self.strides = stride_a, stride_b, stride_c if self.count > 1 else 0
         self.problem.batch = self.count
         self.problem.stride_a, self.problem.stride_b, self.problem.stride_c = self.strides
         self.bytes = [x.bytes for x in self.extents(0, 0, 0)]
 
     def empty(self, kind: Any, like: Any) -> Any:
-        rows = kind.empty(self.count * self.m, self.n, like, self.new_type)
-        return rows.reshape((self.count, self.m, self.n))
+        rows = kind.empty(self.count * self.m, self.columns, like, self.new_type)
+        return rows.reshape((self.count, self.m, self.columns))
 
     def extents(self, *pointers: int) -> list[Extent]:
         found = super().extents(*pointers)
@@ -293,6 +318,7 @@ def matmul(
     out: Any = None,
     activation: Optional[str] = None,
     slope: float = 0.01,
+    gated: bool = False,
     rung: Optional[str] = None,
     backend: Optional[str] = None,
     out_dtype: Any = None,
@@ -312,7 +338,9 @@ def matmul(
     c is not changed; without it, beta * out is added. out receives the result, else a new array does.
     bias is added to every row, row_bias to every column, residual like c, but read where it is: all
     of the result's type. scale_rows and scale_columns, of float32, multiply rows and columns of a @ b.
-    activation is "relu", "leaky_relu" (with slope), "gelu" (with tanh), "gelu_erf" or "silu". rung
+    activation is "relu", "leaky_relu" (with slope), "gelu" (with tanh), "gelu_erf" or "silu". gated:
+    columns 2 j and 2 j + 1 of the sum are a gate and a value, and column j of the result is
+    activation(gate) * value; interleave_gate makes such a b of two. There is no c then. rung
     names a kernel ("v6"), else the best one is planned. out_dtype may be float32 for narrower types.
     compute="tf32" rounds floats to 10 bits of mantissa first; "fast_sums" keeps 14 bits of sums of
     FP8; "block_scales" multiplies e4m3 numbers by scales_a, (k / 128) x m floats, and scales_b,
@@ -337,6 +365,10 @@ def matmul(
         if len(a.shape) > 2 or len(b.shape) > 2:
             raise ValueError("a batch takes no residual: give c, which is added to each product")
         beta = beta or 1.0
+    if gated and (beta != 0 or c is not None):
+        raise ValueError(
+            "a gated product is twice as wide as the result: it takes no beta, c and residual"
+        )
     others = (row_bias, scale_rows, scale_columns, scales_a, scales_b)
     if kind.needs_gradient(a, b, c, out, bias, residual, *others):
         if len(a.shape) > 2 or len(b.shape) > 2:
@@ -345,13 +377,15 @@ def matmul(
             raise ValueError("row_bias and scales keep no gradient: call under torch.no_grad()")
         addend = c if residual is None else residual
         fixed = (rung, backend, out_dtype, compute)
-        return _with_gradient(a, b, addend, bias, out, alpha, beta, activation, slope, fixed)
+        given = {"alpha": alpha, "beta": beta, "activation": activation, "slope": slope}
+        return _with_gradient(a, b, addend, bias, out, {**given, "gated": gated}, fixed)
 
-    key = (kind.key(a), kind.key(b), out_dtype if out is None else (kind.key(out),), compute)
+    of_out = out_dtype if out is None else (kind.key(out),)
+    key = (kind.key(a), kind.key(b), of_out, compute, gated)
     prepared = _prepared.get(key)
     if prepared is None:
         make = PreparedBatch if len(a.shape) > 2 or len(b.shape) > 2 else Prepared
-        prepared = _keep(_prepared, key, make(kind, a, b, out, out_dtype, compute))
+        prepared = _keep(_prepared, key, make(kind, a, b, out, out_dtype, compute, gated))
     pa, pb = kind.pointer(a), kind.pointer(b)
     if out is None:
         result = prepared.empty(kind, a)
@@ -466,10 +500,7 @@ def _with_gradient(
     c: Any,
     bias: Any,
     out: Any,
-    alpha: float,
-    beta: float,
-    activation: Optional[str],
-    slope: float,
+    numbers: dict[str, Any],
     others: tuple[Any, ...],
 ) -> Any:
     if out is not None:
@@ -480,9 +511,7 @@ def _with_gradient(
         )
     from .torch import matmul as differentiable
 
-    return differentiable(
-        a, b, c, bias=bias, alpha=alpha, beta=beta, activation=activation, slope=slope
-    )
+    return differentiable(a, b, c, bias=bias, **numbers)
 
 
 @dataclass(frozen=True)
@@ -508,13 +537,14 @@ def plan(
     out_dtype: Any = None,
     compute: str = "exact",
     batch: int = 1,
+    gated: bool = False,
     rung: Optional[str] = None,
     backend: Optional[str] = None,
 ) -> Plan:
     """Plans an m x k by k x n product for the current GPU, or without one for the simulated H200.
 
     layout "nt" means that b is stored transposed, n x k. batch: so many products, of matrices that
-    follow each other.
+    follow each other. gated: as of matmul, n being b's columns.
     """
     if layout not in ("nn", "nt", "tn", "tt"):
         raise ValueError(f"layout is {layout!r}: allowed are nn, nt, tn and tt")
@@ -528,7 +558,8 @@ def plan(
         **{"m": m, "n": n, "k": k, "type_a": code, "type_b": code},
         **{"type_c": type_code(out_dtype, code)},
         **{"op_a": int(layout[0] == "t"), "op_b": int(layout[1] == "t")},
-        **{"batch": batch, "stride_a": m * k, "stride_b": k * n, "stride_c": m * n},
+        **{"batch": batch, "stride_a": m * k, "stride_b": k * n, "gated": int(gated)},
+        stride_c=m * (n // 2 if gated else n),
     )
     made = _create_plan(library, device, problem, rung)
     text = ctypes.create_string_buffer(1000)

@@ -29,7 +29,13 @@ def _by_rows(x: Optional[Tensor]) -> Optional[Tensor]:
 
 
 def _check(
-    a: Tensor, b: Tensor, c: Optional[Tensor], bias: Optional[Tensor], beta: float, activation: str
+    a: Tensor,
+    b: Tensor,
+    c: Optional[Tensor],
+    bias: Optional[Tensor],
+    beta: float,
+    activation: str,
+    gated: bool,
 ) -> None:
     """What can be known without the elements, also of tensors that have none."""
     if a.dim() != 2 or b.dim() != 2:
@@ -50,13 +56,17 @@ def _check(
             raise TypeError(
                 f"a is {a.dtype} on {a.device}, {name} {x.dtype} on {x.device}: convert one"
             )
+    if gated and (c is not None or b.shape[1] % 2):
+        raise ValueError(
+            f"b has {b.shape[1]} columns: a gated product has an even number, and takes no c"
+        )
     if (activation or None) not in ACTIVATIONS:
         raise ValueError(f"activation is {activation!r}: allowed are {ACTIVATIONS[1:]} and none")
 
 
 SCHEMA = (
     "(Tensor a, Tensor b, Tensor? c, float alpha, float beta, str activation, float slope, "
-    "Tensor? bias) -> Tensor"
+    "Tensor? bias, bool gated) -> Tensor"
 )
 
 
@@ -70,8 +80,9 @@ def _op(
     activation: str,
     slope: float,
     bias: Optional[Tensor] = None,
+    gated: bool = False,
 ) -> Tensor:
-    _check(a, b, c, bias, beta, activation)
+    _check(a, b, c, bias, beta, activation, gated)
     reads_c = c is not None and beta != 0
     with torch.no_grad():
         return _matmul(
@@ -83,6 +94,7 @@ def _op(
             beta=beta,
             activation=activation or None,
             slope=slope,
+            gated=gated,
         )
 
 
@@ -96,18 +108,20 @@ def _(
     activation: str,
     slope: float,
     bias: Optional[Tensor] = None,
+    gated: bool = False,
 ) -> Tensor:
-    _check(a, b, c, bias, beta, activation)
-    return a.new_empty((a.shape[0], b.shape[1]))
+    _check(a, b, c, bias, beta, activation, gated)
+    return a.new_empty((a.shape[0], b.shape[1] // 2 if gated else b.shape[1]))
 
 
 # torch passes the arguments by these names.
 def _keep_for_backward(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    a, b, c, ctx.alpha, ctx.beta, ctx.activation, ctx.slope, bias = inputs
+    a, b, c, ctx.alpha, ctx.beta, ctx.activation, ctx.slope, bias, ctx.gated = inputs
     # Of ReLU the result's sign says all. Of the others the sum before the activation is needed, which
     # is computed again: to keep it would cost a second result of the forward kernel.
-    from_result = ctx.activation == "relu" or (ctx.activation == "leaky_relu" and ctx.slope > 0)
-    ctx.again = bool(ctx.activation) and not from_result
+    of_sign = ctx.activation == "relu" or (ctx.activation == "leaky_relu" and ctx.slope > 0)
+    from_result = of_sign and not ctx.gated
+    ctx.again = ctx.gated or (bool(ctx.activation) and not from_result)
     ctx.save_for_backward(
         a,
         b,
@@ -128,19 +142,41 @@ def _before_activation(gradient: Tensor, x: Tensor, activation: str, slope: floa
     return torch.where(x > 0, gradient, gradient * (slope if activation == "leaky_relu" else 0.0))
 
 
+def _activated(x: Tensor, activation: str, slope: float) -> Tensor:
+    functional = torch.nn.functional
+    if activation in ("gelu", "gelu_erf"):
+        return functional.gelu(x, approximate="tanh" if activation == "gelu" else "none")
+    if activation == "silu":
+        return functional.silu(x)
+    if activation == "relu":
+        return functional.relu(x)
+    return functional.leaky_relu(x, slope) if activation else x
+
+
+def _before_gate(gradient: Tensor, x: Tensor, activation: str, slope: float) -> Tensor:
+    """The gradient of what was gated: x, with a gate and a value side by side."""
+    gate, value = x[:, ::2], x[:, 1::2]
+    of_value = gradient * _activated(gate, activation, slope)
+    of_gate = gradient * value
+    if activation:
+        of_gate = _before_activation(of_gate, gate.contiguous(), activation, slope)
+    return torch.stack((of_gate, of_value), 2).reshape(x.shape)
+
+
 def _backward(context: Any, gradient: Tensor) -> tuple[Any, ...]:
     a, b, c, bias, output = context.saved_tensors
-    if context.activation:
+    if context.activation or context.gated:
         x = output
         if context.again:
             x = matmul(a, b, c, bias=bias, alpha=context.alpha, beta=context.beta)
-        gradient = _before_activation(gradient, x, context.activation, context.slope)
+        before = _before_gate if context.gated else _before_activation
+        gradient = before(gradient, x, context.activation, context.slope)
     wanted = context.needs_input_grad
     of_a = matmul(gradient, b.t(), alpha=context.alpha) if wanted[0] else None  # NT
     of_b = matmul(a.t(), gradient, alpha=context.alpha) if wanted[1] else None  # TN
     of_c = gradient * context.beta if wanted[2] else None
     of_bias = gradient.sum(0) if wanted[7] else None
-    return of_a, of_b, of_c, None, None, None, None, of_bias
+    return of_a, of_b, of_c, None, None, None, None, of_bias, None
 
 
 _op.register_autograd(_backward, setup_context=_keep_for_backward)
@@ -156,7 +192,11 @@ def matmul(
     beta: float = 0.0,
     activation: Optional[str] = None,
     slope: float = 0.01,
+    gated: bool = False,
 ) -> Tensor:
-    """activation(alpha * a @ b + beta * c + bias) as the operator gemm_ladder::matmul."""
+    """activation(alpha * a @ b + beta * c + bias) as the operator gemm_ladder::matmul.
+
+    gated: activation of the even columns of that sum, times the odd ones.
+    """
     operator = torch.ops.gemm_ladder.matmul.default
-    return operator(a, b, c, alpha, beta, activation or "", slope, bias)
+    return operator(a, b, c, alpha, beta, activation or "", slope, bias, gated)

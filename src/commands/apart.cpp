@@ -69,6 +69,8 @@ json packed(const Outcome& o) {
           {"out_of_memory", o.out_of_memory},
           {"not_timed", o.not_timed},
           {"variant", o.variant},
+          {"jit_kernels", o.jit_kernels},
+          {"jit_ms", o.jit_ms},
           {"timing", o.timing ? packed(*o.timing) : json()},
           {"baseline", o.baseline},
           {"stats", packed(o.stats)},
@@ -82,6 +84,8 @@ void unpack(const json& j, Outcome& o) {
   j.at("out_of_memory").get_to(o.out_of_memory);
   j.at("not_timed").get_to(o.not_timed);
   j.at("variant").get_to(o.variant);
+  j.at("jit_kernels").get_to(o.jit_kernels);
+  j.at("jit_ms").get_to(o.jit_ms);
   if (!j.at("timing").is_null()) o.timing = timing_of(j.at("timing"));
   j.at("baseline").get_to(o.baseline);
   unpack(j.at("stats"), o.stats);

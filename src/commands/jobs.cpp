@@ -13,6 +13,7 @@
 #include "harness/errors.h"
 #include "harness/inputs.h"
 #include "harness/text.h"
+#include "jit/sources.h"
 
 namespace gemm {
 namespace {
@@ -102,6 +103,19 @@ void refuse_unknown_variant(const std::vector<const Rung*>& chosen, const std::s
                     : fmt::format("choose from '{}', or all", fmt::join(known, "', '"))));
 }
 
+std::vector<const Rung*> those_that_compile(std::vector<const Rung*> chosen,
+                                            const std::string& kernels, Backend backend) {
+  const auto compiles = [](const Rung* r) { return has_kernel_source("gemm_" + r->id); };
+  std::erase_if(chosen, [&](const Rung* r) { return !compiles(r); });
+  if (!chosen.empty()) return chosen;
+  std::set<std::string> all;
+  for (const Rung* r : rungs(backend))
+    if (compiles(r)) all.insert(r->id);
+  throw UsageError(fmt::format(
+      "--jit: no rung of --kernel '{}' is compiled at run time: {}", printable(kernels),
+      all.empty() ? "this program has none" : fmt::format("choose {}", fmt::join(all, ", "))));
+}
+
 }  // namespace
 
 std::string Job::name() const {
@@ -110,13 +124,15 @@ std::string Job::name() const {
   const std::string epilogue = asked_for.empty() ? "" : "/epilogue:" + asked_for;
   const std::string several = batch_name(problem);
   const std::string batch = several.empty() ? "" : "/" + several;
-  return fmt::format("{}/{}/{}/{}{}{}{}", rung->name, to_string(problem.dtype), ops_name(problem),
-                     shape_name(problem), batch, epilogue, asked);
+  return fmt::format("{}/{}/{}/{}{}{}{}{}", rung->name, to_string(problem.dtype), ops_name(problem),
+                     shape_name(problem), batch, epilogue, asked, jit ? "/jit" : "");
 }
 
 std::vector<Job> plan(const Options& o, Backend backend) {
   const std::vector<Shape> shapes = o.shapes.empty() ? default_shapes(o, backend) : o.shapes;
-  const std::vector<const Rung*> chosen = select_rungs(o.kernels, o.dtypes, backend);
+  if (o.jit && backend != Backend::gpu) throw UsageError(JIT_WANTS_A_GPU);
+  std::vector<const Rung*> chosen = select_rungs(o.kernels, o.dtypes, backend);
+  if (o.jit) chosen = those_that_compile(chosen, o.kernels, backend);
   refuse_unknown_variant(chosen, o.variant);
   std::map<std::string, std::vector<const Rung*>> at;  // by Shape::rungs
   for (const Shape& s : shapes)
@@ -143,6 +159,7 @@ std::vector<Job> plan(const Options& o, Backend backend) {
                         .ld_pad = o.ld_pad,
                         .activation = o.activation,
                         .operands = o.operands,
+                        .gated = o.gated,
                         .batch = s.batch > 0 ? s.batch : o.batch,
                         .batch_pad = o.batch_pad,
                         .shared_a = o.shared_a,
@@ -150,6 +167,10 @@ std::vector<Job> plan(const Options& o, Backend backend) {
                         .groups = s.groups};
         if (p.batch > 1 && (o.tune || o.tune_first || !o.html.empty()))
           throw UsageError("a batch does not go with --tune or --html, which are of one product");
+        if (p.gated && p.N % 2 != 0)
+          throw UsageError(fmt::format(
+              "--epilogue gated wants an even N, a gate and a value for each column of D, not {}",
+              shape_name(p)));
         if (p.batch > 1 && p.operands.residual)
           throw UsageError(
               "a batch does not go with --epilogue residual, which is of one product: --beta adds "
@@ -161,7 +182,11 @@ std::vector<Job> plan(const Options& o, Backend backend) {
               epilogue_name(p)));
         for (const Rung* r : chosen)
           if (r->dtype == dtype && contains(here, r))
-            for (const Job& job : jobs_of(r, p, o.variant)) jobs.push_back(job);
+            for (Job job : jobs_of(r, p, o.variant)) {
+              if (!o.jit || o.jit_beside) jobs.push_back(job);
+              job.jit = true;
+              if (o.jit) jobs.push_back(job);
+            }
       }
   if (jobs.empty())
     throw UsageError(fmt::format(

@@ -16,6 +16,7 @@ struct Job {
   const Rung* rung;
   Problem problem;
   int variant = -1;          // asked for; -1: the rung's own or its tuning's choice
+  bool jit = false;          // by a kernel that is compiled at run time
   std::string name() const;  // "v08_double_buffer/f32/nn/4096x4096x4096"
 };
 

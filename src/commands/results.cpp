@@ -100,6 +100,10 @@ void report(benchmark::State& state, const Outcome& o, bool repeated) {
   state.counters["verified"] = 1;
   state.counters["max_error"] = o.max_error;
   state.counters["max_error_roundings"] = o.max_error_roundings;
+  if (o.jit_kernels > 0) {
+    state.counters["jit_kernels"] = o.jit_kernels;
+    state.counters["jit_ms"] = o.jit_ms;
+  }
   report_iterations(state, o.timing ? o.timing->seconds : std::vector<double>{}, repeated);
   if (o.timing) report_timing(state, o);
   if (const std::string label = label_of(o); !label.empty()) state.SetLabel(label);

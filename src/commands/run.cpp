@@ -71,7 +71,8 @@ ExitStatus run_only(const Options& o) {
     throw UsageError(
         fmt::format("--only '{}': not among the jobs of this command line", printable(o.only)));
   TuningCache cache = read_tuning(o, device->backend(), jobs);
-  send_outcome(Runner(*device, o, cache).run(*job));
+  const auto compiler = o.jit ? make_jit_compiler() : nullptr;
+  send_outcome(Runner(*device, o, cache, compiler.get()).run(*job));
   return EXIT_VERIFIED;
 }
 
@@ -96,6 +97,7 @@ ExitStatus run(const Options& o) {
   std::string tuned;  // where what is tuned first is kept
   if (o.tune_first) tuned = ", tuned where first met, kept in " + kept_tuning_file(o, *device);
   const std::vector<Job> jobs = plan(o, device->backend());
+  const auto compiler = o.jit ? make_jit_compiler() : nullptr;
   TuningCache cache = read_tuning(o, device->backend(), jobs);
   std::optional<OutputFile> file;
   if (!o.json.empty()) file.emplace("--json", o.json);
@@ -105,10 +107,11 @@ ExitStatus run(const Options& o) {
     fmt::print("{}{}: {} rungs x problems{}\n", note.empty() ? "" : note + "\n", device->name(),
                jobs.size(), tuned);
   add_context(o, *device);
+  if (compiler != nullptr) benchmark::AddCustomContext("jit", compiler->name());
   const bool timed = device->backend() == Backend::gpu && !o.verify_only;
   const Peaks peaks = timed && !o.list_benchmarks ? measured_peaks(*device) : Peaks();
 
-  Runner runner(*device, o, cache);
+  Runner runner(*device, o, cache, compiler.get());
   Table table(timed                               ? Table::Columns::timing
               : device->backend() == Backend::sim ? Table::Columns::counters
                                                   : Table::Columns::none,

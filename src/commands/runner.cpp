@@ -5,6 +5,7 @@
 #include "commands/tune.h"
 #include "harness/nvtx.h"
 #include "harness/text.h"
+#include "kernel_compiler.h"
 
 namespace gemm {
 namespace {
@@ -23,6 +24,8 @@ Outcome Runner::run(const Job& job) {
   Outcome o;
   o.rung = job.rung;
   o.problem = job.problem;
+  const KernelCompilerScope scope(job.jit ? compiler_ : nullptr);
+  const JitCost before = compiler_ != nullptr ? compiler_->cost() : JitCost();
   try {
     attempt(job, o);
   } catch (const std::bad_alloc&) {
@@ -34,6 +37,10 @@ Outcome Runner::run(const Job& job) {
   } catch (const std::exception& e) {  // a fault, or the harness: what it has is not to be trusted
     o.failed = printable(e.what(), REASON);
     o.device_lost = true;
+  }
+  if (compiler_ != nullptr) {
+    o.jit_kernels = compiler_->cost().kernels - before.kernels;
+    o.jit_ms = compiler_->cost().ms - before.ms;
   }
   return o;
 }

@@ -5,6 +5,7 @@
 
 #include "commands/exit_status.h"
 #include "commands/jobs.h"
+#include "harness/jit.h"
 #include "harness/report.h"
 #include "harness/timing.h"
 #include "harness/verify.h"
@@ -15,8 +16,9 @@ namespace gemm {
 // references and baselines.
 class Runner {
  public:
-  Runner(Device& device, const Options& options, TuningCache& cache)
-      : device_(device), options_(options), cache_(cache) {}
+  // `compiler`: for jobs with `jit`; may be null where there are none.
+  Runner(Device& device, const Options& options, TuningCache& cache, JitCompiler* compiler)
+      : device_(device), options_(options), cache_(cache), compiler_(compiler) {}
 
   // Every failure is part of the outcome; nothing is thrown.
   Outcome run(const Job& job);
@@ -30,6 +32,7 @@ class Runner {
   Device& device_;
   const Options& options_;
   TuningCache& cache_;
+  JitCompiler* compiler_;
   Problem problem_;
   std::unique_ptr<Verifier> verifier_;
   std::unique_ptr<TimedProblem> timed_;

@@ -10,7 +10,7 @@ using namespace gemm;
 
 constexpr int THREADS = 256, CTAS_PER_SM = 8;
 
-// The products of a batch and D: rows of N elements.
+// The products of a batch, rows of N elements, and D, of as many or, where they are gated, half of them.
 template <class T>
 struct Pass {
   int M, N, products;
@@ -21,44 +21,67 @@ struct Pass {
   FusedEpilogue epilogue;
 };
 
-// 16 bytes of a row a thread: at once if ALIGNED, which also a residual's rows and a bias must be.
-template <class T, bool ALIGNED>
+// Elements (m, n) to (m, n + VEC) of a product with all of the epilogue but its activation. `to`: where
+// the same of D lie.
+template <bool ALIGNED, class T, int VEC = Vec<T>::SIZE>
+__device__ void before_activation(const Pass<T>& p, int product, int m, int n, const T* to,
+                                  float (&x)[VEC]) {
+  const FusedEpilogue& e = p.epilogue;
+  const T* const from = p.from + product * p.stride_from + m * p.ld_from + n;
+  const T* const bias = e.bias == nullptr ? nullptr : static_cast<const T*>(e.bias) + n;
+  const auto load = [&](const T* x) {
+    Vec<T> v = {};
+    if constexpr (ALIGNED) {
+      v = load_vec(x);
+    } else {
+#pragma unroll
+      for (int j = 0; j < VEC; ++j)
+        if (n + j < p.N) v.set(j, x[j]);
+    }
+    return v;
+  };
+  const Vec<T> sums = load(from);
+  Vec<T> old = {}, terms = {};
+  if (e.reads_c()) old = load(e.c_at(m, n, to));
+  if (bias != nullptr) terms = load(bias);
+  const float scale = e.alpha * (e.scale_rows == nullptr ? 1.0f : e.scale_rows[m]);
+  const float term = e.row_bias == nullptr ? 0.0f : float(static_cast<const T*>(e.row_bias)[m]);
+#pragma unroll
+  for (int j = 0; j < VEC; ++j) {
+    const bool scaled = e.scale_columns != nullptr && n + j < p.N;
+    const float product_scale = scaled ? scale * e.scale_columns[n + j] : scale;
+    x[j] = product_scale * float(sums[j]) + e.beta * float(old[j]) + (term + float(terms[j]));
+  }
+}
+
+// 16 bytes of a row of D a thread: at once if ALIGNED, which also a residual's rows and a bias must be.
+template <class T, bool ALIGNED, bool GATED>
 __global__ void __launch_bounds__(THREADS) epilogue_pass(Pass<T> p) {
   constexpr int VEC = Vec<T>::SIZE;
-  const FusedEpilogue& e = p.epilogue;
-  const int64_t groups = cdiv(p.N, VEC), all = groups * p.M * p.products;
+  const int columns = GATED ? p.N / 2 : p.N;
+  const int64_t groups = cdiv(columns, VEC), all = groups * p.M * p.products;
   const int64_t step = int64_t{gridDim.x} * THREADS;
   for (int64_t i = int64_t{blockIdx.x} * THREADS + threadIdx.x; i < all; i += step) {
     const int n = int(i % groups) * VEC, product = int(i / groups / p.M), m = int(i / groups % p.M);
-    const T* const from = p.from + product * p.stride_from + m * p.ld_from + n;
     T* const to = p.D + product * p.stride_d + m * p.ldd + n;
-    const T* const c = e.c_at(m, n, static_cast<const T*>(to));
-    const T* const bias = e.bias == nullptr ? nullptr : static_cast<const T*>(e.bias) + n;
-    const auto load = [&](const T* x) {
-      Vec<T> v = {};
-      if constexpr (ALIGNED) {
-        v = load_vec(x);
-      } else {
-#pragma unroll
-        for (int j = 0; j < VEC; ++j)
-          if (n + j < p.N) v.set(j, x[j]);
-      }
-      return v;
-    };
-    const Vec<T> sums = load(from);
-    Vec<T> old = {}, terms = {};
-    if (e.reads_c()) old = load(c);
-    if (bias != nullptr) terms = load(bias);
-    const float scale = e.alpha * (e.scale_rows == nullptr ? 1.0f : e.scale_rows[m]);
-    const float term = e.row_bias == nullptr ? 0.0f : float(static_cast<const T*>(e.row_bias)[m]);
     float x[VEC];
+    if constexpr (GATED) {
+      float pairs[2][VEC], values[VEC];
 #pragma unroll
-    for (int j = 0; j < VEC; ++j) {
-      const bool scaled = e.scale_columns != nullptr && n + j < p.N;
-      const float product_scale = scaled ? scale * e.scale_columns[n + j] : scale;
-      x[j] = product_scale * float(sums[j]) + e.beta * float(old[j]) + (term + float(terms[j]));
+      for (int half = 0; half < 2; ++half)
+        before_activation<ALIGNED>(p, product, m, 2 * n + half * VEC, to, pairs[half]);
+#pragma unroll
+      for (int j = 0; j < VEC; ++j) {
+        x[j] = pairs[2 * j / VEC][2 * j % VEC];
+        values[j] = pairs[2 * j / VEC][2 * j % VEC + 1];
+      }
+      p.epilogue.activate(x);
+#pragma unroll
+      for (int j = 0; j < VEC; ++j) x[j] *= values[j];
+    } else {
+      before_activation<ALIGNED>(p, product, m, n, to, x);
+      p.epilogue.activate(x);
     }
-    e.activate(x);
     if constexpr (ALIGNED) {
       Vec<T> out = {};
 #pragma unroll
@@ -67,7 +90,7 @@ __global__ void __launch_bounds__(THREADS) epilogue_pass(Pass<T> p) {
     } else {
 #pragma unroll
       for (int j = 0; j < VEC; ++j)
-        if (n + j < p.N) to[j] = T(x[j]);
+        if (n + j < columns) to[j] = T(x[j]);
     }
   }
 }
@@ -89,15 +112,19 @@ void launch_pass(const GemmCall& call, const ProductsInMemory& products) {
   const auto aligned_matrix = [](const void* first, int64_t ld, int64_t stride) {
     return reinterpret_cast<uintptr_t>(first) % 16 == 0 && ld % VEC == 0 && stride % VEC == 0;
   };
-  const bool aligned = call.N % VEC == 0 &&
+  const int columns = e.gated ? call.N / 2 : call.N;
+  const bool aligned = columns % VEC == 0 &&
                        aligned_matrix(pass.from, pass.ld_from, pass.stride_from) &&
                        aligned_matrix(pass.D, pass.ldd, pass.stride_d) &&
                        aligned_matrix(e.c, e.ldc, 0) && aligned_matrix(e.bias, 0, 0);
-  const int64_t groups = int64_t{cdiv(call.N, VEC)} * call.M * call.batch.count;
+  const int64_t groups = int64_t{cdiv(columns, VEC)} * call.M * call.batch.count;
   const int64_t grid =
       std::min((groups + THREADS - 1) / THREADS, int64_t{sm_count()} * CTAS_PER_SM);
   const auto stream = static_cast<Stream>(call.stream);
-  const auto kernel = aligned ? epilogue_pass<T, true> : epilogue_pass<T, false>;
+  const auto kernel = e.gated
+                          ? aligned ? epilogue_pass<T, true, true> : epilogue_pass<T, false, true>
+                      : aligned ? epilogue_pass<T, true, false>
+                                : epilogue_pass<T, false, false>;
   gemm::launch(kernel, grid, dim3(THREADS), {}, stream, pass);
 }
 

@@ -1,5 +1,5 @@
-// The whole epilogue in a Hopper kernel: scales, a residual, biases and activations on a warpgroup's
-// accumulators, in registers. Overloads of wgmma_epilogue.cuh for FusedArgs.
+// The whole epilogue in a Hopper kernel: scales, a residual, biases, activations and gates on a
+// warpgroup's accumulators, in registers. Overloads of wgmma_epilogue.cuh for FusedArgs.
 //
 // A thread holds up to 192 accumulators of its 240 registers. So operands come a few at a time, and
 // what makes them fast is where they come from: vectors from L1, where touch_vectors puts them before
@@ -79,9 +79,9 @@ GEMM_DEVICE float activated(float x, float slope) {
 #undef ROW
 }
 
-// The activation of a thread's accumulators: one choice for every 16. Were it one for all, nvcc would
-// interleave them all, and spill what waits.
-template <class TC, int COUNT>
+// The activation of every STEP-th of a thread's accumulators: one choice for every 16. Were it one for
+// all, nvcc would interleave them all, and spill what waits.
+template <class TC, int STEP = 1, int COUNT>
 GEMM_DEVICE void activate_fused(const FusedEpilogue& epilogue, float (&x)[COUNT]) {
   constexpr int EACH = 16;
   static_assert(COUNT % EACH == 0);
@@ -93,10 +93,10 @@ GEMM_DEVICE void activate_fused(const FusedEpilogue& epilogue, float (&x)[COUNT]
     asm volatile("" : "+r"(choice));  // not known to be the same
 #endif
     switch (static_cast<Activation>(choice)) {
-#define ROW(name, steepest, roundings)                                  \
-  case Activation::name:                                                \
-    _Pragma("unroll") for (int i = first; i < first + EACH; ++i) x[i] = \
-        activated<TC, Activation::name>(x[i], epilogue.slope);          \
+#define ROW(name, steepest, roundings)                                        \
+  case Activation::name:                                                      \
+    _Pragma("unroll") for (int i = first; i < first + EACH; i += STEP) x[i] = \
+        activated<TC, Activation::name>(x[i], epilogue.slope);                \
     break;
       GEMM_ACTIVATIONS(ROW)
 #undef ROW
@@ -289,6 +289,52 @@ GEMM_DEVICE void apply_epilogue(const FusedArgs<T...>& p, bool aligned_c, int m,
   }
   add_biases<false>(p, row, col, acc);
   activate_fused<TC>(p.fused, acc);
+}
+
+// Two values of each of four neighbouring lanes, exchanged: lane l has columns l and 4 + l of eight,
+// and gets 2 l and 2 l + 1.
+GEMM_DEVICE void exchange_columns(float& left, float& right) {
+  const bool upper = threadIdx.x & 2, odd = threadIdx.x & 1;
+  float other = __shfl_xor_sync(~0u, upper ? left : right, 2);
+  (upper ? left : right) = other;
+  other = __shfl_xor_sync(~0u, odd ? left : right, 1);
+  (odd ? left : right) = other;
+}
+
+// The epilogue with gates. A thread holds both columns of a pair, a gate and its value. What comes of
+// them is in the first half of the accumulators then, in the order of COUNT / 2 of D.
+template <int AT_ONCE = 32, int COUNT, class... T>
+GEMM_DEVICE void apply_epilogue(const GatedArgs<T...>& p, bool, int m, int n, float (&acc)[COUNT]) {
+  using TC = typename GemmArgs<T...>::TypeC;
+  static_assert(sizeof(TC) == 2 && COUNT % 32 == 0, "whole steps");
+  const int tid = at_use(int(threadIdx.x));
+  const int row = m + tid % 128 / 32 * 16 + tid % 32 / 4, col = n + tid % 4 * 2;
+  scale_accumulators<false>(p, row, col, acc);
+  add_biases<false>(p, row, col, acc);
+  activate_fused<TC, 2>(p.fused, acc);
+#pragma unroll
+  for (int i = 0; i < COUNT; i += 8) {  // 16 columns of two rows
+    const float upper[2] = {acc[i] * acc[i + 1], acc[i + 4] * acc[i + 5]};
+    const float lower[2] = {acc[i + 2] * acc[i + 3], acc[i + 6] * acc[i + 7]};
+    acc[i / 2] = upper[0], acc[i / 2 + 1] = upper[1];
+    acc[i / 2 + 2] = lower[0], acc[i / 2 + 3] = lower[1];
+    exchange_columns(acc[i / 2], acc[i / 2 + 1]);
+    exchange_columns(acc[i / 2 + 2], acc[i / 2 + 3]);
+  }
+}
+
+// Stores them straight from the registers: a tile of 96 columns of D is not whole panels.
+template <int EPILOGUE_STAGES, int COUNT, class Map, class... T>
+GEMM_DEVICE void store_panels(const GatedArgs<T...>& p, bool aligned_c, const Map&, int m, int n,
+                              uint8_t (&)[EPILOGUE_STAGES][8192], int, const float (&acc)[COUNT]) {
+  float d[COUNT / 2];
+#pragma unroll
+  for (int i = 0; i < COUNT / 2; ++i) d[i] = acc[i];
+  const GemmArgs<T...> out = with_columns_of_d(p);
+  if (aligned_c)
+    store_accumulators_aligned(out, m, n / 2, d);
+  else
+    store_pairs(out, false, m, n / 2, d);
 }
 
 template <int COUNT, class... T>

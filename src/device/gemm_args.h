@@ -24,7 +24,7 @@ template <class TA, class TB = TA, class TC = TA>
 struct GemmArgs : BlockScalesOf<TA> {
   using TypeA = TA;
   using TypeC = TC;
-  static constexpr bool FUSED = false;
+  static constexpr bool FUSED = false, GATED = false;
   int M, N, K;
   const TA* A;
   int64_t lda;
@@ -43,6 +43,24 @@ struct FusedArgs : GemmArgs<TA, TB, TC> {
   static constexpr bool FUSED = true;
   FusedEpilogue fused;
 };
+
+// The same where D is gated (FusedEpilogue::gated), and so half as wide as the product.
+template <class TA, class TB = TA, class TC = TA>
+struct GatedArgs : FusedArgs<TA, TB, TC> {
+  static constexpr bool GATED = true;
+};
+
+// The arguments with D's columns in place of the product's.
+template <class... T>
+GEMM_INLINE_ANYWHERE const GemmArgs<T...>& with_columns_of_d(const GemmArgs<T...>& p) {
+  return p;
+}
+template <class... T>
+GEMM_INLINE_ANYWHERE GemmArgs<T...> with_columns_of_d(const GatedArgs<T...>& p) {
+  GemmArgs<T...> d = p;
+  d.N /= 2;
+  return d;
+}
 
 // One product of a batch.
 template <class TA, class TB, class TC>
@@ -89,6 +107,10 @@ GemmArgs<TA, TB, TC> typed(const GemmCall& c) {
 template <class TA, class TB = TA, class TC = TA>
 FusedArgs<TA, TB, TC> fused(const GemmCall& c) {
   return {typed<TA, TB, TC>(c), c.epilogue};
+}
+template <class TA, class TB = TA, class TC = TA>
+GatedArgs<TA, TB, TC> gated(const GemmCall& c) {
+  return {fused<TA, TB, TC>(c)};
 }
 template <class TA, class TB, class TC>
 GemmCall untyped(const GemmArgs<TA, TB, TC>& p, Stream stream) {

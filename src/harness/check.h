@@ -105,6 +105,36 @@ GEMM_HOST_DEVICE inline double allowed_after_activation(const Problem& p, Inputs
          out.roundoff() * fabs(wanted(p, before)) + out.tiny;
 }
 
+// An element of C before the activation, and the epilogue's scale there.
+struct BeforeActivation {
+  double value, scale;
+};
+struct Expected {
+  double want, bound;
+};
+GEMM_HOST_DEVICE inline Expected expected(const Problem& p, Inputs kind, BeforeActivation x) {
+  return {wanted(p, x.value), allowed_after_activation(p, kind, x.value, x.scale)};
+}
+// The same of an element that is gated: both factors may err, and their product is rounded. Sums of
+// integers are exact also then.
+GEMM_HOST_DEVICE inline Expected expected(const Problem& p, Inputs kind, BeforeActivation gate,
+                                          BeforeActivation value) {
+  const Expected open = expected(p, kind, gate);
+  const double bound = allowed_error(p, kind, value.value, value.scale);
+  const double want = open.want * value.value;
+  if (kind == Inputs::sums && open.bound == 0 && bound == 0) return {want, 0};
+  const ElementInfo out = info(info(p.dtype).out);
+  return {want, fabs(open.want) * bound + fabs(value.value) * open.bound + open.bound * bound +
+                    (out.roundoff() + 2 * FLOAT_ROUNDOFF) * fabs(want) + out.tiny};
+}
+// Element (row, col) of C, by its row of all; before(row, n): that of the product's column n.
+template <class Before>
+GEMM_HOST_DEVICE Expected expected_at(const Problem& p, Inputs kind, int64_t row, int64_t col,
+                                      Before&& before) {
+  return p.gated ? expected(p, kind, before(row, 2 * col), before(row, 2 * col + 1))
+                 : expected(p, kind, before(row, col));
+}
+
 // A typical Sum |scale alpha a b| + |beta c| + |bias| of uniform inputs: what errors are told in.
 inline double typical_magnitude(const Problem& p) {
   const double scale = std::pow(1.5, p.operands.scales()) * largest_block_scales(p);  // the largest
@@ -113,7 +143,8 @@ inline double typical_magnitude(const Problem& p) {
 
 // An error in roundings of single precision: see CheckResult.
 inline double roundings(const Problem& p, double error) {
-  return error == 0 ? 0 : error / (typical_magnitude(p) * FLOAT_ROUNDOFF);
+  const double factors = p.gated ? 2 : 1;
+  return error == 0 ? 0 : error / (std::pow(typical_magnitude(p), factors) * FLOAT_ROUNDOFF);
 }
 
 struct CheckResult {

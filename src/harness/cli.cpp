@@ -166,11 +166,14 @@ std::string activation_names() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+constexpr char GATED[] = "gated";
+
 std::string operand_names() {
   std::vector<std::string> names;
 #define ROW(name) names.emplace_back(#name);
   GEMM_EPILOGUE_OPERANDS(ROW)
 #undef ROW
+  names.emplace_back(GATED);
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -187,6 +190,7 @@ void parse_epilogue(const std::string& text, Options& o) {
   if (word == #name && !o.operands.name) return o.operands.name = true;
     GEMM_EPILOGUE_OPERANDS(ROW)
 #undef ROW
+    if (word == GATED && !o.gated) return o.gated = true;
     return false;
   };
   for (const std::string& word : split(text, ','))
@@ -395,7 +399,7 @@ Options parse_command_line(int argc, const char* const* argv) {
       "row-major.");
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.set_version_flag("--version", "gemm_bench " GEMM_VERSION);
-  std::string dtypes, ops = "nn", backend, l2 = "cold", blocks, warp, tune;
+  std::string dtypes, ops = "nn", backend, l2 = "cold", blocks, warp, tune, jit;
   std::string alpha = "1", beta = "0", ld_pad = "0", sample, seed = "1", time_limit;
   std::string epilogue = "none", batch = "1", batch_pad = "0", shared, gpus;
   std::vector<std::string> sizes, shapes, files, groups;
@@ -473,6 +477,11 @@ Options parse_command_line(int argc, const char* const* argv) {
                  "later runs; first: run the rungs, and do so where a shape is met first")
       ->expected(0, 1)
       ->type_name("[first]");
+  app.add_option("--jit", jit,
+                 "Compile each kernel at run time (NVRTC) for the one shape that it computes, for "
+                 "rungs that can; both: and run the others beside it")
+      ->expected(0, 1)
+      ->type_name("[both]");
   app.add_option("--variant", o.variant, "Run this variant of the rungs that have it; all: each");
   app.add_option("--tune-cache", o.tune_cache,
                  "The file of --tune's results; default: gemm_ladder/tuning.json in "
@@ -548,6 +557,9 @@ Options parse_command_line(int argc, const char* const* argv) {
   if (o.operands.residual && app.count("--beta") == 0) o.beta = 1;
   if (o.operands.residual && o.beta == 0)
     throw UsageError("--epilogue residual is read times --beta, which is 0");
+  if (o.gated && o.beta != 0)
+    throw UsageError(
+        "--epilogue gated does not go with --beta or residual: D has half of the columns of C");
   o.ld_pad = parse_extent(ld_pad).value_or(-1);
   if (o.ld_pad < 0 || o.ld_pad > (1 << 20))
     throw UsageError(fmt::format("bad --ld-pad '{}': want 0 .. {}", printable(ld_pad), 1 << 20));
@@ -603,8 +615,19 @@ Options parse_command_line(int argc, const char* const* argv) {
       throw UsageError(
           fmt::format("bad --tune '{}': leave the value out, or choose first", printable(tune)));
     (tune.empty() ? o.tune : o.tune_first) = true;
-    if (o.operands.any() || o.activation != Activation::none)
+    if (o.operands.any() || o.gated || o.activation != Activation::none)
       throw UsageError("--epilogue does not go with --tune, which measures plain products");
+  }
+  if (app.count("--jit") > 0) {
+    if (!jit.empty() && jit != "both")
+      throw UsageError(
+          fmt::format("bad --jit '{}': leave the value out, or choose both", printable(jit)));
+    o.jit = true;
+    o.jit_beside = !jit.empty();
+    if (o.inspect || o.backend == Backend::sim) throw UsageError(JIT_WANTS_A_GPU);
+    if (o.tune || o.tune_first || o.explain || o.list)
+      throw UsageError(
+          "--jit is a way of running rungs: it does not go with --tune, --explain or --list");
   }
   if (o.tune_first) {
     const auto refuse = [](const char* flag) {

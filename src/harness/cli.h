@@ -32,6 +32,7 @@ struct Options {
   float alpha = 1, beta = 0;
   Activation activation = Activation::none;
   EpilogueOperands operands = {};
+  bool gated = false;
   int ld_pad = 0;
   int batch = 1, batch_pad = 0;
   bool shared_a = false, shared_b = false;
@@ -48,6 +49,7 @@ struct Options {
   bool inspect = false, accuracy = false, alone = false;
   bool tune = false, tune_first = false, explain = false, no_tune_cache = false;
   std::string tune_cache;                // file; empty: the default
+  bool jit = false, jit_beside = false;  // kernels compiled at run time; the others, too
   std::string variant;                   // name, "all", or empty: as the rung or its tuning says
   std::optional<int64_t> traced_blocks;  // of --inspect; 0: all; empty: by the problem's size
   std::optional<sim::WarpId> watched;    // of --inspect: whose requests to show
@@ -62,6 +64,9 @@ struct Options {
   bool help = false;
   std::string help_text;
 };
+
+constexpr char JIT_WANTS_A_GPU[] =
+    "--jit needs a GPU, for which it compiles: the simulator has the kernels of this build alone";
 
 // Throws UsageError.
 Options parse_command_line(int argc, const char* const* argv);

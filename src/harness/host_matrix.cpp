@@ -56,9 +56,10 @@ CheckResult check(const T* c, const Problem& p, Inputs kind, const HostReference
       return;
     }
     ++r.elements;
-    const double before = reference.want[row * p.N + col], want = wanted(p, before);
+    const auto [want, bound] = expected_at(p, kind, row, col, [&](int64_t m, int64_t n) {
+      return BeforeActivation{reference.want[m * p.N + n], reference.scale(m, n)};
+    });
     const double got = static_cast<float>(c[i]), rounded = round_to(p.dtype, want);
-    const double bound = allowed_after_activation(p, kind, before, reference.scale(row, col));
     const bool same = got == rounded;  // also where both are infinite
     const double error = same && bound == 0 ? 0 : std::abs(got - want);
     const double known = std::isnan(error) ? std::numeric_limits<double>::infinity() : error;

@@ -40,6 +40,7 @@ std::string epilogue_name(const Problem& p) {
   if (p.operands.operand) name += (name.empty() ? "" : ",") + std::string(#operand);
   GEMM_EPILOGUE_OPERANDS(ROW)
 #undef ROW
+  if (p.gated) name += name.empty() ? "gated" : ",gated";
   if (p.activation != Activation::none)
     name += (name.empty() ? "" : ",") + std::string(info(p.activation).name);
   return name;
@@ -67,7 +68,7 @@ MatrixLayout layout(const Problem& p, Operand operand) {
   const auto blocks = [](int extent, int of) { return (int64_t{extent} + of - 1) / of; };
   MatrixLayout l;
   l.rows = operand == Operand::B ? p.K : p.M;
-  l.cols = operand == Operand::A ? p.K : p.N;
+  l.cols = operand == Operand::A ? p.K : operand == Operand::C && p.gated ? p.N / 2 : p.N;
   if ((operand == Operand::A && p.op_a == Op::T) || (operand == Operand::B && p.op_b == Op::T))
     std::swap(l.rows, l.cols);
   constexpr int RESIDUAL_PAD = 32;  // elements: whole groups of 16 bytes

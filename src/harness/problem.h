@@ -65,12 +65,17 @@ struct Problem {
       0;  // elements by which every matrix's first element is moved past a 256-byte boundary
   Activation activation = Activation::none;
   EpilogueOperands operands = {};           // vectors are one for all products
+  bool gated = false;                       // D has half of the N columns (FusedEpilogue::gated)
   int batch = 1;                            // products; their matrices follow each other
   int batch_pad = 0;                        // elements between them
   bool shared_a = false, shared_b = false;  // one A, one B for all products
   Groups groups = {};                       // then M is the rows of all, and batch 1
   double product_error = 0;                 // what the check allows a product (Rung::product_error)
-  GEMM_INLINE_ANYWHERE FusedEpilogue epilogue() const { return {alpha, beta, activation}; }
+  GEMM_INLINE_ANYWHERE FusedEpilogue epilogue() const {
+    FusedEpilogue e{alpha, beta, activation};
+    e.gated = gated;
+    return e;
+  }
   bool operator==(const Problem&) const = default;
 };
 
@@ -131,7 +136,7 @@ struct MatrixLayout {
 constexpr size_t GUARD_BYTES = 4096;
 
 // The stored matrix: A is M x K, or K x M when op_a is T; B is K x N, or N x K when op_b is T; C is
-// M x N, and a residual too, with a row pitch of its own. Vectors are one row. Rows of scales are as
+// M x N, or M x N / 2 where it is gated, and a residual M x N, with a row pitch of its own. Vectors are one row. Rows of scales are as
 // long as cuBLASLt has them: M of A's, of B's whole fours.
 MatrixLayout layout(const Problem& p, Operand operand);
 

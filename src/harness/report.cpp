@@ -59,7 +59,9 @@ void Table::heading(const Outcome& o) {
 void Table::add(const Outcome& o) {
   heading(o);
   fmt::print("{:<5} {:<{}} ", o.rung->id, idea(*o.rung), IDEA_WIDTH);
-  const std::string verified = "verified" + (o.variant.empty() ? "" : "  " + o.variant);
+  std::string verified = "verified" + (o.variant.empty() ? "" : "  " + o.variant);
+  if (o.jit_kernels > 0)
+    verified += fmt::format(", {} kernels compiled in {:.0f} ms", o.jit_kernels, o.jit_ms);
   if (!o.skipped.empty()) {
     fmt::print("skipped: {}\n", o.skipped);
   } else if (!o.wrong.empty()) {

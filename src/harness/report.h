@@ -25,6 +25,8 @@ struct Outcome {
   std::string not_run;           // why it was not begun: the run's time limit
   std::string not_timed;         // why a right one has no timing that was asked for: its baseline
   std::string variant;           // of a rung with variants: the name of the one that ran
+  int jit_kernels = 0;           // compiled for it at run time: one for each layout and epilogue
+  double jit_ms = 0;             // that took
   std::optional<Timing> timing;  // GPU, when timed
   Baseline baseline;             // with timing
   std::optional<sim::LaunchStats> stats;  // simulator

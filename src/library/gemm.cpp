@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -139,11 +140,24 @@ void check_products(const gemm_problem& p) {
     fail(GEMM_BAD_ARGUMENT, "batch is ", p.batch, ": allowed are 0 to ", INT32_MAX);
 }
 
+// The largest distance of so many products' matrices.
+int64_t largest_stride(const Matrix& x, int64_t count) {
+  return (INT64_MAX / 8 - x.rows * x.ld) / count;
+}
 void check_stride(const gemm_problem& p, const Matrix& x, int64_t stride) {
-  const int64_t most = (INT64_MAX / 8 - x.rows * x.ld) / p.batch;
+  const int64_t most = largest_stride(x, p.batch);
   if (stride < 0 || stride > most)
     fail(GEMM_BAD_ARGUMENT, "the products' ", x.name, " lie ", stride,
          " elements apart: allowed are 0 to ", most, ", within 2^63 bytes in all");
+}
+
+// Elements from the first of a matrix to behind its last.
+int64_t span_of(const Matrix& x) {
+  return x.rows == 0 || x.cols == 0 ? 0 : (x.rows - 1) * x.ld + x.cols;
+}
+// Whether products of C do not overlap: one after the other, or beside each other in the rows.
+bool are_apart(const Matrix& c, int64_t stride, int64_t count) {
+  return stride >= span_of(c) || (stride >= c.cols && (count - 1) * stride + c.cols <= c.ld);
 }
 
 // Checks the groups, and writes them to the key.
@@ -151,6 +165,7 @@ void check_groups(const gemm_problem& p, Checked& c) {
   check_products(p);
   if (p.compute == GEMM_COMPUTE_BLOCK_SCALES)
     fail(GEMM_UNSUPPORTED, "groups take no block scales: call once a group");
+  if (p.gated != 0) fail(GEMM_UNSUPPORTED, "groups are not gated: call once a group");
   c.key.grouped = 1;
   if (p.batch <= 1) return;
   check_stride(p, c.matrices[1], p.stride_b);
@@ -168,12 +183,9 @@ void check_batch(const gemm_problem& p, Checked& c) {
   check_stride(p, c.matrices[1], p.stride_b);
   check_stride(p, c.matrices[2], p.stride_c);
   const Matrix& C = c.matrices[2];
-  const int64_t span = C.rows == 0 || C.cols == 0 ? 0 : (C.rows - 1) * C.ld + C.cols;
-  // Beside each other in the rows, or one after the other.
-  const bool beside = p.stride_c >= C.cols && (p.batch - 1) * p.stride_c + C.cols <= C.ld;
-  if (p.stride_c < span && !beside)
+  if (!are_apart(C, p.stride_c, p.batch))
     fail(GEMM_BAD_ARGUMENT, "stride_c is ", p.stride_c, ": the products of C overlap, allowed are ",
-         span, " or more, or from ", C.cols, " on with all ", p.batch,
+         span_of(C), " or more, or from ", C.cols, " on with all ", p.batch,
          " products within ldc = ", C.ld);
   c.key.batch = static_cast<int32_t>(p.batch);
   c.key.stride_a = p.stride_a;
@@ -181,9 +193,13 @@ void check_batch(const gemm_problem& p, Checked& c) {
   c.key.stride_c = p.stride_c;
 }
 
+gemm_problem with_all_fields(const gemm_problem& problem) {
+  return sized(problem, 88, "gemm_problem", "GEMM_PROBLEM_DEFAULT");
+}
+
 Checked checked(const gemm_problem* problem, bool grouped = false) {
   if (problem == nullptr) fail(GEMM_BAD_ARGUMENT, "problem is a null pointer");
-  const gemm_problem p = sized(*problem, 88, "gemm_problem", "GEMM_PROBLEM_DEFAULT");
+  const gemm_problem p = with_all_fields(*problem);
   const auto check_extent = [](const char* name, int64_t value) {
     if (value < 0 || value > LARGEST_EXTENT)
       fail(GEMM_BAD_ARGUMENT, name, " is ", value, ": allowed are 0 to ", LARGEST_EXTENT);
@@ -197,14 +213,21 @@ Checked checked(const gemm_problem* problem, bool grouped = false) {
   };
   check_op("op_a", p.op_a);
   check_op("op_b", p.op_b);
+  if (p.gated != 0 && p.gated != 1)
+    fail(GEMM_BAD_ARGUMENT, "gated is ", p.gated, ": allowed are 0 and 1");
+  if (p.reserved != 0) fail(GEMM_BAD_ARGUMENT, "gemm_problem.reserved is not 0");
+  if (p.gated != 0 && p.n % 2 != 0)
+    fail(GEMM_BAD_ARGUMENT, "n is ", p.n,
+         ": a gated product has an even number of columns, a gate and a value for each of C's");
   const DType dtype = dtype_of(p);
   const bool ta = p.op_a == GEMM_T, tb = p.op_b == GEMM_T;
   Checked c{.key = {},
             .matrices = {
                 {"A", ta ? p.k : p.m, ta ? p.m : p.k, p.lda, element_bytes(p.type_a)},
                 {"B", tb ? p.n : p.k, tb ? p.k : p.n, p.ldb, element_bytes(p.type_b)},
-                {"C", p.m, p.n, p.ldc, element_bytes(p.type_c)},
+                {"C", p.m, p.gated != 0 ? p.n / 2 : p.n, p.ldc, element_bytes(p.type_c)},
             }};
+  c.key.gated = static_cast<uint8_t>(p.gated);
   for (Matrix& x : c.matrices) {
     if (x.ld == 0) x.ld = x.cols;
     if (x.ld < x.cols || x.ld > INT64_MAX / 8 / std::max<int64_t>(x.rows, 1))
@@ -277,9 +300,11 @@ static_assert(int{GEMM_ACTIVATION_RELU} == int(Activation::relu) &&
               int{GEMM_ACTIVATION_GELU_ERF} == int(Activation::gelu_erf) &&
               std::size(ALL_ACTIVATIONS) == 1 + int{GEMM_ACTIVATION_GELU_ERF});
 
-// `c`: the matrix that the result goes to.
-FusedEpilogue checked(const gemm_epilogue* epilogue, const Matrix& c) {
-  if (epilogue == nullptr) return {};
+// `c`: the matrix that the result goes to. `gated`: its columns are half of the product's.
+FusedEpilogue checked(const gemm_epilogue* epilogue, const Matrix& c, bool gated) {
+  FusedEpilogue made;
+  made.gated = gated;
+  if (epilogue == nullptr) return made;
   const gemm_epilogue e = sized(*epilogue, 20, "gemm_epilogue", "GEMM_EPILOGUE_DEFAULT");
   if (e.activation < GEMM_ACTIVATION_NONE || e.activation > GEMM_ACTIVATION_GELU_ERF)
     fail(GEMM_BAD_ARGUMENT, "activation is ", e.activation,
@@ -294,6 +319,9 @@ FusedEpilogue checked(const gemm_epilogue* epilogue, const Matrix& c) {
   check("scale_columns", e.scale_columns, sizeof(float));
   check("scale_rows", e.scale_rows, sizeof(float));
   check("residual", e.residual, c.bytes);
+  if (gated && (e.beta != 0 || e.residual != nullptr))
+    fail(GEMM_BAD_ARGUMENT,
+         "a gated product is twice as wide as C: beta is 0 then, without a residual");
   const int64_t ld = e.ld_residual == 0 ? c.cols : e.ld_residual;
   if (e.residual != nullptr && (ld < c.cols || ld > INT64_MAX / 8 / std::max<int64_t>(c.rows, 1)))
     fail(GEMM_BAD_ARGUMENT, "the rows of the residual lie ", ld, " elements apart: allowed are ",
@@ -307,7 +335,8 @@ FusedEpilogue checked(const gemm_epilogue* epilogue, const Matrix& c) {
           .scale_columns = e.scale_columns,
           .scale_rows = e.scale_rows,
           .c = e.residual,
-          .ldc = e.residual == nullptr ? 0 : ld};
+          .ldc = e.residual == nullptr ? 0 : ld,
+          .gated = gated};
 }
 
 // The block scales of a call whose kernel multiplies with them; of others there must be none.
@@ -407,6 +436,7 @@ FusedEpilogue epilogue_of(const PlanKey& key) {
   if (key.operands & RESIDUAL) e.c = &SOMEWHERE;
   if (key.operands & BIAS) e.bias = &SOMEWHERE;
   if (key.operands & SCALE) e.scale_columns = &SOMEWHERE;
+  e.gated = key.gated != 0;
   return e;
 }
 
@@ -494,7 +524,10 @@ PreparedPlan prepare(const PlanKey& key, const char* rung = nullptr) {
     if (made.plan.rung->dispatches)
       fail(GEMM_INTERNAL_ERROR, made.plan.rung->name, " has chosen no rung");
     const LaunchModeScope scope({.device = place.device, .prepare = true});
-    for (const FusedEpilogue& e : EPILOGUES) launch(make_call(key, e), made.plan);
+    for (FusedEpilogue e : EPILOGUES) {
+      e.gated = key.gated != 0;
+      if (!e.gated || !e.reads_c()) launch(make_call(key, e), made.plan);
+    }
     made.workspace = launch_mode().workspace_peak;
   });
   return made;
@@ -507,10 +540,11 @@ const PreparedPlan& find_or_prepare(const PlanKey& key) {
   return cache->insert(prepare(key));
 }
 
+constexpr char NO_RESIDUAL[] = "a batch takes no residual: beta adds each product's own C";
+
 // What a rung's needs leave out of the epilogue is refused, and what a batch does.
 void check_needs(const Rung& rung, const PlanKey& key, const FusedEpilogue& e) {
-  if (key.batch > 1 && e.c != nullptr)
-    fail(GEMM_UNSUPPORTED, "a batch takes no residual: beta adds each product's own C");
+  if (key.batch > 1 && e.c != nullptr) fail(GEMM_UNSUPPORTED, NO_RESIDUAL);
   if (rung.needs.no_activation && (!e.is_plain() || e.activation != Activation::none))
     fail(GEMM_UNSUPPORTED, rung.name, " takes alpha and beta only");
 }
@@ -557,6 +591,69 @@ void run_group_by_group(const PlanKey& key, const FusedEpilogue& e, const void* 
     of_one.align_c = align_of(one.C);
     run(find_or_prepare(of_one).plan, of_one, e, {}, one.A, one.B, one.C, stream, true);
   });
+}
+
+// The distance in elements of pointers that are equally spaced and rise, or are all the same.
+std::optional<int64_t> stride_of(const void* const* pointers, int64_t count, int bytes) {
+  const auto distance = [&](int64_t i) {
+    return static_cast<int64_t>(reinterpret_cast<uintptr_t>(pointers[i]) -
+                                reinterpret_cast<uintptr_t>(pointers[i - 1]));
+  };
+  const int64_t first = distance(1);
+  for (int64_t i = 2; i < count; ++i)
+    if (distance(i) != first) return {};
+  if (first < 0 || first % bytes != 0) return {};
+  return first / bytes;
+}
+
+// The products as a batch of equal distances, where they are one.
+bool set_strides(PlanKey& key, const Matrix (&matrices)[3], int64_t count, const void* const* a,
+                 const void* const* b, void* const* c) {
+  std::optional<int64_t> strides[3] = {0, 0, {}};
+  if (key.K > 0) {
+    strides[0] = stride_of(a, count, matrices[0].bytes);
+    strides[1] = stride_of(b, count, matrices[1].bytes);
+  }
+  strides[2] = stride_of(c, count, matrices[2].bytes);
+  for (int i = 0; i < 3; ++i)
+    if (!strides[i] || *strides[i] > largest_stride(matrices[i], count)) return false;
+  if (!are_apart(matrices[2], *strides[2], count)) return false;
+  key.batch = static_cast<int32_t>(count);
+  key.stride_a = *strides[0];
+  key.stride_b = *strides[1];
+  key.stride_c = *strides[2];
+  return true;
+}
+
+// Products of one shape anywhere in memory: one batch where they are equally spaced, else a launch
+// each, planned once for the least alignment.
+void run_pointers(PlanKey key, const Matrix (&matrices)[3], int64_t count, const FusedEpilogue& e,
+                  const void* const* a, const void* const* b, void* const* c, void* stream) {
+  const void* none = nullptr;
+  const auto at = [&](const void* const* pointers, int64_t i) {
+    return pointers == nullptr ? none : pointers[i];
+  };
+  const auto set_aligns = [&](PlanKey& of, int64_t i) {
+    of.align_a = align_of(at(a, i));
+    of.align_b = align_of(at(b, i));
+    of.align_c = align_of(c[i]);
+  };
+  set_aligns(key, 0);
+  if (count > 1 && set_strides(key, matrices, count, a, b, c))
+    return run(find_or_prepare(key).plan, key, e, {}, at(a, 0), at(b, 0), c[0], stream, true);
+  for (int64_t i = 1; i < count; ++i) {
+    PlanKey one = key;
+    set_aligns(one, i);
+    key.align_a = std::min(key.align_a, one.align_a);
+    key.align_b = std::min(key.align_b, one.align_b);
+    key.align_c = std::min(key.align_c, one.align_c);
+  }
+  const Plan plan = find_or_prepare(key).plan;
+  for (int64_t i = 0; i < count; ++i) {
+    PlanKey one = key;
+    set_aligns(one, i);
+    run(plan, one, e, {}, at(a, i), at(b, i), c[i], stream, one == key);
+  }
 }
 
 // A plan as the caller holds it.
@@ -622,7 +719,7 @@ gemm_status create(const gemm_problem* problem, const gemm_epilogue* epilogue, i
     if (plan == nullptr) fail(GEMM_BAD_ARGUMENT, "plan is a null pointer");
     std::memset(plan, 0, sizeof *plan);
     Checked c = checked(problem);
-    set_epilogue(c.key, checked(epilogue, c.matrices[2]));
+    set_epilogue(c.key, checked(epilogue, c.matrices[2], c.key.gated != 0));
     c.key.device = known = key_device(device);
     place_of(known).info();  // throws where there is none
     const int32_t aligns[] = {problem->align_a, problem->align_b, problem->align_c};
@@ -686,7 +783,8 @@ gemm_status gemm_run(const gemm_plan* plan, const gemm_epilogue* epilogue, const
   int device = -1;
   return guarded(device, [&] {
     const HeldPlan& h = held(plan);
-    const gemm::FusedEpilogue e = checked(epilogue, h.matrices[2]);
+    const bool gated = h.prepared.key.gated != 0;
+    const gemm::FusedEpilogue e = checked(epilogue, h.matrices[2], gated);
     check_pointers(h.matrices, a, b, c, e.alpha != 0);
     const PlanKey& planned = h.prepared.key;
     if (planned.M == 0 || planned.N == 0) return;
@@ -718,9 +816,9 @@ gemm_status gemm_matmul(const gemm_problem* problem, const gemm_epilogue* epilog
   int known = -1;
   return guarded(known, [&] {
     const Checked checked_problem = checked(problem);
-    const gemm::FusedEpilogue e = checked(epilogue, checked_problem.matrices[2]);
-    check_pointers(checked_problem.matrices, a, b, c, e.alpha != 0);
     PlanKey key = checked_problem.key;
+    const gemm::FusedEpilogue e = checked(epilogue, checked_problem.matrices[2], key.gated != 0);
+    check_pointers(checked_problem.matrices, a, b, c, e.alpha != 0);
     set_epilogue(key, e);
     if (e.alpha == 0) key.K = 0;
     key.device = known = key_device(device);
@@ -770,7 +868,7 @@ gemm_status gemm_grouped_matmul(const gemm_problem* problem, const gemm_epilogue
   int known = -1;
   return guarded(known, [&] {
     const Checked checked_problem = checked(problem, true);
-    const gemm::FusedEpilogue e = checked(epilogue, checked_problem.matrices[2]);
+    const gemm::FusedEpilogue e = checked(epilogue, checked_problem.matrices[2], false);
     if (!e.is_plain())
       fail(GEMM_UNSUPPORTED,
            "groups take alpha, beta and an activation but GEMM_ACTIVATION_GELU_ERF: no vectors, no "
@@ -791,6 +889,41 @@ gemm_status gemm_grouped_matmul(const gemm_problem* problem, const gemm_epilogue
       run(find_or_prepare(key).plan, key, e, {}, a, b, c, stream, true, ends);
     else
       run_group_by_group(key, e, a, b, c, stream, ends);
+  });
+}
+
+gemm_status gemm_batched_matmul(const gemm_problem* problem, const gemm_epilogue* epilogue,
+                                const void* const* a, const void* const* b, void* const* c,
+                                void* stream, int device) {
+  int known = -1;
+  return guarded(known, [&] {
+    if (problem == nullptr) fail(GEMM_BAD_ARGUMENT, "problem is a null pointer");
+    const gemm_problem batch = with_all_fields(*problem);
+    check_products(batch);
+    gemm_problem one = batch;
+    one.batch = 1;
+    const Checked checked_problem = checked(&one);
+    PlanKey key = checked_problem.key;
+    const gemm::FusedEpilogue e = checked(epilogue, checked_problem.matrices[2], key.gated != 0);
+    if (batch.compute == GEMM_COMPUTE_BLOCK_SCALES)
+      fail(GEMM_UNSUPPORTED, "a batch takes no block scales: call once a product");
+    checked_scales(epilogue, key);
+    if (e.c != nullptr) fail(GEMM_UNSUPPORTED, NO_RESIDUAL);
+    set_epilogue(key, e);
+    if (e.alpha == 0) key.K = 0;
+    key.device = known = key_device(device);
+    place_of(known).info();  // throws where there is none
+    if (batch.batch == 0 || key.M == 0 || key.N == 0) return;
+    if ((key.K > 0 && (a == nullptr || b == nullptr)) || c == nullptr)
+      fail(GEMM_BAD_ARGUMENT, "an array of pointers is a null pointer");
+    if (key.K == 0) a = b = nullptr;  // nothing is read there
+    for (int64_t i = 0; i < batch.batch; ++i) try {
+        check_pointers(checked_problem.matrices, key.K == 0 ? nullptr : a[i],
+                       key.K == 0 ? nullptr : b[i], c[i], key.K > 0);
+      } catch (const Failure& f) {
+        fail(f.status, "product ", i, ": ", f.what());
+      }
+    run_pointers(key, checked_problem.matrices, batch.batch, e, a, b, c, stream);
   });
 }
 

@@ -20,7 +20,8 @@ struct PlanKey {
   uint8_t align_a = 0, align_b = 0, align_c = 0;  // 0 to 7: a multiple of 2^this bytes
   uint8_t grouped = 0;                            // 1: Batch::ends
   uint8_t operands = 0, activation = 0;           // of the epilogue: which there are
-  uint8_t unused[3] = {};
+  uint8_t gated = 0;                              // 1: FusedEpilogue::gated
+  uint8_t unused[2] = {};
 
   bool operator==(const PlanKey& other) const {
     return std::memcmp(this, &other, sizeof other) == 0;

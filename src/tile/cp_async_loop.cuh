@@ -34,21 +34,21 @@ GEMM_DEVICE int computed_anew(int index) {
 // cp.async copies; or anyhow.
 enum class Access { k_major, mn_major, any };
 
-// An operand as op(A), (m, k), or as op(B)^T, (n, k).
-template <class T, int ROWS_, int COLS_>
-struct Operand {
+// An operand in tiles. In: its matrix as op(A), (m, k), or as op(B)^T, (n, k): rows run along k.
+template <class In, int ROWS_, int COLS_>
+struct Operand : In {
   using Value = float;
   static constexpr int ROWS = ROWS_, COLS = COLS_;  // of a tile
-  const T* data;
-  int mn, k;
-  int64_t mn_stride, k_stride;
 
   // Where an element lies. Of a stride that is known to be 1 there is nothing to multiply.
   template <Access ACCESS>
-  GEMM_DEVICE const T* at(int m, int at_k) const {
-    if constexpr (ACCESS == Access::k_major) return data + m * mn_stride + at_k;
-    if constexpr (ACCESS == Access::mn_major) return data + at_k * k_stride + m;
-    return data + m * mn_stride + at_k * k_stride;
+  GEMM_DEVICE auto* at(int mn, int k) const {
+    if constexpr (ACCESS == Access::k_major)
+      return this->data + mn * this->row_stride + k;
+    else if constexpr (ACCESS == Access::mn_major)
+      return this->data + k * this->col_stride + mn;
+    else
+      return this->data + mn * this->row_stride + k * this->col_stride;
   }
 };
 template <class T>
@@ -58,25 +58,38 @@ Access access_of(const Matrix<const T>& op) {
                                          : Access::any;
 }
 
+// The numbers of a problem for a loop.
+template <class Loop, class T>
+Call call_of(const Problem<T>& p, int group_m) {
+  const int K = p.A.cols;
+  return {.M = p.C.rows,
+          .N = p.C.cols,
+          .K = K,
+          .a = {p.A.row_stride, p.A.col_stride},
+          .b = {p.B.col_stride, p.B.row_stride},
+          .c = {p.C.row_stride, p.C.col_stride},
+          .c_vectors = !Loop::ANY,
+          .k_tiles = cdiv(K, Loop::BK),
+          .group_m = group_m,
+          .epilogue = p.epilogue};
+}
+
 // Launches a kernel of one loop, whose operands must lie as it wants them.
 template <class Loop, class T, class Kernel, class... More>
 void launch(const Problem<T>& p, int group_m, Stream stream, Kernel* kernel, const More&... more) {
-  const int K = p.A.cols;
-  const Gemm<Loop> views{{p.A.data, p.A.rows, K, p.A.row_stride, p.A.col_stride},
-                         {p.B.data, p.B.cols, K, p.B.col_stride, p.B.row_stride},
-                         {p.C.data, p.C.rows, p.C.cols, p.C.row_stride, p.C.col_stride, true},
-                         cdiv(K, Loop::BK),
-                         group_m,
-                         p.epilogue.alpha,
-                         p.epilogue.beta,
-                         p.epilogue.activation,
-                         p.epilogue.slope};
-  gemm::launch(kernel, int64_t{cdiv(p.C.rows, Loop::BM)} * cdiv(p.C.cols, Loop::BN),
-               dim3(Loop::THREADS), {.smem = Loop::SMEM}, stream, views, more...);
+  const Call c = call_of<Loop>(p, group_m);
+  using Known = typename Loop::Known;
+  const Gemm<Loop> views{{{Known::template A<const T>::of(p.A.data, c.M, c.K, c.a)},
+                          {Known::template B<const T>::of(p.B.data, c.N, c.K, c.b)},
+                          {Known::template C<Output<T>>::of(p.C.data, c.M, c.N, c.c), true}},
+                         Known::numbers(c)};
+  gemm::launch(kernel, int64_t{cdiv(c.M, Loop::BM)} * cdiv(c.N, Loop::BN), dim3(Loop::THREADS),
+               {.smem = Loop::SMEM}, stream, views, more...);
 }
 
-// The same by how the operands lie: Make<T, A, B>::Loop is the loop, kernel_of(Loop()) its kernel.
-template <template <class, Access, Access> class Make, class T, class KernelOf, class... More>
+// The same by how the operands lie: Make<T, A, B, Known>::Loop is the loop, kernel_for its kernel.
+template <template <class, Access, Access, class> class Make, class Known, class T, class KernelOf,
+          class... More>
 void launch_cp_async(Problem<T> p, int group_m, Stream stream, KernelOf&& kernel_of,
                      const More&... more) {
   if (p.C.col_stride != 1 && p.C.row_stride == 1) {  // C^T = B^T A^T, row-major
@@ -84,8 +97,9 @@ void launch_cp_async(Problem<T> p, int group_m, Stream stream, KernelOf&& kernel
     p = {p.B.transposed(), a.transposed(), p.C.transposed(), p.epilogue};
   }
   const auto with = [&](auto a, auto b) {
-    using Loop = typename Make<T, a(), b()>::Loop;
-    tile::launch<Loop>(p, group_m, stream, kernel_of(Loop()), more...);
+    using Loop = typename Make<T, a(), b(), Known>::Loop;
+    const auto kernel = kernel_for<Loop>(kernel_of, call_of<Loop>(p, group_m));
+    tile::launch<Loop>(p, group_m, stream, kernel, more...);
   };
   constexpr std::integral_constant<Access, Access::k_major> k_major;
   constexpr std::integral_constant<Access, Access::any> any;

@@ -24,15 +24,16 @@ struct FfmaLayout {
 };
 
 template <class T, Access ACCESS_A, Access ACCESS_B, int BM_, int BN_, int BK_, int STAGES, int WM,
-          int WN>
+          int WN, class Known_ = AnyCall>
 struct FfmaLoop {
   static_assert(std::is_same_v<T, float>);
   static constexpr int BM = BM_, BN = BN_, BK = BK_, THREADS = (BM / WM) * (BN / WN) * 32;
   static constexpr int CTAS = 2;  // an SM
   static constexpr bool ANY = ACCESS_A == Access::any;
-  using ViewA = Operand<T, BM, BK>;
-  using ViewB = Operand<T, BK, BN>;
-  using ViewC = View<T, BM, BN, ANY ? Vectors::no : Vectors::yes>;
+  using Known = Known_;
+  using ViewA = Operand<typename Known::template A<const T>, BM, BK>;
+  using ViewB = Operand<typename Known::template B<const T>, BK, BN>;
+  using ViewC = View<T, BM, BN, ANY ? Vectors::no : Vectors::yes, typename Known::template C<T>>;
   using Layout = FfmaLayout<BN, WM, WN>;
   static constexpr int TM = Layout::TM, TN = Layout::TN, PART = TN, PAD = 4;
 
@@ -69,13 +70,13 @@ struct FfmaLoop {
     GEMM_DEVICE void begin(T (&s)[BK][X + PAD], const Op& op, int x, int k) {
       const int tid = threadIdx.x;
       if constexpr (!THROUGH_REGISTERS) {
-        copy_tile_async<true, THREADS, BK, X>(s, op.template at<ACCESS>(x, k), op.k_stride,
-                                              op.k - k, op.mn - x, tid);
+        copy_tile_async<true, THREADS, BK, X>(s, op.template at<ACCESS>(x, k), op.col_stride,
+                                              op.cols - k, op.template rows_from<X>(x), tid);
       } else {
         const int row = x + tid / K_GROUPS, col = tid % K_GROUPS * 4;
-        k_stride = ACCESS == Access::k_major ? 1 : op.k_stride;
+        k_stride = ACCESS == Access::k_major ? 1 : op.col_stride;
         from = computed_here(op.template at<ACCESS>(row, col)) + uint32_t(k) * k_stride;
-        left = row < op.mn ? op.k - k - col : 0;
+        left = op.template has_row<X>(row) ? op.cols - k - col : 0;
         fetch(0);
       }
     }
@@ -180,23 +181,23 @@ struct FfmaLoop {
 // Tile sizes of the loop above, and its launch.
 template <int BM, int BN, int BK, int STAGES, int WM = 32, int WN = 64>
 struct Ffma {
-  template <class T, Access A, Access B>
+  template <class T, Access A, Access B, class Known = AnyCall>
   struct Make {
-    using Loop = FfmaLoop<T, A, B, BM, BN, BK, STAGES, WM, WN>;
+    using Loop = FfmaLoop<T, A, B, BM, BN, BK, STAGES, WM, WN, Known>;
   };
   // The loop for matrices of any strides: for kernels that are no templates.
   template <class T>
   using Any = typename Make<T, Access::any, Access::any>::Loop;
 
-  template <class T, class KernelOf, class... More>
+  template <class Known = AnyCall, class T, class KernelOf, class... More>
   static void launch(const Problem<T>& p, int group_m, Stream stream, KernelOf&& kernel_of,
                      const More&... more) {
-    launch_cp_async<Make>(p, group_m, stream, kernel_of, more...);
+    launch_cp_async<Make, Known>(p, group_m, stream, kernel_of, more...);
   }
-  template <class T, class KernelOf, class... More>
+  template <class Known = AnyCall, class T, class KernelOf, class... More>
   static void launch(const GemmArgs<T>& p, int group_m, int, Stream stream, KernelOf&& kernel_of,
                      const More&... more) {
-    launch(problem(p), group_m, stream, kernel_of, more...);
+    launch<Known>(problem(p), group_m, stream, kernel_of, more...);
   }
 };
 

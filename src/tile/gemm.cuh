@@ -31,18 +31,79 @@ Problem<T> problem(const GemmArgs<T>& p) {
           p.epilogue};
 }
 
-// What a kernel is passed, as `const __grid_constant__ Gemm<Loop> p`: views in tiles of Loop's sizes.
+// All numbers of a GEMM: what can be known when its kernel is compiled.
+struct Call {
+  int M = 0, N = 0, K = 0;
+  Strides a = {}, b = {}, c = {};  // of op(A), (m, k); of op(B)^T, (n, k); of C, (m, n)
+  bool c_vectors = false;          // C's rows are whole aligned groups of 16 bytes
+  int k_tiles = 0;
+  int group_m = 1;  // rows of tiles a raster group
+  Epilogue epilogue = {};
+
+  bool operator==(const Call&) const = default;
+};
+
+// What a kernel knows of its call when it is compiled: nothing. All numbers are passed to it.
+struct AnyCall {
+  template <class T>
+  using A = Matrix<T>;
+  template <class T>
+  using B = Matrix<T>;
+  template <class T>
+  using C = Matrix<T>;
+  static constexpr Vectors C_VECTORS = Vectors::ask;
+  struct Numbers {
+    int k_tiles;
+    int group_m;
+    float alpha, beta;
+    Activation activation;
+    float slope;  // of leaky ReLU below 0
+  };
+  static Numbers numbers(const Call& call) {
+    const Epilogue& e = call.epilogue;
+    return {call.k_tiles, call.group_m, e.alpha, e.beta, e.activation, e.slope};
+  }
+};
+// Or all of Known::CALL: it is passed pointers. For a GPU by NVRTC alone, to which every function and
+// constant is the device's.
+template <class Known>
+struct OneCall {
+  static constexpr Call CALL = Known::CALL;
+  template <class T>
+  using A = FixedMatrix<T, CALL.M, CALL.K, CALL.a.row, CALL.a.col>;
+  template <class T>
+  using B = FixedMatrix<T, CALL.N, CALL.K, CALL.b.row, CALL.b.col>;
+  template <class T>
+  using C = FixedMatrix<T, CALL.M, CALL.N, CALL.c.row, CALL.c.col>;
+  static constexpr Vectors C_VECTORS = CALL.c_vectors ? Vectors::yes : Vectors::no;
+  struct Numbers {
+    static constexpr int k_tiles = CALL.k_tiles, group_m = CALL.group_m;
+    static constexpr float alpha = CALL.epilogue.alpha, beta = CALL.epilogue.beta;
+    static constexpr Activation activation = CALL.epilogue.activation;
+    static constexpr float slope = CALL.epilogue.slope;
+  };
+  static Numbers numbers(const Call&) { return {}; }
+};
+
+// Views in tiles of Loop's sizes.
 template <class Loop>
-struct Gemm {
+struct Views {
   typename Loop::ViewA A;  // (BM, BK)
   typename Loop::ViewB B;  // (BK, BN)
   typename Loop::ViewC C;  // (BM, BN)
-  int k_tiles;
-  int group_m;  // rows of tiles a raster group
-  float alpha, beta;
-  Activation activation;
-  float slope;  // of leaky ReLU below 0
 };
+// What a kernel is passed, as `const __grid_constant__ Gemm<Loop> p`: views, and the numbers.
+template <class Loop>
+struct Gemm : Views<Loop>, Loop::Known::Numbers {};
+
+// The kernel for a loop: kernel_of(Loop()), or kernel_of(Loop(), call) of one that is made for it.
+template <class Loop, class KernelOf>
+auto kernel_for(KernelOf&& kernel_of, const Call& call) {
+  if constexpr (std::is_invocable_v<KernelOf, Loop, const Call&>)
+    return kernel_of(Loop(), call);
+  else
+    return kernel_of(Loop());
+}
 
 // The tiles of C that a CTA computes: every `step`-th from `first` on, in raster groups. An int
 // counts them: 2^31 tiles would be more memory than a GPU has. Ready::at(m, n) is called with the

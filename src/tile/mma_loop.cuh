@@ -52,7 +52,7 @@ class SwizzledElement {
 };
 
 template <class T, Access ACCESS_A, Access ACCESS_B, int BM_, int BN_, int BK_, int STAGES, int WM,
-          int WN>
+          int WN, class Known_ = AnyCall>
 struct MmaLoop {
   static constexpr bool INT8 = std::is_same_v<T, int8_t>;
   static_assert(sizeof(T) == 2 || INT8, "tensor cores take half, bf16 and int8");
@@ -66,9 +66,11 @@ struct MmaLoop {
   static constexpr bool ANY = ACCESS_A == Access::any;
   static constexpr bool A_ALONG_M = ACCESS_A == Access::mn_major;
   static constexpr bool B_ALONG_K = ACCESS_B == Access::k_major || INT8;
-  using ViewA = Operand<T, BM, BK>;
-  using ViewB = Operand<T, BK, BN>;
-  using ViewC = View<Output<T>, BM, BN, ANY ? Vectors::no : Vectors::yes>;
+  using Known = Known_;
+  using ViewA = Operand<typename Known::template A<const T>, BM, BK>;
+  using ViewB = Operand<typename Known::template B<const T>, BK, BN>;
+  using ViewC = View<Output<T>, BM, BN, ANY ? Vectors::no : Vectors::yes,
+                     typename Known::template C<Output<T>>>;
   using Layout = MmaLayout<BN, WM, WN>;
   static constexpr int PART = Layout::ROW;
 
@@ -194,16 +196,20 @@ struct MmaLoop {
       const T* gA = A_.template at<ACCESS_A>(m, 0);
       const T* gB = B_.template at<ACCESS_B>(n, 0);
       const int64_t forward = uint32_t(k);  // never negative: one multiplication less
-      const int64_t k_in_a = ACCESS_A == Access::k_major ? forward : forward * A_.k_stride;
-      const int64_t k_in_b = ACCESS_B == Access::k_major ? forward : forward * B_.k_stride;
+      const int64_t k_in_a = ACCESS_A == Access::k_major ? forward : forward * A_.col_stride;
+      const int64_t k_in_b = ACCESS_B == Access::k_major ? forward : forward * B_.col_stride;
       if constexpr (A_ALONG_M)
-        copy_a(s.A, gA, k_in_a, A_.k_stride, A_.mn_stride, A_.k - k, A_.mn - m);
+        copy_a(s.A, gA, k_in_a, A_.col_stride, A_.row_stride, A_.cols - k,
+               A_.template rows_from<BM>(m));
       else
-        copy_a(s.A, gA, k_in_a, A_.mn_stride, A_.k_stride, A_.mn - m, A_.k - k);
+        copy_a(s.A, gA, k_in_a, A_.row_stride, A_.col_stride, A_.template rows_from<BM>(m),
+               A_.cols - k);
       if constexpr (B_ALONG_K)
-        copy_b(s.B, gB, k_in_b, B_.mn_stride, B_.k_stride, B_.mn - n, B_.k - k);
+        copy_b(s.B, gB, k_in_b, B_.row_stride, B_.col_stride, B_.template rows_from<BN>(n),
+               B_.cols - k);
       else
-        copy_b(s.B, gB, k_in_b, B_.k_stride, B_.mn_stride, B_.k - k, B_.mn - n);
+        copy_b(s.B, gB, k_in_b, B_.col_stride, B_.row_stride, B_.cols - k,
+               B_.template rows_from<BN>(n));
       cp_async_commit();
     }
   };
@@ -271,23 +277,23 @@ struct MmaLoop {
 // Tile sizes of the loop above, and its launch.
 template <int BM, int BN, int BK, int STAGES, int WM = 64, int WN = 64>
 struct MmaSync {
-  template <class T, Access A, Access B>
+  template <class T, Access A, Access B, class Known = AnyCall>
   struct Make {
-    using Loop = MmaLoop<T, A, B, BM, BN, BK, STAGES, WM, WN>;
+    using Loop = MmaLoop<T, A, B, BM, BN, BK, STAGES, WM, WN, Known>;
   };
   // The loop for matrices of any strides: for kernels that are no templates.
   template <class T>
   using Any = typename Make<T, Access::any, Access::any>::Loop;
 
-  template <class T, class KernelOf, class... More>
+  template <class Known = AnyCall, class T, class KernelOf, class... More>
   static void launch(const Problem<T>& p, int group_m, Stream stream, KernelOf&& kernel_of,
                      const More&... more) {
-    launch_cp_async<Make>(p, group_m, stream, kernel_of, more...);
+    launch_cp_async<Make, Known>(p, group_m, stream, kernel_of, more...);
   }
-  template <class T, class KernelOf, class... More>
+  template <class Known = AnyCall, class T, class KernelOf, class... More>
   static void launch(const GemmArgs<T>& p, int group_m, int, Stream stream, KernelOf&& kernel_of,
                      const More&... more) {
-    launch(problem(p), group_m, stream, kernel_of, more...);
+    launch<Known>(problem(p), group_m, stream, kernel_of, more...);
   }
 };
 

@@ -41,7 +41,8 @@ struct WgmmaLayout {
   static GEMM_DEVICE constexpr int col(int e) { return e % BLOCK / 4 * 8 + e % 2; }
 };
 
-template <class T, Major A_MAJOR, Major B_MAJOR, int BM_, int BN_, int STAGES, int EPILOGUE_STAGES>
+template <class T, Major A_MAJOR, Major B_MAJOR, int BM_, int BN_, int STAGES, int EPILOGUE_STAGES,
+          class Known_ = AnyCall>
 struct WgmmaLoop {
   static_assert(sizeof(T) == 2, "tensor cores take half and bf16");
   static constexpr int BM = BM_, BN = BN_, BK = 64, THREADS = 3 * 128, CTAS = 1;
@@ -49,6 +50,7 @@ struct WgmmaLoop {
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
   using Layout = WgmmaLayout<BM, BN>;
+  using Known = Known_;
 
   // An operand is known by its tensor map alone.
   struct ViewA {
@@ -56,7 +58,8 @@ struct WgmmaLoop {
     TensorMap map;
   };
   using ViewB = ViewA;
-  struct ViewC : View<T, BM, BN> {
+  using TilesOfC = View<T, BM, BN, Known::C_VECTORS, typename Known::template C<T>>;
+  struct ViewC : TilesOfC {
     TensorMap map;
 
     GEMM_DEVICE GemmArgs<T> args() const {
@@ -71,8 +74,8 @@ struct WgmmaLoop {
     template <class Part>
     GEMM_DEVICE void get(const Part& part, int i, int j, bool mask, float other,
                          float (&x)[Part::COUNT]) const {
-      if (!this->vectors || !mask || other != 0)
-        return View<T, BM, BN>::get(part, i, j, mask, other, x);
+      if (!this->has_vectors() || !mask || other != 0)
+        return TilesOfC::get(part, i, j, mask, other, x);
       Pair<T> pairs[Part::COUNT / 2] = {};
       load_pairs<true, Part::COUNT>(args(), i * BM + part.row_of(0), j * BN + part.col_of(0),
                                     pairs);
@@ -189,7 +192,7 @@ struct WgmmaLoop {
         float x[32];
         e.get(part, x);
         store_panel<EPILOGUE_STAGES - 1>(
-            c.args(), c.vectors, c.map, i * BM + FIRST / Layout::BLOCK * 64,
+            c.args(), c.has_vectors(), c.map, i * BM + FIRST / Layout::BLOCK * 64,
             j * BN + FIRST % Layout::BLOCK * 2, shared.C[wg][FIRST / 32 % EPILOGUE_STAGES], x);
       });
     }
@@ -235,26 +238,30 @@ inline bool has_wgmma() {
 // Tile sizes of the loop above, and its launch.
 template <int BM, int BN, int STAGES, int EPILOGUE_STAGES = 2>
 struct Wgmma {
-  // kernel_of(Loop()) is the kernel for a loop; it is passed the views and `more`. `ctas`: persistent
+  // kernel_for has the kernel for a loop; it is passed the views and `more`. `ctas`: persistent
   // ones. Operands that TMA cannot address are copied first.
-  template <class T, class KernelOf, class... More>
+  template <class Known = AnyCall, class T, class KernelOf, class... More>
   static void launch(const GemmArgs<T>& p, int group_m, int ctas, Stream stream,
                      KernelOf&& kernel_of, const More&... more) {
     const TmaOperands<T> in(p, stream);
     const int64_t tiles = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
     with_majors(p, [&](auto a, auto b) {
-      using Loop = WgmmaLoop<T, a(), b(), BM, BN, STAGES, EPILOGUE_STAGES>;
-      const Gemm<Loop> views{{Loop::TileA::map(in.A.data, p.M, p.K, in.A.ld)},
-                             {Loop::TileB::map(in.B.data, p.N, p.K, in.B.ld)},
-                             {{p.C, p.M, p.N, p.ldc, 1, has_aligned_c(p)}, c_map(p, 16)},
-                             cdiv(p.K, Loop::BK),
-                             group_m,
-                             p.epilogue.alpha,
-                             p.epilogue.beta,
-                             p.epilogue.activation,
-                             p.epilogue.slope};
-      gemm::launch(kernel_of(Loop()), std::min<int64_t>(tiles, ctas), dim3(Loop::THREADS),
-                   {.smem = Loop::SMEM, .pdl = true}, stream, views, more...);
+      using Loop = WgmmaLoop<T, a(), b(), BM, BN, STAGES, EPILOGUE_STAGES, Known>;
+      const Call call{.M = p.M,
+                      .N = p.N,
+                      .K = p.K,
+                      .c = {p.ldc, 1},
+                      .c_vectors = has_aligned_c(p),
+                      .k_tiles = cdiv(p.K, Loop::BK),
+                      .group_m = group_m,
+                      .epilogue = p.epilogue};
+      const Gemm<Loop> views{
+          {{Loop::TileA::map(in.A.data, p.M, p.K, in.A.ld)},
+           {Loop::TileB::map(in.B.data, p.N, p.K, in.B.ld)},
+           {{Known::template C<T>::of(p.C, p.M, p.N, call.c), call.c_vectors}, c_map(p, 16)}},
+          Known::numbers(call)};
+      gemm::launch(kernel_for<Loop>(kernel_of, call), std::min<int64_t>(tiles, ctas),
+                   dim3(Loop::THREADS), {.smem = Loop::SMEM, .pdl = true}, stream, views, more...);
     });
   }
 };

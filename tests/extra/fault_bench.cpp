@@ -7,6 +7,7 @@
 
 #include "harness/device.h"
 #include "harness/errors.h"
+#include "harness/jit.h"
 #include "harness/timing.h"
 #include "registry.h"
 
@@ -125,6 +126,13 @@ void multiply(const GemmCall& c) {
     }
 }
 
+// A kernel of tiles: asks the compiler, where there is one.
+void compile_and_multiply(const GemmCall& c) {
+  if (KernelCompiler* const compiler = kernel_compiler())
+    compiler->kernel({"a kernel of M = " + std::to_string(c.M), "", "", 0});
+  multiply(c);
+}
+
 void off_by_one(const GemmCall& c) {
   multiply(c);
   *static_cast<float*>(c.C) += 1;
@@ -178,9 +186,34 @@ const int rungs_of_the_test[] = {
     add("v11_exits.cu", "its host code ends the program", [](const GemmCall&) { std::_Exit(0); }),
     add("v12_throws.cu", "an error with ESC and a line end in it",
         [](const GemmCall&) { throw LaunchError("v12: \033[31mred\nand \xff"); }),
-    add_with_variants("v14_variants.cu")};
+    add_with_variants("v14_variants.cu"),
+    // Its id is that of a rung that is written in tiles; for tests of --jit alone.
+    getenv("FAULT_BENCH_JIT") == nullptr
+        ? 0
+        : add("v29_tiles.cu", "compiled at run time", compile_and_multiply)};
+
+// Takes 250 ms for a kernel, of which M = 7 has none.
+class FakeCompiler final : public JitCompiler {
+ public:
+  std::string name() const override { return "NVRTC 0.0"; }
+  JitCost cost() const override { return cost_; }
+  void* kernel(const KernelProgram& program) override {
+    if (program.kernel.ends_with("= 7")) throw LaunchError("NVRTC 0.0 refuses gemm_v29: no");
+    ++cost_.kernels;
+    cost_.ms += 250;
+    return nullptr;
+  }
+
+ private:
+  JitCost cost_;
+};
 
 }  // namespace
+
+std::unique_ptr<JitCompiler> make_jit_compiler() {
+  if (getenv("FAULT_BENCH_NO_NVRTC") != nullptr) throw UsageError("no NVRTC to compile with");
+  return std::make_unique<FakeCompiler>();
+}
 
 std::unique_ptr<Device> make_gpu_device(std::string&, int ordinal) {
   if (ordinal > 0) throw std::out_of_range("there is GPU 0 alone");

@@ -144,6 +144,51 @@ void launch_batch(const FusedArgs<float>& p, Stream stream) {
   }
 }
 
+// Gated products, a thread an element of D, with or without a mistake.
+enum GateBug {
+  NO_GATE_BUG,
+  GATE_AND_VALUE_SWAPPED,
+  HALVES_FOR_PAIRS,
+  FORGOTTEN_VALUE,
+  FORGOTTEN_GATE,
+  ACTIVATED_PRODUCT,
+  BIAS_BY_COLUMN_OF_D,
+  FORGOTTEN_BIAS_OF_VALUE,
+};
+template <int BUG>
+__global__ void gemm_gated(FusedArgs<float> p) {
+  const int columns = p.N / 2, tiles_n = cdiv(columns, TILE);
+  const int m = blockIdx.x / tiles_n * TILE + threadIdx.y;
+  const int n = blockIdx.x % tiles_n * TILE + threadIdx.x;
+  if (m >= p.M || n >= columns) return;
+  float x[2];
+  for (int i = 0; i < 2; ++i) {
+    const int column = BUG == HALVES_FOR_PAIRS ? n + i * columns : 2 * n + i;
+    float sum = 0;
+    for (int k = 0; k < p.K; ++k) sum += p.A[m * p.lda + k] * p.B[k * p.ldb + column];
+    const bool biased = BUG != FORGOTTEN_BIAS_OF_VALUE || i == 0;
+    x[i] = p.fused.alpha * sum +
+           (biased ? p.fused.bias_at<float>(m, BUG == BIAS_BY_COLUMN_OF_D ? n : column) : 0);
+  }
+  if (BUG == GATE_AND_VALUE_SWAPPED) std::swap(x[0], x[1]);
+  float gate[1] = {BUG == ACTIVATED_PRODUCT ? x[0] * x[1] : x[0]};
+  p.fused.activate(gate);
+  const bool alone = BUG == FORGOTTEN_VALUE || BUG == ACTIVATED_PRODUCT;
+  p.C[m * p.ldc + n] = BUG == FORGOTTEN_GATE ? x[1] : alone ? gate[0] : gate[0] * x[1];
+}
+template <int BUG>
+Rung gates(const char* name) {
+  Rung r;
+  r.id = r.name = name;
+  r.dtype = DType::f32;
+  r.backend = BACKEND;
+  r.launch = [](const GemmCall& c) {
+    gemm::launch(gemm_gated<BUG>, int64_t{cdiv(c.M, TILE)} * cdiv(c.N / 2, TILE), dim3(TILE, TILE),
+                 {}, static_cast<Stream>(c.stream), fused<float>(c));
+  };
+  return r;
+}
+
 // FP8 products with block scales, a thread an element of C, with or without a mistake.
 enum BlockScaleBug {
   NO_BLOCK_SCALE_BUG,
@@ -257,6 +302,17 @@ std::vector<Rung> mutants() {
           rung("writes_past_the_edge", launch_mutant<WRITES_PAST_THE_EDGE>),
           rung("return_before_barrier", launch_mutant<RETURN_BEFORE_BARRIER>),
           rung("missing_cp_async_wait", launch_async<false>)};
+}
+
+Rung correct_gates() { return gates<NO_GATE_BUG>("correct_gates"); }
+std::vector<Rung> gate_mutants() {
+  return {gates<GATE_AND_VALUE_SWAPPED>("gate_and_value_swapped"),
+          gates<HALVES_FOR_PAIRS>("halves_for_pairs"),
+          gates<FORGOTTEN_VALUE>("forgotten_value"),
+          gates<FORGOTTEN_GATE>("forgotten_gate"),
+          gates<ACTIVATED_PRODUCT>("activated_product"),
+          gates<BIAS_BY_COLUMN_OF_D>("bias_by_column_of_d"),
+          gates<FORGOTTEN_BIAS_OF_VALUE>("forgotten_bias_of_value")};
 }
 
 std::vector<Rung> epilogue_mutants() {

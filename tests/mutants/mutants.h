@@ -13,6 +13,9 @@ std::vector<Rung> epilogue_mutants();
 // Wrong as soon as a call has several products; right with one.
 Rung correct_batch();
 std::vector<Rung> batch_mutants();
+// Of a gated problem with a bias and ReLU.
+Rung correct_gates();
+std::vector<Rung> gate_mutants();
 // Of FP8 with block scales.
 Rung correct_block_scales();
 std::vector<Rung> block_scale_mutants();

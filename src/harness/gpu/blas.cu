@@ -103,10 +103,17 @@ void set_stream(cublasHandle_t handle, cudaStream_t stream, void* workspace, siz
 
 bool has_residual(const GemmCall& c) { return c.epilogue.c != nullptr; }
 
+// The problem whose C is what a library writes: of a gated one all products, without gaps.
+Problem product_of(Problem p) {
+  if (p.gated) p.ld_pad = p.batch_pad = p.misalign = 0;
+  p.gated = false;
+  return p;
+}
+
 // cuBLASLt's name of an epilogue; none where it has no such one. Its bias is one value for each row
 // of its column-major D: for each of our columns.
 std::optional<cublasLtEpilogue_t> lt_epilogue(const Problem& p) {
-  if (p.operands.row_bias || p.operands.scales() > 0) return {};
+  if (p.operands.row_bias || p.operands.scales() > 0 || p.gated) return {};
   const bool bias = p.operands.bias;
   if (p.activation == Activation::none)
     return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
@@ -125,6 +132,17 @@ Blas::Blas(cudaStream_t stream, size_t workspace_bytes)
   GEMM_CUDA(cudaMalloc(&workspace, workspace_bytes));
   workspace_.reset(workspace);
   set_stream<BaselineError>(handle(), stream, workspace, workspace_bytes);
+}
+
+void* Blas::products(size_t bytes) const {
+  if (bytes > products_bytes_) {
+    products_.reset();
+    void* created = nullptr;
+    GEMM_CUDA(cudaMalloc(&created, bytes));
+    products_.reset(created);
+    products_bytes_ = bytes;
+  }
+  return products_.get();
 }
 
 inline namespace gpu {
@@ -191,13 +209,19 @@ void cublas_gemm(const Blas& blas, DType dtype, const GemmCall& c) {
       "cublasGemmEx_64");
 }
 
-GemmCall library_part_of(const GemmCall& call) {
+GemmCall library_part_of(const Blas& blas, DType dtype, const GemmCall& call) {
   if (call.epilogue.scale_rows != nullptr || call.epilogue.scale_columns != nullptr)
     if (call.epilogue.reads_c() && !has_residual(call))
       throw BaselineError("the libraries have no scales, and beta * C would be scaled, too");
   GemmCall product = call;
   product.epilogue = {.alpha = call.epilogue.alpha,
                       .beta = has_residual(call) ? 0 : call.epilogue.beta};
+  if (call.epilogue.gated) {
+    product.ldc = call.N;
+    product.batch.stride_c = int64_t{call.M} * call.N;
+    product.C =
+        blas.products(call.batch.count * product.batch.stride_c * info(info(dtype).out).bytes);
+  }
   return product;
 }
 
@@ -213,15 +237,17 @@ void apply_epilogue(const Blas& blas, DType dtype, const GemmCall& rest) {
   if (e == FusedEpilogue{.slope = e.slope}) return;
   GemmCall call = rest;
   call.stream = blas.stream();
-  launch_epilogue_pass(Backend::gpu, dtype, call, {rest.C, rest.ldc, rest.batch.stride_c});
+  const GemmCall product = e.gated ? library_part_of(blas, dtype, rest) : rest;
+  launch_epilogue_pass(Backend::gpu, dtype, call, {product.C, product.ldc, product.batch.stride_c});
 }
 
 LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
     : blas_(blas),
       a_(create_layout(p, Operand::B)),
       b_(create_layout(p, Operand::A)),
-      c_(create_layout(p, p.operands.residual && lt_epilogue(p) ? Operand::residual : Operand::C)),
-      d_(create_layout(p, Operand::C)),
+      c_(create_layout(product_of(p),
+                       p.operands.residual && lt_epilogue(p) ? Operand::residual : Operand::C)),
+      d_(create_layout(product_of(p), Operand::C)),
       dtype_(p.dtype),
       has_epilogue_(lt_epilogue(p).has_value()) {
   cublasLtMatmulDesc_t desc = nullptr;
@@ -257,8 +283,8 @@ LtGemm::LtGemm(const Blas& blas, const Problem& p, int max_candidates)
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(p, Operand::B));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(p, Operand::A));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-         alignment(p, p.operands.residual ? Operand::residual : Operand::C));
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(p, Operand::C));
+         alignment(product_of(p), p.operands.residual ? Operand::residual : Operand::C));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(product_of(p), Operand::C));
 
   if (max_candidates <= 0) return;
   found_ = std::make_unique<cublasLtMatmulHeuristicResult_t[]>(max_candidates);
@@ -283,14 +309,15 @@ void LtGemm::set_block_scales(const void* a, const void* b) const {
 void LtGemm::run(int candidate, const GemmCall& c) const {
   const cublasLtMatmulHeuristicResult_t& choice = found_[candidate];
   check_cublas<BaselineError>(choice.state, "cublasLtMatmulAlgoGetHeuristic");
-  const FusedEpilogue e = has_epilogue_ ? c.epilogue : library_part_of(c).epilogue;
+  const GemmCall product = has_epilogue_ ? c : library_part_of(blas_, dtype_, c);
+  const FusedEpilogue e = product.epilogue;
   if (has_epilogue_ && e.bias != nullptr)
     GEMM_BASELINE(cublasLtMatmulDescSetAttribute(
         operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &e.bias, sizeof e.bias));
   if (info(dtype_).has_block_scales()) set_block_scales(c.scales.b, c.scales.a);
   check_cublas<BaselineError>(
       cublasLtMatmul(blas_.lt(), operation_.get(), &e.alpha, c.B, a_.get(), c.A, b_.get(), &e.beta,
-                     e.c == nullptr ? c.C : e.c, c_.get(), c.C, d_.get(), &choice.algo,
+                     e.c == nullptr ? product.C : e.c, c_.get(), product.C, d_.get(), &choice.algo,
                      blas_.workspace(), blas_.workspace_bytes(), blas_.stream()),
       "cublasLtMatmul");
   if (!has_epilogue_) apply_epilogue(blas_, dtype_, rest_of(c));
@@ -326,7 +353,7 @@ LoopOfGroups::LoopOfGroups(const Blas& blas, const Problem& p, int max_candidate
 
 void LoopOfGroups::run_cublas(const GemmCall& call) const {
   for_each(call, [&](const GemmCall& group) {
-    cublas_gemm(blas_, dtype_, library_part_of(group));
+    cublas_gemm(blas_, dtype_, library_part_of(blas_, dtype_, group));
     apply_epilogue(blas_, dtype_, rest_of(group));
   });
 }

@@ -38,17 +38,22 @@ class Blas {
   cublasLtHandle_t lt() const { return reinterpret_cast<cublasLtHandle_t>(handle_.get()); }
   void* workspace() const { return workspace_.get(); }
   size_t workspace_bytes() const { return workspace_bytes_; }
+  // Memory for a gated call's products, of this many bytes or more; the same at the next call.
+  void* products(size_t bytes) const;
 
  private:
   Owned<void*, cudaFree> workspace_;
+  mutable Owned<void*, cudaFree> products_;
+  mutable size_t products_bytes_ = 0;
   Owned<cublasHandle_t, cublasDestroy> handle_;
   size_t workspace_bytes_;
   cudaStream_t stream_ = nullptr;
 };
 
-// What a library computes of a call whose epilogue it has not: alpha and, where C is D, beta.
-GemmCall library_part_of(const GemmCall& call);
-// What is left to do then, on the product in D.
+// What a library computes of a call whose epilogue it has not: alpha and, where C is D, beta. Of a gated
+// call all columns, to Blas::products without gaps.
+GemmCall library_part_of(const Blas& blas, DType dtype, const GemmCall& call);
+// What is left to do then, on the product in D or there.
 GemmCall rest_of(const GemmCall& call);
 // Queues that as one elementwise kernel; nothing where nothing is left.
 void apply_epilogue(const Blas& blas, DType dtype, const GemmCall& rest);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <vector>
 
 #include "device/current_device.h"
 #include "device/workspace.h"
@@ -99,11 +100,19 @@ struct Judge {
   Generator generator;
   const double* reference;  // of uniform inputs
 
-  // Before the activation.
-  GEMM_HOST_DEVICE double want(int64_t element) const {
-    if (kind == Inputs::uniform) return reference[element];
-    return generator.result(p, element / layout.cols, element % layout.cols);
+  // What an element should be, by its row of all. `wanted_row`: that of the reference.
+  GEMM_HOST_DEVICE Expected expect(int64_t row, int64_t col, const double* wanted_row) const {
+    return expected_at(p, kind, row, col, Before{*this, wanted_row});
   }
+  struct Before {
+    const Judge& judge;
+    const double* wanted_row;
+    GEMM_HOST_DEVICE BeforeActivation operator()(int64_t m, int64_t n) const {
+      const bool uniform = judge.kind == Inputs::uniform;
+      return {uniform ? wanted_row[n] : judge.generator.result(judge.p, m, n),
+              judge.generator.scale(m, n)};
+    }
+  };
 
   __device__ Tally operator()(int64_t i) const {
     Tally t;
@@ -115,12 +124,11 @@ struct Judge {
       }
       return t;
     }
-    const double before = want(element), expected = wanted(p, before);
-    const double scale = generator.scale(element / layout.cols, element % layout.cols);
-    const double bound = allowed_after_activation(p, kind, before, scale);
+    const int64_t row = element / layout.cols;
+    const auto [want, bound] = expect(row, element % layout.cols, reference + row * p.N);
     const double got = static_cast<float>(c[i]);
-    const bool same = got == static_cast<float>(static_cast<T>(expected));  // infinities, too
-    const double error = same && bound == 0 ? 0 : fabs(got - expected);
+    const bool same = got == static_cast<float>(static_cast<T>(want));  // infinities, too
+    const double error = same && bound == 0 ? 0 : fabs(got - want);
     t.max_error = isnan(error) ? INFINITY : error;
     if (bound > 0 && !same) t.max_used = t.max_error / bound;
     if (!(same || error <= bound)) {
@@ -153,14 +161,13 @@ CheckResult check_matrix(GpuDevice& device, const T* c, const Problem& p, Inputs
     set_place(result, p, row, col);
     T got;
     device.download(&got, c + l.index(row, col), sizeof got);
-    if (kind == Inputs::uniform)
-      device.download(&result.want, reference + t.worst_at, sizeof result.want);
-    else
-      result.want = judge.want(t.worst_at);
+    std::vector<double> wanted_row(kind == Inputs::uniform ? p.N : 0);
+    if (!wanted_row.empty())
+      device.download(wanted_row.data(), reference + row * p.N, sizeof(double) * p.N);
+    const Expected known = judge.expect(row, col, wanted_row.data());
     result.got = static_cast<float>(got);
-    result.bound = allowed_after_activation(p, kind, result.want,
-                                            judge.generator.scale(result.row, result.col));
-    result.want = wanted(p, result.want);
+    result.want = known.want;
+    result.bound = known.bound;
     if (result.bound == 0) result.want = static_cast<float>(static_cast<T>(result.want));
   }
   return result;

@@ -11,26 +11,22 @@
 namespace gemm {
 namespace {
 
-// out[i] = scale * (element i of the stored matrix, rounded to its storage type), times the scale of
-// its block of A or B.
+// out[i] = element i of the stored A or B, rounded to its storage type, times the scale of its block.
 template <class T>
-__global__ void doubles_kernel(double* out, MatrixLayout l, double scale, Operand operand,
-                               Generator generator) {
+__global__ void doubles_kernel(double* out, MatrixLayout l, Operand operand, Generator generator) {
   const int64_t elements = l.all_rows() * l.cols, stride = int64_t{gridDim.x} * blockDim.x;
-  const bool scaled = operand == Operand::A || operand == Operand::B;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements; i += stride) {
     const int64_t row = i / l.cols, col = i % l.cols;
-    out[i] = scale * static_cast<float>(static_cast<T>(generator.stored(operand, row, col))) *
-             (scaled ? generator.block_scale(operand, row, col) : 1);
+    out[i] = double{static_cast<float>(static_cast<T>(generator.stored(operand, row, col)))} *
+             generator.block_scale(operand, row, col);
   }
 }
 
-void fill(GpuDevice& device, double* out, const Problem& p, Operand operand, double scale,
-          uint64_t seed) {
+void fill(GpuDevice& device, double* out, const Problem& p, Operand operand, uint64_t seed) {
   const auto blocks = static_cast<unsigned>(device.properties().multiProcessorCount * 32);
   const auto kernel = with_element<GpuTypes>(info(p.dtype).element(operand),
                                              [](auto t) { return &doubles_kernel<decltype(t)>; });
-  kernel<<<blocks, 256, 0, device.stream()>>>(out, layout(p, operand), scale, operand,
+  kernel<<<blocks, 256, 0, device.stream()>>>(out, layout(p, operand), operand,
                                               Generator(p, Inputs::uniform, seed));
   check_cuda(cudaGetLastError(), "doubles_kernel");
 }
@@ -67,13 +63,13 @@ void finish(GpuDevice& device, double* want, const Problem& p, uint64_t seed) {
 std::unique_ptr<GpuReference> multiply(GpuDevice& device, const Problem& p, uint64_t seed) {
   auto result = std::make_unique<GpuReference>(device, p);
   double* const want = result->want.as<double>();
-  fill(device, want, p, Operand::C, 0, seed);
+  GEMM_CUDA(cudaMemsetAsync(want, 0, sizeof(double) * p.batch * p.M * p.N, device.stream()));
   if (p.alpha != 0 && p.M > 0 && p.N > 0 && p.K > 0) {
     const int64_t size_a = int64_t{p.M} * p.K, size_b = int64_t{p.K} * p.N;
     const DeviceMemory a(device, sizeof(double) * layout(p, Operand::A).products * size_a);
     const DeviceMemory b(device, sizeof(double) * layout(p, Operand::B).products * size_b);
-    fill(device, a.as<double>(), p, Operand::A, 1, seed);
-    fill(device, b.as<double>(), p, Operand::B, 1, seed);
+    fill(device, a.as<double>(), p, Operand::A, seed);
+    fill(device, b.as<double>(), p, Operand::B, seed);
     // Row-major and dense (blas.cu says why A and B are swapped).
     const auto operation = [](Op op) { return op == Op::N ? CUBLAS_OP_N : CUBLAS_OP_T; };
     const double alpha = p.alpha, one = 1;

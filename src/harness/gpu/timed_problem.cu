@@ -73,7 +73,8 @@ class BufferSets {
     const auto bytes = [&](Operand o) { return static_cast<double>(element_size(p, o)); };
     const double a = bytes(Operand::A) * p.M * p.K, b = bytes(Operand::B) * p.K * p.N;
     const double touched = a * (p.shared_a ? 1 : p.batch) + b * (p.shared_b ? 1 : products(p)) +
-                           bytes(Operand::C) * p.M * p.N * (p.operands.residual ? 2 : 1) * p.batch;
+                           bytes(Operand::C) * p.M * layout(p, Operand::C).cols *
+                               (p.operands.residual ? 2 : 1) * p.batch;
     const double needed = std::floor(2.0 * device.properties().l2CacheSize / touched) + 1;
     // Odd, so that two sides taking turns each see all sets and not every other one.
     const int wanted = static_cast<int>(std::clamp<double>(needed, 2, MAX_SETS)) | 1;
@@ -221,7 +222,7 @@ class GpuTimedProblem final : public TimedProblem {
     if (info(p_.dtype).unit != Unit::tensor_8)  // FP8 is cuBLASLt's alone
       all.push_back({-1, [this] {
                        const GemmCall& call = next_call(BASELINE);
-                       cublas_gemm(blas_, p_.dtype, library_part_of(call));
+                       cublas_gemm(blas_, p_.dtype, library_part_of(blas_, p_.dtype, call));
                        apply_epilogue(blas_, p_.dtype, rest_of(call));
                      }});
     for (int i = 0; i < lt_.candidates(); ++i)

@@ -1,6 +1,7 @@
 // The GPU half of the harness in a build without CUDA: there is never a GPU, so the rest cannot be
 // reached.
 #include "harness/device.h"
+#include "harness/jit.h"
 #include "harness/timing.h"
 #include "sharded/fabric.h"
 
@@ -23,5 +24,6 @@ std::unique_ptr<TimedProblem> make_timed_problem(Device&, const Problem&, const 
 }
 Peaks measure_peaks(Device&) { unreachable(); }
 std::map<std::string, std::string> describe_gpu(Device&) { unreachable(); }
+std::unique_ptr<JitCompiler> make_jit_compiler() { unreachable(); }
 
 }  // namespace gemm

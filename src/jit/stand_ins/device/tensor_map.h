@@ -1,0 +1,1 @@
+// For NVRTC: making a tensor map is the host's work.
