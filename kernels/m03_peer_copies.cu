@@ -67,8 +67,8 @@ struct Arrivals {
 template <class T, Major B_MAJOR, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_m03(GemmArgs<T> p, bool aligned_c, Shards shards, int rank, bool own_fetched,
-            Arrivals arrivals, const __grid_constant__ ShardMaps maps_a,
-            const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
+             Arrivals arrivals, const __grid_constant__ ShardMaps maps_a,
+             const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
   using TileA = OperandTile<T, BM, Major::K>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
   const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK), tiles_n = cdiv(p.N, BN);
@@ -136,13 +136,12 @@ template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
 void launch(const GemmArgs<T>& p, const Shards& shards, int rank, bool own_fetched,
             const Arrivals& arrivals, const MatrixView<T> (&A)[MOST_RANKS], int ctas,
             Stream stream) {
-  const RepackedPair<T> in(
-      {nullptr, 0, 0, 8},
-      {p.B, p.op_b == Op::N ? p.K : p.N, p.op_b == Op::N ? p.N : p.K, p.ldb}, stream);
+  const RepackedPair<T> in({nullptr, 0, 0, 8},
+                           {p.B, p.op_b == Op::N ? p.K : p.N, p.op_b == Op::N ? p.N : p.K, p.ldb},
+                           stream);
   ShardMaps maps{};
   for (int i = 0; i < shards.ranks; ++i)
-    maps.of[i] =
-        OperandTile<T, BM, Major::K>::map(A[i].data, A[i].rows, A[i].cols, A[i].ld);
+    maps.of[i] = OperandTile<T, BM, Major::K>::map(A[i].data, A[i].rows, A[i].cols, A[i].ld);
   const int64_t grid = std::min<int64_t>(ctas, tiles_of_shards(shards, p.N, BM, BN));
   with_majors(p, [&](auto, auto b) {
     using TileA = OperandTile<T, BM, Major::K>;
@@ -200,18 +199,28 @@ class PeerCopies final : public ShardedGemm {
                             : MatrixView<T>{to, rows, p_.K, ld_};
         for (int first = 0; first < rows && !in_place; first += chunk_rows) {
           const int64_t lda = call[shard].lda;
-          fabric_.copy(copies, {to + first * ld_, ld_ * int64_t{sizeof(T)},
-                                static_cast<const T*>(call[shard].A) + first * lda,
-                                lda * int64_t{sizeof(T)}, p_.K * int64_t{sizeof(T)},
-                                std::min(chunk_rows, rows - first)});
+          fabric_.copy(
+              copies, {to + first * ld_, ld_ * int64_t{sizeof(T)},
+                       static_cast<const T*>(call[shard].A) + first * lda, lda * int64_t{sizeof(T)},
+                       p_.K * int64_t{sizeof(T)}, std::min(chunk_rows, rows - first)});
           fabric_.write_flag(copies, &flags[shard * CHUNKS + first / chunk_rows], calls_);
         }
       }
       fetched.push_back(fabric_.record(copies));
 
-      const GemmArgs<T> p{{},     p_.M, p_.N,  p_.K,
-                          nullptr, 0,   static_cast<const T*>(of.B), of.ldb,
-                          static_cast<T*>(of.C), of.ldc, {}, Op::N, p_.op_b};
+      const GemmArgs<T> p{{},
+                          p_.M,
+                          p_.N,
+                          p_.K,
+                          nullptr,
+                          0,
+                          static_cast<const T*>(of.B),
+                          of.ldb,
+                          static_cast<T*>(of.C),
+                          of.ldc,
+                          {},
+                          Op::N,
+                          p_.op_b};
       const DeviceScope scope(fabric_.device(rank));
       LAUNCHES<T>[tile_](p, shards, rank, own_fetched, {flags, calls_, chunk_rows}, A, ctas_,
                          static_cast<Stream>(fabric_.compute(rank)));

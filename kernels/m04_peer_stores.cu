@@ -36,7 +36,7 @@ using namespace gemm;
 
 constexpr int BK = 64, MMA_M = 64;  // depth of a k-tile; rows of a wgmma
 constexpr int GROUP_M = 16;         // rows of tiles a raster group
-constexpr int WARPS = 4;            // of a consumer: each sends its rows of a tile, and raises the flag
+constexpr int WARPS = 4;  // of a consumer: each sends its rows of a tile, and raises the flag
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 
 template <class TileA, class TileB, int STAGES, int EPILOGUE_STAGES>
@@ -50,11 +50,12 @@ struct Shared {                     // every panel starts at a multiple of 1024 
 // Where ranks put the partial results of each other's rows. Each has a slot for every rank.
 template <class T>
 struct Exchange {
-  uint32_t* sent[MOST_RANKS];  // of each rank: (ranks, tiles of a shard), counters of the warps' stores
-  const T* received;           // this rank's: (ranks, shards.each(), N), pitch ld
-  int64_t ld, slot;            // elements from row to row, from rank to rank
-  int tiles;                   // of a shard, at most
-  uint32_t calls;              // up to this one: a counter rises by WARPS in each
+  uint32_t*
+      sent[MOST_RANKS];  // of each rank: (ranks, tiles of a shard), counters of the warps' stores
+  const T* received;     // this rank's: (ranks, shards.each(), N), pitch ld
+  int64_t ld, slot;      // elements from row to row, from rank to rank
+  int tiles;             // of a shard, at most
+  uint32_t calls;        // up to this one: a counter rises by WARPS in each
 
   // [region idea]
   // A warp has stored its rows of a tile to their owner: once they are there, its flag rises.
@@ -89,8 +90,8 @@ struct Exchange {
 template <class T, Major B_MAJOR, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_m04(GemmArgs<T> p, bool aligned_c, Shards shards, int rank,
-            const __grid_constant__ Exchange<T> exchange, const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-            const __grid_constant__ ShardMaps maps_c) {
+             const __grid_constant__ Exchange<T> exchange, const __grid_constant__ TensorMap map_a,
+             const __grid_constant__ TensorMap map_b, const __grid_constant__ ShardMaps maps_c) {
   using TileA = OperandTile<T, BM, Major::K>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
   const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK), tiles_n = cdiv(p.N, BN);

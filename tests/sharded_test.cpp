@@ -52,8 +52,8 @@ TEST_P(ShardedRungs, AreRightAtEveryShape) {
 
 TEST_P(ShardedRungs, AreRightWhenCopiesComeEarly) {
   sim::set_async_schedule(sim::AsyncSchedule::eager_copies);
-  EXPECT_EQ(verify(*GetParam(), 0, {GetParam()->collective, GetParam()->dtype, 4, 600, 264, 320}, 0),
-            "");
+  EXPECT_EQ(
+      verify(*GetParam(), 0, {GetParam()->collective, GetParam()->dtype, 4, 600, 264, 320}, 0), "");
   sim::set_async_schedule(sim::AsyncSchedule::lazy_copies);
 }
 

@@ -255,11 +255,15 @@ class ShardedRunner {
       if (r->dispatches && r->dtype == p.dtype) gemm = r;
     timer.add([&] {
       for (int rank = 0; rank < p.ranks; ++rank) {
-        GemmCall one{.M = p.M, .N = p.N, .K = p.K,
+        GemmCall one{.M = p.M,
+                     .N = p.N,
+                     .K = p.K,
                      .A = gather ? all[rank].as<void>() : call[rank].A,
                      .lda = gather ? p.K : call[rank].lda,
-                     .B = call[rank].B, .ldb = call[rank].ldb,
-                     .C = out[rank].as<void>(), .ldc = p.N};
+                     .B = call[rank].B,
+                     .ldb = call[rank].ldb,
+                     .C = out[rank].as<void>(),
+                     .ldc = p.N};
         one.op_b = p.op_b;
         one.stream = fabric_.compute(rank);
         gemm->launch(one);
@@ -293,8 +297,7 @@ class ShardedRunner {
 // Ratios of one list over another, sample by sample.
 std::vector<double> ratios(const std::vector<double>& over, const std::vector<double>& under) {
   std::vector<double> result;
-  for (size_t i = 0; i < over.size() && i < under.size(); ++i)
-    result.push_back(over[i] / under[i]);
+  for (size_t i = 0; i < over.size() && i < under.size(); ++i) result.push_back(over[i] / under[i]);
   return result;
 }
 
@@ -358,8 +361,7 @@ void print(const ShardedJob& job, const Group& group) {
     what = fmt::format("{:8.3f} ms {:6.0f} TFLOPS a GPU", ms,
                        2e-9 * job.problem.M * job.problem.N * job.problem.K / ms);
     if (const std::vector<double> baseline = serial(group.jobs, group.outcomes); !baseline.empty())
-      what += fmt::format("   {:5.3f} x the serial time",
-                          spread(ratios(baseline, o.ms)).median);
+      what += fmt::format("   {:5.3f} x the serial time", spread(ratios(baseline, o.ms)).median);
   }
   fmt::print("  {:<18} {}\n", job.id(), what);
 }
@@ -512,7 +514,8 @@ ExitStatus run_sharded(const Options& o) {
   for (Group& group : groups)
     for (const ShardedJob& job : group.jobs)
       benchmark::RegisterBenchmark(
-          job.name().c_str(), [&take, &group, &job](benchmark::State& state) { take(state, group, job); })
+          job.name().c_str(),
+          [&take, &group, &job](benchmark::State& state) { take(state, group, job); })
           ->Iterations(1)
           ->UseManualTime()
           ->Unit(benchmark::kMillisecond);
@@ -523,9 +526,9 @@ ExitStatus run_sharded(const Options& o) {
   fmt::print("\n{} verified, {} wrong, {} failed, {} skipped\n", verified, wrong, failed, skipped);
   std::fflush(stdout);
   if (!lost.empty())
-    fmt::print(stderr, "gemm_bench: {}; the run ends here{}\n", printable(lost, 1000),
-               json != nullptr ? ", results until then are in " + printable(json->kept_in(), 300)
-                               : "");
+    fmt::print(
+        stderr, "gemm_bench: {}; the run ends here{}\n", printable(lost, 1000),
+        json != nullptr ? ", results until then are in " + printable(json->kept_in(), 300) : "");
   if (wrong > 0) return EXIT_WRONG;
   if (!lost.empty() || failed > 0) return EXIT_FAILED;
   return verified > 0 ? EXIT_VERIFIED : EXIT_USAGE;

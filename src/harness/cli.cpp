@@ -448,9 +448,10 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.add_option("--device", o.device,
                  "Which GPU, from 0, of those that CUDA_VISIBLE_DEVICES leaves")
       ->capture_default_str();
-  app.add_option("--gpus", gpus,
-                 "Rungs m1, m2, ...: how many GPUs share a product, 2 .. 8; in the simulator as many "
-                 "devices");
+  app.add_option(
+      "--gpus", gpus,
+      "Rungs m1, m2, ...: how many GPUs share a product, 2 .. 8; in the simulator as many "
+      "devices");
   app.add_option("--l2", l2, "cold: rotate over buffers larger than twice the L2 | warm: one set")
       ->capture_default_str();
   app.add_option("--json", o.json, "Write Google Benchmark's JSON to this file");
@@ -698,19 +699,20 @@ Options parse_command_line(int argc, const char* const* argv) {
   if (!gpus.empty()) {
     o.gpus = parse_extent(gpus).value_or(0);
     if (o.gpus < 2 || o.gpus > MOST_RANKS)
-      throw UsageError(
-          fmt::format("bad --gpus '{}': want 2 .. {}", printable(gpus), MOST_RANKS));
-    const std::set<std::string> taken = {"--kernel", "--dtype", "--size", "--shape", "--shapes",
-                                         "--op", "--ld-pad", "--backend", "--json", "--list",
-                                         "--verify-only", "--variant", "--quick", "--gpus", "--inspect"};
+      throw UsageError(fmt::format("bad --gpus '{}': want 2 .. {}", printable(gpus), MOST_RANKS));
+    const std::set<std::string> taken = {"--kernel", "--dtype", "--size",        "--shape",
+                                         "--shapes", "--op",    "--ld-pad",      "--backend",
+                                         "--json",   "--list",  "--verify-only", "--variant",
+                                         "--quick",  "--gpus",  "--inspect"};
     for (const CLI::Option* option : app.get_options())
       if (option->count() > 0 && !taken.contains(option->get_name()))
         throw UsageError(fmt::format("{} does not go with --gpus, which takes {}",
                                      option->get_name(), fmt::join(taken, ", ")));
   } else if (std::regex_search(o.kernels, std::regex("(^|,)m[0-9]"))) {
-    throw UsageError(fmt::format("--kernel {}: rungs m1, m2, ... share a product: say among how many "
-                                 "GPUs, as in --gpus 2",
-                                 printable(o.kernels)));
+    throw UsageError(
+        fmt::format("--kernel {}: rungs m1, m2, ... share a product: say among how many "
+                    "GPUs, as in --gpus 2",
+                    printable(o.kernels)));
   }
   if (l2 != "cold" && l2 != "warm")
     throw UsageError(fmt::format("bad --l2 '{}': choose from cold, warm", printable(l2)));

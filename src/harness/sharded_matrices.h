@@ -19,7 +19,8 @@ Problem whole_problem(const ShardedProblem& p, int ld_pad);
 class ShardedMatrices {
  public:
   // One device a rank; in the simulator they may be the same. Throws std::bad_alloc.
-  ShardedMatrices(std::vector<Device*> devices, Fabric& fabric, const ShardedProblem& p, int ld_pad);
+  ShardedMatrices(std::vector<Device*> devices, Fabric& fabric, const ShardedProblem& p,
+                  int ld_pad);
   ~ShardedMatrices();
   ShardedMatrices(const ShardedMatrices&) = delete;
 
@@ -41,8 +42,8 @@ class ShardedMatrices {
   Fabric& fabric_;
   const ShardedProblem sharded_;
   const Problem whole_;
-  std::vector<Matrices> of_;  // by rank
-  void* collected_ = nullptr;  // C of the first device, to be checked
+  std::vector<Matrices> of_;               // by rank
+  void* collected_ = nullptr;              // C of the first device, to be checked
   std::vector<std::vector<char>> before_;  // of reduce_scatter: each rank's C as filled
   std::unique_ptr<Reference> reference_;
 };

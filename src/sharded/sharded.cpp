@@ -31,9 +31,8 @@ std::vector<const ShardedRung*> sharded_rungs(Backend backend) {
   const auto order = [](const ShardedRung& r) {
     return std::make_tuple(std::stoi(r.id.substr(1)), r.collective, r.dtype);
   };
-  std::sort(found.begin(), found.end(), [&](const ShardedRung* a, const ShardedRung* b) {
-    return order(*a) < order(*b);
-  });
+  std::sort(found.begin(), found.end(),
+            [&](const ShardedRung* a, const ShardedRung* b) { return order(*a) < order(*b); });
   return found;
 }
 

@@ -23,8 +23,15 @@ inline const Rung& dispatching_rung(DType dtype) {
 inline void launch_product(Fabric& fabric, int rank, const Rung& rung, const ShardedProblem& p,
                            int rows, const void* A, int64_t lda, const ShardedOperands& of, void* C,
                            int64_t ldc) {
-  GemmCall call{.M = rows, .N = p.N, .K = p.K, .A = A, .lda = lda, .B = of.B, .ldb = of.ldb,
-                .C = C, .ldc = ldc};
+  GemmCall call{.M = rows,
+                .N = p.N,
+                .K = p.K,
+                .A = A,
+                .lda = lda,
+                .B = of.B,
+                .ldb = of.ldb,
+                .C = C,
+                .ldc = ldc};
   call.op_b = p.op_b;
   call.stream = fabric.compute(rank);
   const DeviceScope scope(fabric.device(rank));

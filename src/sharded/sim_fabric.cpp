@@ -2,8 +2,8 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "harness/device.h"
 #include "device/platform.h"
+#include "harness/device.h"
 #include "sharded/fabric.h"
 #include "sim/devices.h"
 #include "sim/simulator.h"

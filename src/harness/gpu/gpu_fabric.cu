@@ -43,7 +43,8 @@ struct Nccl {
       return;
     }
     const auto load = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+      function =
+          reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
       if (function == nullptr) missing = std::string("libnccl.so.2 has no ") + name;
     };
     load(init_all, "ncclCommInitAll");
@@ -206,7 +207,8 @@ class GpuFabric final : public Fabric {
         for (; error == cudaErrorNotReady; error = cudaStreamQuery(stream)) {
           cudaGetLastError();
           if (std::chrono::steady_clock::now() > end)
-            throw DeviceFault("rank " + std::to_string(rank) + ": what was queued has not ended within " +
+            throw DeviceFault("rank " + std::to_string(rank) +
+                              ": what was queued has not ended within " +
                               std::to_string(TIME_LIMIT.count()) + " s");
           std::this_thread::yield();
         }
@@ -286,7 +288,8 @@ std::unique_ptr<Fabric> make_gpu_fabric(int ranks, std::string& why) {
     return nullptr;
   }
   if (count < ranks) {
-    why = "there " + std::string(count == 1 ? "is 1 GPU" : "are " + std::to_string(count) + " GPUs");
+    why =
+        "there " + std::string(count == 1 ? "is 1 GPU" : "are " + std::to_string(count) + " GPUs");
     return nullptr;
   }
   for (int rank = 0; rank < ranks; ++rank)
@@ -294,7 +297,8 @@ std::unique_ptr<Fabric> make_gpu_fabric(int ranks, std::string& why) {
       int reaches = 1;
       if (peer != rank) GEMM_CUDA(cudaDeviceCanAccessPeer(&reaches, rank, peer));
       if (reaches != 0) continue;
-      why = "GPU " + std::to_string(rank) + " cannot reach the memory of GPU " + std::to_string(peer);
+      why =
+          "GPU " + std::to_string(rank) + " cannot reach the memory of GPU " + std::to_string(peer);
       return nullptr;
     }
   return std::make_unique<GpuFabric>(ranks);
