@@ -97,9 +97,10 @@ struct Memory {
 // Each device pushes its shard to all, by its copy engine, and raises their flags. Two rounds; the
 // host's call in between makes the next shards.
 template <int BUG>
-std::string gather(int count) {
+std::string gather_into(float* all_of_0, int count) {
   sim::Devices devices(count);
   Memory m(devices);
+  if (all_of_0 != nullptr) m.all[0] = all_of_0;
   m.fill(1);
   std::vector<sim::Event> read(count);
   for (uint32_t round = 1; round <= 2; ++round) {
@@ -132,6 +133,11 @@ std::string gather(int count) {
   }
   devices.synchronize();
   return m.check(2, 1);
+}
+
+template <int BUG>
+std::string gather(int count) {
+  return gather_into<BUG>(nullptr, count);
 }
 
 // ------------------------------------------------------------------------- exchange, by kernels
@@ -424,6 +430,9 @@ std::string no_room(int count) {
 #ifdef GEMM_SIM_TRACED
 std::vector<Scenario> gemm::devices::right_traced() { return all_right(); }
 std::vector<Scenario> gemm::devices::planted() { return all_planted(); }
+std::string gemm::devices::read_before_it_comes(float* all) {
+  return gather_into<NO_WAIT>(all, 2);
+}
 std::vector<Scenario> gemm::devices::deadlocks_traced() { return all_deadlocks(); }
 #else
 std::vector<Scenario> gemm::devices::right() { return all_right(); }
