@@ -206,8 +206,19 @@ class PeerStores final : public ShardedGemm {
   }
 
   void enqueue(const ShardedCall& call) override {
-    ++exchange_.calls;
+    if (++exchange_.calls == 1) {
+      // A kernel's code is loaded when it is first launched: not while another one waits for it.
+      LaunchMode prepare;
+      prepare.prepare = true;
+      const LaunchModeScope scope(prepare);
+      launch_all(call);
+    }
     join_ranks(fabric_);  // all have read what the product before sent them
+    launch_all(call);
+  }
+
+ private:
+  void launch_all(const ShardedCall& call) {
     for (int rank = 0; rank < p_.ranks; ++rank) {
       const ShardedOperands& of = call[rank];
       exchange_.received = received_[rank].as<T>();
@@ -233,7 +244,6 @@ class PeerStores final : public ShardedGemm {
     }
   }
 
- private:
   const ShardedProblem p_;
   Fabric& fabric_;
   std::vector<SharedMemory> received_, sent_;

@@ -932,13 +932,6 @@ HEADERS = (
     ),
     of_header(
         "promotion.cuh",
-        "v32",
-        "a lane releases a stage that the others still read",
-        "    __syncwarp();\n",
-        "",
-    ),
-    of_header(
-        "promotion.cuh",
         "v31 v32",
         "nobody waits for the lead",
         "    mbarrier_wait(barrier, parity GEMM_CALLER_PASS);\n",

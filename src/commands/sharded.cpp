@@ -198,7 +198,8 @@ class ShardedRunner {
       o.skipped = unmet(*job.rung);
       if (!o.skipped.empty()) continue;
       try {
-        o.wrong = verify_sharded(*job.rung, job.variant, p, fabric_, matrices);
+        o.wrong = verify_sharded(*job.rung, job.variant, p, fabric_, matrices,
+                                 options_.quick ? 1 : 2);
         if (o.wrong.empty()) right.push_back(&job);
       } catch (const LaunchError& e) {
         o.failed = e.what();

@@ -160,16 +160,16 @@ std::string ShardedMatrices::check(Inputs kind, uint64_t seed) {
 }
 
 std::string verify_sharded(const ShardedRung& rung, int variant, const ShardedProblem& p,
-                           Fabric& fabric, ShardedMatrices& matrices) {
+                           Fabric& fabric, ShardedMatrices& matrices, int turns) {
   const std::unique_ptr<ShardedGemm> gemm = rung.make(p, fabric, variant);
   uint64_t seed = SEED;
   for (const Inputs kind : passes_of(p))
-    for (int turn = 0; turn < 2; ++turn, ++seed) {
+    for (int turn = 0; turn < turns; ++turn, ++seed) {
       matrices.fill(kind, seed);
       gemm->enqueue(matrices.call());
       fabric.synchronize();
       if (const std::string wrong = matrices.check(kind, seed); !wrong.empty())
-        return fmt::format("{}, {} call: {}", name_of(kind), turn == 0 ? "first" : "second", wrong);
+        return fmt::format("{}, call {}: {}", name_of(kind), turn + 1, wrong);
     }
   return {};
 }

@@ -51,9 +51,9 @@ class ShardedMatrices {
 // The passes that verify a product: bit for bit, but where partial results are rounded on their way.
 std::vector<Inputs> passes_of(const ShardedProblem& p);
 
-// Verifies one rung on the operands: empty, or what is wrong. Each pass runs it twice, as flags and
-// buffers are used again.
+// Verifies one rung on the operands: empty, or what is wrong. Each pass runs it `turns` times,
+// as flags and buffers are used again.
 std::string verify_sharded(const ShardedRung& rung, int variant, const ShardedProblem& p,
-                           Fabric& fabric, ShardedMatrices& operands);
+                           Fabric& fabric, ShardedMatrices& matrices, int turns = 2);
 
 }  // namespace gemm
