@@ -154,9 +154,10 @@ __global__ void exchange(const float* shard, float* const* all, float* out, uint
       signal_wait(&flags[own][devices], (round - 1) * CTAS * devices);
     if (BUG == SIGNAL_FIRST && threadIdx.x == 0) signal_add(&flags[to][own], 1);
     __syncthreads();
-    for (int i = begin + threadIdx.x; i < end; i += THREADS)
-      all[to][own * SHARD + i] =
-          shard[i] + float(1000 * round);  // [overwrites_peer] [signal_first]
+    for (int i = begin + threadIdx.x; i < end; i += THREADS) {
+      const float mine = shard[i] + float(1000 * round);
+      all[to][own * SHARD + i] = mine;  // [overwrites_peer] [signal_first]
+    }
     __syncthreads();
     if (threadIdx.x == 0 && BUG == RELAXED_FLAG) {
       flags[to][own] = round * CTAS;  // [relaxed_flag]

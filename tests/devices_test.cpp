@@ -355,8 +355,7 @@ TEST(Devices, MatricesOfATraceAreWatched) {
   m.cols = m.ld = static_cast<int64_t>(bytes);
   sim::TraceOptions options;
   options.matrices = {m};
-  const sim::Trace trace =
-      sim::trace(options, [&] { devices::read_before_it_comes(all.data()); });
+  const sim::Trace trace = sim::trace(options, [&] { devices::read_before_it_comes(all.data()); });
   EXPECT_THAT(all_of(trace.findings), HasSubstr("of A of rank 0, which nobody has written"));
   EXPECT_THAT(all_of(trace.findings), HasSubstr(*marked("no_wait").begin()));
 }
