@@ -97,9 +97,10 @@ struct Memory {
 // Each device pushes its shard to all, by its copy engine, and raises their flags. Two rounds; the
 // host's call in between makes the next shards.
 template <int BUG>
-std::string gather(int count) {
+std::string gather_into(float* all_of_0, int count) {
   sim::Devices devices(count);
   Memory m(devices);
+  if (all_of_0 != nullptr) m.all[0] = all_of_0;
   m.fill(1);
   std::vector<sim::Event> read(count);
   for (uint32_t round = 1; round <= 2; ++round) {
@@ -134,6 +135,11 @@ std::string gather(int count) {
   return m.check(2, 1);
 }
 
+template <int BUG>
+std::string gather(int count) {
+  return gather_into<BUG>(nullptr, count);
+}
+
 // ------------------------------------------------------------------------- exchange, by kernels
 
 // Every device writes its shard into the memory of all, raises their flags, waits for its own and
@@ -148,9 +154,10 @@ __global__ void exchange(const float* shard, float* const* all, float* out, uint
       signal_wait(&flags[own][devices], (round - 1) * CTAS * devices);
     if (BUG == SIGNAL_FIRST && threadIdx.x == 0) signal_add(&flags[to][own], 1);
     __syncthreads();
-    for (int i = begin + threadIdx.x; i < end; i += THREADS)
-      all[to][own * SHARD + i] =
-          shard[i] + float(1000 * round);  // [overwrites_peer] [signal_first]
+    for (int i = begin + threadIdx.x; i < end; i += THREADS) {
+      const float mine = shard[i] + float(1000 * round);
+      all[to][own * SHARD + i] = mine;  // [overwrites_peer] [signal_first]
+    }
     __syncthreads();
     if (threadIdx.x == 0 && BUG == RELAXED_FLAG) {
       flags[to][own] = round * CTAS;  // [relaxed_flag]
@@ -424,6 +431,9 @@ std::string no_room(int count) {
 #ifdef GEMM_SIM_TRACED
 std::vector<Scenario> gemm::devices::right_traced() { return all_right(); }
 std::vector<Scenario> gemm::devices::planted() { return all_planted(); }
+std::string gemm::devices::read_before_it_comes(float* all) {
+  return gather_into<NO_WAIT>(all, 2);
+}
 std::vector<Scenario> gemm::devices::deadlocks_traced() { return all_deadlocks(); }
 #else
 std::vector<Scenario> gemm::devices::right() { return all_right(); }

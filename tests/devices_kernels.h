@@ -25,6 +25,8 @@ std::vector<Scenario> right();
 std::vector<Scenario> right_traced();
 // With one each, traced.
 std::vector<Scenario> planted();
+// The bug "no_wait" on two devices, where device 0 gathers into these 2048 floats.
+std::string read_before_it_comes(float* all);
 // That end in a deadlock: plain, and traced.
 std::vector<Scenario> deadlocks();
 std::vector<Scenario> deadlocks_traced();

@@ -344,6 +344,22 @@ TEST_P(PlantedBug, IsFoundAtItsLine) {
   }
 }
 
+// Memory that the trace names is watched as well.
+TEST(Devices, MatricesOfATraceAreWatched) {
+  std::vector<float> all(2048);
+  const size_t bytes = all.size() * sizeof(float);
+  memset(all.data(), 0xff, bytes);
+  sim::Matrix m{.name = "A of rank 0", .allocation = all.data(), .allocation_bytes = bytes};
+  m.first = all.data();
+  m.rows = m.element = 1;
+  m.cols = m.ld = static_cast<int64_t>(bytes);
+  sim::TraceOptions options;
+  options.matrices = {m};
+  const sim::Trace trace = sim::trace(options, [&] { devices::read_before_it_comes(all.data()); });
+  EXPECT_THAT(all_of(trace.findings), HasSubstr("of A of rank 0, which nobody has written"));
+  EXPECT_THAT(all_of(trace.findings), HasSubstr(*marked("no_wait").begin()));
+}
+
 const auto named = [](const testing::TestParamInfo<Scenario>& info) { return info.param.name; };
 INSTANTIATE_TEST_SUITE_P(Sim, Right, testing::ValuesIn(devices::right()), named);
 INSTANTIATE_TEST_SUITE_P(Sim, Deadlock, testing::ValuesIn(devices::deadlocks()), named);

@@ -12,6 +12,7 @@
 #include "harness/host_matrix.h"
 #include "harness/inspection_page.h"
 #include "harness/inspection_report.h"
+#include "harness/sharded_matrices.h"
 #include "harness/verify.h"
 #include "planted/planted.h"
 #include "print.h"
@@ -479,6 +480,28 @@ TEST(SeveralDevices, RungsRaiseNoFalseAlarm) {
     EXPECT_TRUE(same) << id;
     EXPECT_GE(trace.launches.size(), 2u);
   }
+}
+
+// Nor in what ranks do with each other's memory, in two calls, whose flags and buffers are the same.
+TEST(SeveralDevices, ShardedRungsRaiseNoFalseAlarm) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  for (const ShardedRung* rung : sharded_rungs(Backend::sim_traced))
+    for (const int ranks : {2, 4, 8}) {
+      if (ranks == 8 && rung->dtype != DType::f16) continue;
+      const ShardedProblem p{rung->collective, rung->dtype, ranks, 272, 136, 136};
+      const std::unique_ptr<Fabric> fabric = make_sim_fabric(ranks);
+      ShardedMatrices matrices(std::vector<Device*>(ranks, device.get()), *fabric, p, 16);
+      matrices.fill(Inputs::uniform, 1);
+      sim::TraceOptions options;
+      options.matrices = matrices.matrices();
+      const sim::Trace trace = sim::trace(options, [&] {
+        const std::unique_ptr<ShardedGemm> gemm = rung->make(p, *fabric, 0);
+        for (int call = 0; call < 2; ++call) gemm->enqueue(matrices.call());
+        fabric->synchronize();
+      });
+      EXPECT_EQ(all_of(trace.findings), "") << rung->name << " on " << ranks;
+      EXPECT_GE(trace.launches.size(), 2u * ranks);
+    }
 }
 
 // Every line is found, in the rung's own file, with the helper that it calls.

@@ -304,6 +304,7 @@ struct Devices::State {
   std::vector<EventState> events;
   Memory memory;
   std::unique_ptr<PeerMemory> peers;  // while traced: who has written and read it
+  const TraceSession* traced_by = nullptr;
   std::vector<Span> set;              // by the host, before
   std::vector<void*> released;        // while something was queued
   std::vector<std::unique_ptr<Worker>> workers;
@@ -346,7 +347,14 @@ Devices::State::~State() {
 void Devices::State::begin_trace() {
   TraceSession& session = *settings.session;
   session.in_order = true;
-  if (peers == nullptr) peers = std::make_unique<PeerMemory>(session.findings);
+  if (peers == nullptr || traced_by != &session) {
+    peers = std::make_unique<PeerMemory>(session.findings);
+    traced_by = &session;
+    for (const Matrix& m : session.options.matrices) {
+      const auto* const end = static_cast<const char*>(m.allocation) + m.allocation_bytes;
+      peers->add(m.first, end - static_cast<const char*>(m.first), m.name);
+    }
+  }
   for (const auto& [first, a] : memory.all()) {
     const std::string name = fmt::format("{} of device {}", a.name, a.device);
     session.add_memory(name, a.begin(), a.size(), first, a.bytes);
@@ -508,8 +516,9 @@ void Devices::State::abandon() {
 }
 
 void Devices::State::free_released() {
+  TraceSession* const session = launch_settings().session;  // of now: that of before may have ended
   for (void* const p : released) {
-    if (settings.session != nullptr) settings.session->remove_workspace(p);
+    if (session != nullptr) session->remove_workspace(p);
     if (peers != nullptr) peers->remove(p);
     memory.remove(p);
   }
