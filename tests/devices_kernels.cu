@@ -121,7 +121,7 @@ std::string gather_into(float* all_of_0, int count) {
           continue;
         }
         if (BUG == FLAG_FIRST && to != d) devices.write_value(m.copies[d], &m.flags[to][d], round);
-        devices.copy(m.copies[d], m.whole_shard(d, to));  // [copy]
+        devices.copy(m.copies[d], m.whole_shard(d, to));  // [no_wait] [flag_first] [reused_early]
         if (BUG != FLAG_FIRST && to != d) devices.write_value(m.copies[d], &m.flags[to][d], round);
         if (to == d) devices.wait(m.main[d], devices.record(m.copies[d]));
       }
@@ -156,7 +156,7 @@ __global__ void exchange(const float* shard, float* const* all, float* out, uint
     __syncthreads();
     for (int i = begin + threadIdx.x; i < end; i += THREADS) {
       const float mine = shard[i] + float(1000 * round);
-      all[to][own * SHARD + i] = mine;  // [overwrites_peer] [signal_first]
+      all[to][own * SHARD + i] = mine;  // [overwrites_peer] [signal_first] [relaxed_flag]
     }
     __syncthreads();
     if (threadIdx.x == 0 && BUG == RELAXED_FLAG) {
@@ -170,7 +170,8 @@ __global__ void exchange(const float* shard, float* const* all, float* out, uint
     if (threadIdx.x == 0) signal_wait(&flags[own][from], round * CTAS);  // [relaxed_flag]
     __syncthreads();
     for (int i = begin + threadIdx.x; i < end; i += THREADS)
-      out[from * SHARD + i] = all[own][from * SHARD + i] + 1;  // [overwrites_peer] [signal_first]
+      out[from * SHARD + i] =
+          all[own][from * SHARD + i] + 1;  // [overwrites_peer] [signal_first] [relaxed_flag]
     __syncthreads();
   }
   if (threadIdx.x == 0)
@@ -225,7 +226,7 @@ __global__ void send_tiles(const __grid_constant__ TensorMap shard,
     mbarrier_arrive_expect_tx(bar, ROWS * COLS * sizeof(float));
     tma_load(tile, shard, row, 0, bar);
     mbarrier_wait(bar, 0);
-    tma_store(to, row, 0, tile);  // [no_store_wait]
+    tma_store(to, row, 0, tile);  // [no_store_wait] [no_proxy_fence]
     tma_store_commit();
     if (BUG == NO_STORE_WAIT)
       tma_store_wait_read<0>();
@@ -431,9 +432,7 @@ std::string no_room(int count) {
 #ifdef GEMM_SIM_TRACED
 std::vector<Scenario> gemm::devices::right_traced() { return all_right(); }
 std::vector<Scenario> gemm::devices::planted() { return all_planted(); }
-std::string gemm::devices::read_before_it_comes(float* all) {
-  return gather_into<NO_WAIT>(all, 2);
-}
+std::string gemm::devices::read_before_it_comes(float* all) { return gather_into<NO_WAIT>(all, 2); }
 std::vector<Scenario> gemm::devices::deadlocks_traced() { return all_deadlocks(); }
 #else
 std::vector<Scenario> gemm::devices::right() { return all_right(); }

@@ -323,7 +323,7 @@ TEST_P(DeadlockTraced, IsAFinding) {
 class PlantedBug : public testing::TestWithParam<Scenario> {};
 
 // Under one of the two schedules at least the results are right, so only the check tells. Each finds
-// it, at each number of devices, always in the same words.
+// it, at each number of devices, always in the same words, and nothing at other lines.
 TEST_P(PlantedBug, IsFoundAtItsLine) {
   const Scenario& bug = GetParam();
   for (const AsyncSchedule s : SCHEDULES) {
@@ -332,10 +332,12 @@ TEST_P(PlantedBug, IsFoundAtItsLine) {
       const auto run = [&] { return sim::trace({}, [&] { bug.run(devices); }).findings; };
       const std::vector<sim::Finding> findings = run();
       EXPECT_EQ(all_of(run()), all_of(findings));
+      const std::set<std::string> lines = marked(bug.mark);
       bool found = false;
       for (const sim::Finding& f : findings) {
-        if (f.check != bug.check) continue;
-        bool all = f.what.find(*marked(bug.mark).begin()) != f.what.npos;
+        EXPECT_TRUE(lines.contains(place(f.line))) << f.what;
+        EXPECT_TRUE(f.other.line == 0 || lines.contains(place(f.other))) << f.what;
+        bool all = f.check == bug.check;
         for (const std::string& words : bug.says) all = all && f.what.find(words) != f.what.npos;
         found = found || all;
       }
