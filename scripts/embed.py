@@ -19,6 +19,7 @@
   <!-- embed:counters -->                            the simulator's counters beside a GPU's
   <!-- embed:group_m group_m_l2.json -->             GROUP_M: hits in L2, bytes from memory
   <!-- embed:instructions -->                       of kernels compiled for any call, and for one
+  <!-- embed:several h100/two_gpus.json -->          products on several GPUs, over a collective and a GEMM
   <!-- embed:limits -->                              what the reference GPU can do
   <!-- embed:refusals -->                            kernels of the wrong precision, and what refuses them
   <!-- embed:false_alarms -->                        right results that were verified, and refused
@@ -103,6 +104,7 @@ class Embedder:
             "nsight": (self.nsight, 2),
             "group_m": (self.group_m, 1),
             "instructions": (self.instructions, 0),
+            "several": (self.several, 1),
             "limits": (self.limits, 0),
             "refusals": (self.refusals, 0),
             "false_alarms": (self.false_alarms, 0),
@@ -367,6 +369,36 @@ class Embedder:
             return f"{p.ratio:.3f}, {alone}"
 
         return self.ratios(file, dtype, wanted, cell)
+
+    def several(self, file: str) -> str:
+        """A row a problem of a run of --gpus: its parts' times, and each rung's best way."""
+        path = self.root / "plots" / "results" / file
+        if not path.exists():
+            return NOT_MEASURED
+        runs = json.loads(path.read_text(encoding="utf-8"))["benchmarks"]
+        problems: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+        for run in runs:
+            rung, _, _, collective, shape, *_ = run["name"].split("/")
+            best = problems.setdefault((collective, shape), {})
+            tag = re.sub("^m0*", "m", rung.split("_")[0])
+            if tag not in best or run["speedup"] > best[tag]["speedup"]:
+                best[tag] = run
+        lines = [
+            "| collective | M x N x K | NCCL, ms | GEMM, ms | m1, ms | bound | m2 | m3 | m4 |",
+            "|---|---|---:|---:|---:|---:|---:|---:|---:|",
+        ]
+        for (collective, shape), best in problems.items():
+            m1 = best["m1"]
+            longest = max(m1["wire_ms"], m1["gemm_ms"])
+            cells = [f"{m1[part]:.3f}" for part in ("wire_ms", "gemm_ms", "serial_ms")]
+            cells.append(f"{m1['serial_ms'] / longest:.2f}")
+            for tag in ("m2", "m3", "m4"):
+                run = best.get(tag)
+                spread = f" ({run['speedup_p10']:.2f} - {run['speedup_p90']:.2f})" if run else ""
+                cells.append(f"{run['speedup']:.2f}{spread}" if run else "")
+            name = collective.replace("_", "-")
+            lines.append(f"| {name} | {shape.replace('x', ' x ')} | {' | '.join(cells)} |")
+        return "\n".join(lines)
 
     def ratios(self, file: str, dtype: str, wanted: str, cell: Callable[[Point], str]) -> str:
         path = ladder.folder_of(self.gpu, self.root) / file

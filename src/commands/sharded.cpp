@@ -30,17 +30,21 @@ namespace {
 // One rung, in one of its ways, on one problem.
 struct ShardedJob {
   const ShardedRung* rung;
-  int variant;
+  int variant;  // ANY_VARIANT: the rung chooses
   ShardedProblem problem;
 
+  std::string variant_name() const {
+    return variant == ANY_VARIANT ? "" : rung->variants[variant];
+  }
+
   std::string id() const {
-    return rung->variants.empty() ? rung->id : rung->id + " " + rung->variants[variant];
+    return rung->id + (variant == ANY_VARIANT ? "" : " " + variant_name());
   }
   std::string name() const {
     const ShardedProblem& p = problem;
     return fmt::format("{}/{}/n{}/{}/{}x{}x{}/gpus:{}{}", rung->name, to_string(p.dtype),
                        p.op_b == Op::N ? 'n' : 't', name_of(p.collective), p.M, p.N, p.K, p.ranks,
-                       rung->variants.empty() ? "" : "/variant:" + rung->variants[variant]);
+                       variant == ANY_VARIANT ? "" : "/variant:" + variant_name());
   }
 };
 
@@ -110,24 +114,21 @@ std::vector<ShardedJob> plan_sharded(const Options& o, Backend backend) {
           for (const ShardedRung* r : rungs) {
             if (r->dtype != dtype || r->collective != collective) continue;
             const ShardedProblem p{collective, dtype, o.gpus, s.M, s.N, s.K, op_b};
-            const int count = std::max<int>(1, static_cast<int>(r->variants.size()));
-            for (int v = 0; v < count; ++v) {
-              const std::string name = r->variants.empty() ? "" : r->variants[v];
-              variants.insert(name);
-              // By itself a rung with variants chooses; "all" runs each. Of m1 both are wanted: they
-              // are the baselines.
-              const bool wanted = o.variant == "all" || o.variant == name ||
-                                  (o.variant.empty() && (v == 0 || r->collectives));
-              if (wanted) jobs.push_back({r, v, p});
+            // By itself a rung chooses; "all" runs each of its ways. Of m1 both are wanted: they are the
+            // baselines.
+            const bool each = !o.variant.empty() || r->collectives;
+            if (r->variants.empty() || !each) jobs.push_back({r, ANY_VARIANT, p});
+            for (int v = 0; each && v < static_cast<int>(r->variants.size()); ++v) {
+              variants.insert(r->variants[v]);
+              if (o.variant.empty() || o.variant == "all" || o.variant == r->variants[v])
+                jobs.push_back({r, v, p});
             }
           }
         }
-  if (jobs.empty()) {
-    variants.erase("");
-    throw UsageError(
-        fmt::format("no rung of several GPUs takes this: types are f16 and bf16, variants '{}'",
-                    fmt::join(variants, "', '")));
-  }
+  if (!o.variant.empty() && o.variant != "all" && !variants.contains(o.variant))
+    throw UsageError(fmt::format("unknown variant '{}': choose from '{}', or all",
+                                 printable(o.variant), fmt::join(variants, "', '")));
+  if (jobs.empty()) throw UsageError("no rung of several GPUs has this type: want f16 or bf16");
   return jobs;
 }
 
