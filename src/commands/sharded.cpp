@@ -33,13 +33,9 @@ struct ShardedJob {
   int variant;  // ANY_VARIANT: the rung chooses
   ShardedProblem problem;
 
-  std::string variant_name() const {
-    return variant == ANY_VARIANT ? "" : rung->variants[variant];
-  }
+  std::string variant_name() const { return variant == ANY_VARIANT ? "" : rung->variants[variant]; }
 
-  std::string id() const {
-    return rung->id + (variant == ANY_VARIANT ? "" : " " + variant_name());
-  }
+  std::string id() const { return rung->id + (variant == ANY_VARIANT ? "" : " " + variant_name()); }
   std::string name() const {
     const ShardedProblem& p = problem;
     return fmt::format("{}/{}/n{}/{}/{}x{}x{}/gpus:{}{}", rung->name, to_string(p.dtype),
@@ -199,8 +195,8 @@ class ShardedRunner {
       o.skipped = unmet(*job.rung);
       if (!o.skipped.empty()) continue;
       try {
-        o.wrong = verify_sharded(*job.rung, job.variant, p, fabric_, matrices,
-                                 options_.quick ? 1 : 2);
+        o.wrong =
+            verify_sharded(*job.rung, job.variant, p, fabric_, matrices, options_.quick ? 1 : 2);
         if (o.wrong.empty()) right.push_back(&job);
       } catch (const LaunchError& e) {
         o.failed = e.what();

@@ -305,8 +305,8 @@ struct Devices::State {
   Memory memory;
   std::unique_ptr<PeerMemory> peers;  // while traced: who has written and read it
   const TraceSession* traced_by = nullptr;
-  std::vector<Span> set;              // by the host, before
-  std::vector<void*> released;        // while something was queued
+  std::vector<Span> set;        // by the host, before
+  std::vector<void*> released;  // while something was queued
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<Worker*> busy;  // in the order in which they started
   bool active = false;        // synchronize() runs
