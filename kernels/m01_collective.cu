@@ -3,11 +3,11 @@
 // before: v28 multiplies what one GPU holds
 // idea:   a layer too large for one GPU is sharded. All-gather brings each GPU all rows of A; or
 //         reduce-scatter adds up the GPUs' partial results. Communication and GEMM take turns
-// watch:  the wire idles while the GPUs multiply, and the GPUs while it is busy: the time is the sum
+// watch:  the wire idles while the GPUs multiply, and they idle while it is busy: times add up
 // needs:  NCCL; the GPUs of one host
 //
-//   all_gather       wire | all-gather A |                      reduce_scatter  |      | reduce ... |
-//                    SMs                 | GEMM ............ |                  | GEMM |
+//   all_gather    wire | all-gather A |            reduce_scatter          | reduce-scatter C |
+//                 SMs                 | GEMM ... |                | GEMM ... |
 #include "sharded/sharded_rung.h"
 
 namespace {

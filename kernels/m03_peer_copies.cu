@@ -4,14 +4,14 @@
 // idea:   one kernel computes all shards, its own first. Copy engines fetch the others' in chunks,
 //         and set a flag after each. The producer waits for a flag before a tile's first load
 // watch:  a kernel that waits holds its SMs. Whatever sets its flags must not need one: a copy
-//         engine, and a flag written by the stream. A kernel, even a memset's, could queue up behind
-//         it for ever. And flags only rise: a flag that is reset may be reset too late
+//         engine, and a flag written by the stream. A kernel, even a memset's, could queue up
+//         behind it for ever. And flags only rise: a flag that is reset may be reset too late
 // needs:  sm_90a; peer access between the GPUs; copies of B where TMA cannot address it
 //
-//   who                    waits for                     then                     and tells
-//   copy engine            every A is there              fetches a chunk of A     arrived[shard][chunk]
-//   producer, one thread   arrived[..], empty[stage]     loads a k-tile           full[stage]
-//   consumers, 2 x 128     order[wg], full[stage]        wgmma of whole tiles     v24's barriers
+//   who                    waits for                   then                   and tells
+//   copy engine            every A is there            fetches a chunk of A   arrived[shard][chunk]
+//   producer, one thread   arrived[..], empty[stage]   loads a k-tile         full[stage]
+//   consumers, 2 x 128     order[wg], full[stage]      wgmma of whole tiles   v24's barriers
 //
 //   copy engine  | chunk 0 | chunk 1 | chunk 2 | chunk 3 |
 //   arrived                1         2         3         4
@@ -47,8 +47,8 @@ struct Shared {                     // every panel starts at a multiple of 1024 
   uint64_t full[STAGES], empty[STAGES], order[2];
 };
 
-// Which chunks of the other ranks' shards have come: a flag each, which holds the number of the call
-// that it came for.
+// Which chunks of the other ranks' shards have come: a flag each, which holds the number of the
+// call that it came for.
 struct Arrivals {
   const uint32_t* flags;  // (ranks, CHUNKS)
   uint32_t call;

@@ -1,4 +1,4 @@
-// m4 peer stores: partial results go to the GPU that adds them, tile by tile, while others are computed.
+// m4 peer stores: partial results go to the GPU that adds them, tile by tile, as they are computed.
 //
 // before: m1's reduce-scatter begins when the last partial result is there
 // idea:   a GPU computes first the tiles that belong to others. Its epilogue stores each to its
@@ -9,9 +9,9 @@
 //         both run: each sends everything before it waits for anything
 // needs:  sm_90a; peer access between the GPUs; copies of operands that TMA cannot address
 //
-//   who         waits for                         then                            and tells
-//   consumer    a tile of another rank: its wgmma TMA stores to the owner         sent[rank][tile] there
-//               an own tile: sent[..][tile]       adds what was sent, stores C
+//   who        with a tile of     waits for        then                     and tells
+//   consumer   another rank       its wgmma        TMA stores to the owner  its sent[rank][tile]
+//              this rank          sent[..][tile]   adds, stores C
 //
 //   rank 0   | tiles of rank 1 ........ | own tiles ........ |      | wait, add, store |
 //   NVLink        | to rank 1, to rank 0 ... |

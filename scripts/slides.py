@@ -97,6 +97,7 @@ def decks(rungs: list[Rung]) -> dict[str, list[Path]]:
     for rung in rungs:
         page = kernels / f"{rung.name}.md"
         found.setdefault(course_path.track(rungs, rung), []).append(page)
+    found["several GPUs"] = sorted(kernels.glob("m*_*.md"))
     found["introduction and closing"].append(kernels / "99_closing.md")
     return found
 

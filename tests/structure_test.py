@@ -17,14 +17,15 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import ladder  # noqa: E402
 
 RUNGS = ladder.load_rungs(ROOT)  # also: the name's form, and exactly one registration
+SHARDED = sorted((ROOT / "kernels").glob("m*.cu"))  # rungs of several GPUs
 EXERCISE_LINES, MAX_COLUMNS = 150, 100
 DEVICE = sorted(p for p in (ROOT / "src/device").rglob("*") if p.suffix in (".h", ".cuh"))
 
 
-def device_code(rung: ladder.Rung) -> dict[str, str]:
-    """The device code that a rung is compiled from: path from the root -> source."""
+def device_code(rung: Path) -> dict[str, str]:
+    """The device code that a rung's file is compiled from: path from the root -> source."""
     found: dict[str, str] = {}
-    missing = [str(rung.path.relative_to(ROOT))]
+    missing = [str(rung.relative_to(ROOT))]
     while missing:
         path = missing.pop()
         if path not in found:
@@ -112,6 +113,24 @@ class EveryRung(unittest.TestCase):
                     self.assertRegex(text, rf"(?m)^<!-- embed:{marker} -->$")
 
 
+class EveryShardedRung(unittest.TestCase):
+    def test_its_file_and_its_chapter(self) -> None:
+        self.assertGreaterEqual(len(SHARDED), 4)
+        for path in SHARDED:
+            with self.subTest(rung=path.stem):
+                source = path.read_text(encoding="utf-8")
+                self.assertLessEqual(max(map(len, source.splitlines())), MAX_COLUMNS)
+                tag = path.stem.split("_")[0]
+                self.assertRegex(source, rf"\A// {tag.replace('m0', 'm')} .+\n//\n// before: ")
+                kernels = re.findall(r"\b(gemm_m\w+)\(", ladder.strip_comments(source))
+                self.assertLessEqual(set(kernels), {f"gemm_{tag}"})
+                self.assertIsNotNone(ladder.region(source, "idea"))
+                text = path.with_suffix(".md").read_text(encoding="utf-8")
+                for marker in ("header {}", "region {} idea"):
+                    wanted = marker.format(rf"kernels/{path.stem}\.cu")
+                    self.assertRegex(text, rf"(?m)^<!-- embed:{wanted} -->$")
+
+
 class WhatAChangeTouches(unittest.TestCase):
     """CONTRIBUTING.md's table: a name that only its own file knows needs no other file edited."""
 
@@ -174,9 +193,9 @@ class DeviceCode(unittest.TestCase):
 
     def test_src_device_serves_two_rungs_or_more(self) -> None:
         users: dict[str, list[str]] = {str(p.relative_to(ROOT)): [] for p in DEVICE}
-        for rung in RUNGS:
-            for path in device_code(rung).keys() & users.keys():
-                users[path].append(rung.id)
+        for file in [rung.path for rung in RUNGS] + SHARDED:
+            for path in device_code(file).keys() & users.keys():
+                users[path].append(file.stem)
         self.assertGreater(len(users), 20)
         few = {path: ids for path, ids in users.items() if len(ids) < 2}
         self.assertEqual(few.keys(), self.SHARED_WITH_THE_HARNESS.keys(), few)
@@ -186,7 +205,7 @@ class DeviceCode(unittest.TestCase):
         self.assertLessEqual(folders, {rung.name for rung in RUNGS})
         for rung in RUNGS:
             with self.subTest(rung=rung.name):
-                used = {path for path in device_code(rung) if re.match(r"kernels/.+/", path)}
+                used = {path for path in device_code(rung.path) if re.match(r"kernels/.+/", path)}
                 there = (ROOT / "kernels" / rung.name).glob("*")
                 self.assertEqual(used, {str(p.relative_to(ROOT)) for p in there})
 
@@ -198,7 +217,7 @@ class DeviceCode(unittest.TestCase):
             for name in re.findall(r"GEMM_DEVICE[^;{(]*?\b(\w+)\(", code):
                 functions[name] = f"src/device/ptx/{header.name}"
         self.assertGreater(len(functions), 40)
-        sources = {path: text for rung in RUNGS for path, text in device_code(rung).items()}
+        sources = {path: text for rung in RUNGS for path, text in device_code(rung.path).items()}
         for path, text in sources.items():
             called = re.findall(r"(?<![:.\w])(\w+)(?:<[^;()]*>)?\(", ladder.strip_comments(text))
             wanted = {functions[name] for name in called if name in functions} - {path}

@@ -12,8 +12,9 @@ struct ShardMaps {
   TensorMap of[MOST_RANKS];
 };
 
-// Calls work(shard, m, n) for every `step`-th tile from `first` on: all tiles of shard `begin`, then of
-// the next one, and so on around. (m, n) counts tiles of BM rows within the shard. All fit in an int.
+// Calls work(shard, m, n) for every `step`-th tile from `first` on: all tiles of shard `begin`, then
+// of the next one, and so on around. (m, n) counts tiles of BM rows within the shard. All fit in an
+// int.
 template <int BM, int GROUP_M, class Work>
 GEMM_DEVICE void for_each_tile_of_shards(const Shards& shards, int begin, int first, int step,
                                          int tiles_n, Work&& work) {

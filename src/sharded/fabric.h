@@ -1,5 +1,5 @@
-// Several devices of one host that reach each other's memory: what a sharded rung is launched on. Two
-// implementations: GPUs with peer access, and the simulator.
+// Several devices of one host that reach each other's memory: what a sharded rung is launched on.
+// Two implementations: GPUs with peer access, and the simulator.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 
 namespace gemm {
 
-// A rank is one device. Each has two streams: `compute`, for kernels, and `copies`, whose copies run
-// on a copy engine while kernels have all SMs. All calls but synchronize() queue work and return.
+// A rank is one device. Each has two streams: `compute`, for kernels, and `copies`, whose copies
+// run on a copy engine while kernels have all SMs. All calls but synchronize() queue work and return.
 // They throw std::runtime_error where CUDA or NCCL refuses, std::bad_alloc without memory.
 class Fabric {
  public:
@@ -41,16 +41,16 @@ class Fabric {
   virtual void* compute(int rank) = 0;
   virtual void* copies(int rank) = 0;
 
-  // Memory of one device, 256-byte aligned, that kernels and copies of all devices reach. `name` is for
-  // diagnoses.
+  // Memory of one device, 256-byte aligned, that kernels and copies of all devices reach. `name` is
+  // for diagnoses.
   enum class Contents { undefined, zeros };
   virtual void* allocate(int rank, size_t bytes, const std::string& name, Contents contents) = 0;
   virtual void release(int rank, void* p) = 0;
 
   // By a copy engine, from any device's memory to any other's.
   virtual void copy(void* stream, const Region& region, Where where = Where::current()) = 0;
-  // Writes a flag in the memory of the stream's device, when all before it in the stream is done and
-  // visible. No kernel does it (a memset is one): a kernel could queue up behind one that waits for
+  // Writes a flag in the memory of the stream's device, when all before it in the stream is done
+  // and visible. No kernel does it (a memset is one): a kernel could queue up behind one that waits for
   // the flag.
   virtual void write_flag(void* stream, uint32_t* flag, uint32_t value,
                           Where where = Where::current()) = 0;
@@ -67,10 +67,11 @@ class Fabric {
   // Why there are no collectives; empty: there are.
   virtual std::string without_collectives() const { return {}; }
 
-  // Waits for all streams of all ranks. Throws LaunchError (the simulator's diagnosis) or DeviceFault:
-  // a kernel broke its device, or what was queued has not ended within the time limit.
+  // Waits for all streams of all ranks. Throws LaunchError (the simulator's diagnosis) or
+  // DeviceFault: a kernel broke its device, or what was queued has not ended within the time limit.
   virtual void synchronize() = 0;
-  // Milliseconds between two events of one rank's streams that have come. The simulator has no time.
+  // Milliseconds between two events of one rank's streams that have come. The simulator has no
+  // time.
   virtual double milliseconds(Event from, Event to) = 0;
 };
 

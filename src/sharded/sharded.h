@@ -1,11 +1,11 @@
-// GEMMs whose operands are sharded over several devices, and the rungs that compute them (m1, m2, ...).
+// GEMMs whose operands are sharded over several devices, and the rungs that compute them: m1, m2.
 //
-//   all_gather      rank r has a shard of A's rows and its own B. C = A * B, all M rows, on each rank
+//   all_gather      rank r has a shard of A's rows and its own B. C = A * B, all rows, on each rank
 //   reduce_scatter  rank r has its own A and B. It gets a shard of the rows of the sum of all A * B
 //
 // A layer of a model split over GPUs is one of each: the first product of an MLP gathers its input,
-// the second one scatters its output. A is M x K, B is K x N (or N x K, transposed), C is M x N, all of
-// f16 or bf16, row-major with leading dimensions in elements.
+// the second one scatters its output. A is M x K, B is K x N (or N x K, transposed), C is M x N, all
+// of f16 or bf16, row-major with leading dimensions in elements.
 #pragma once
 
 #include <functional>
@@ -68,8 +68,8 @@ using ShardedCall = std::vector<ShardedOperands>;  // by rank
 class ShardedGemm {
  public:
   virtual ~ShardedGemm() = default;
-  // Queues the product on the ranks' streams. Work that is later in a rank's compute stream finds the
-  // result, and may overwrite the operands.
+  // Queues the product on the ranks' streams. Work that is later in a rank's compute stream finds
+  // the result, and may overwrite the operands.
   virtual void enqueue(const ShardedCall& call) = 0;
 };
 

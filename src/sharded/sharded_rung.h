@@ -1,5 +1,5 @@
-// All that a sharded rung includes, beside the headers under device/: its registration, and products
-// on one of its ranks.
+// All that a sharded rung includes, beside the headers under device/: its registration, and
+// products on one of its ranks.
 #pragma once
 
 #include <source_location>
@@ -38,7 +38,7 @@ inline void launch_product(Fabric& fabric, int rank, const Rung& rung, const Sha
   rung.launch(call);
 }
 
-// `const ShardedRegistration rung({.prev = "m2", .idea = ...}, {all_gather<half>(make<half>), ...});`
+// `const ShardedRegistration rung({.prev = "m2", .idea = ...}, {sharded<PeerCopies<half>>(...)});`
 struct ShardedAbout {
   const char* prev = "";
   const char* idea = "";
