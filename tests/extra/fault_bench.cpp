@@ -10,6 +10,7 @@
 #include "harness/jit.h"
 #include "harness/timing.h"
 #include "registry.h"
+#include "sharded/fabric.h"
 
 namespace gemm {
 namespace {
@@ -218,6 +219,10 @@ std::unique_ptr<JitCompiler> make_jit_compiler() {
 std::unique_ptr<Device> make_gpu_device(std::string&, int ordinal) {
   if (ordinal > 0) throw std::out_of_range("there is GPU 0 alone");
   return std::make_unique<FakeGpu>();
+}
+std::unique_ptr<Fabric> make_gpu_fabric(int, std::string& why) {
+  why = "there is 1 GPU";
+  return nullptr;
 }
 std::unique_ptr<TimedProblem> make_timed_problem(Device&, const Problem& p,
                                                  const TimingOptions& options,
