@@ -944,8 +944,8 @@ HEADERS = (
     of_tiles(
         "view.cuh",
         "stores past the last row",
-        "if (row < rows && col + v < cols) *at",
-        "if (col + v < cols) *at",
+        "if (this->template has_row<ROWS>(row) && this->template has_col<COLS>(col + v))\n            *at",
+        "if (this->template has_col<COLS>(col + v))\n            *at",
     ),
     of_tiles(
         "expression.cuh",
@@ -956,20 +956,22 @@ HEADERS = (
     of_tiles(
         "view.cuh",
         "reads past the last row",
-        "if (row < rows && col + v < cols) x[",
-        "if (col + v < cols) x[",
+        "if (this->template has_row<ROWS>(row) && this->template has_col<COLS>(col + v))\n            x[",
+        "if (this->template has_col<COLS>(col + v))\n            x[",
     ),
     of_tiles(
         "view.cuh",
         "reads groups past the last row",
-        "if (row >= rows || col >= cols) continue;\n        const auto word",
-        "if (col >= cols) continue;\n        const auto word",
+        "if (!this->template has_row<ROWS>(row) || !this->template has_col<COLS>(col)) continue;"
+        "\n        const auto word",
+        "if (!this->template has_col<COLS>(col)) continue;\n        const auto word",
     ),
     of_tiles(
         "view.cuh",
         "stores groups past the last row",
-        "if (row >= rows || col >= cols) continue;\n        Element group[VEC];\n#pragma",
-        "if (col >= cols) continue;\n        Element group[VEC];\n#pragma",
+        "if (!this->template has_row<ROWS>(row) || !this->template has_col<COLS>(col)) continue;"
+        "\n        Element group[VEC];\n#pragma",
+        "if (!this->template has_col<COLS>(col)) continue;\n        Element group[VEC];\n#pragma",
     ),
     of_tiles(
         "view.cuh",
@@ -1049,8 +1051,8 @@ HEADERS = (
     of_tiles(
         "ffma_loop.cuh",
         "reads past the last row",
-        "left = row < op.mn ? op.k - k - col : 0;",
-        "left = op.k - k - col;",
+        "left = op.template has_row<X>(row) ? op.cols - k - col : 0;",
+        "left = op.cols - k - col;",
     ),
     of_tiles("ffma_loop.cuh", "reads past the end of K", "p * PART_K < left", "left > 0"),
     of_tiles(

@@ -293,6 +293,19 @@ class Accepted(unittest.TestCase):
             run = bench(*args, str(groups), "--explain")
             self.assertIn("3 groups, tiles of 64 x 128 in one launch", run.stdout)
 
+    def test_several_gpus(self) -> None:
+        for several, count in (("2", 3), ("4", 3)):
+            names = {
+                e["name"].split("/")[0]
+                for e in self.entries("--gpus", several, "--kernel", "m2-m4", "--dtype", "bf16")
+            }
+            self.assertEqual(len(names), count, names)
+        run = bench("--gpus", "2", "--backend", "sim", "--list")
+        self.assertRegex(run.stdout, r"(?m)^m1 .*\bcollective")
+        found = bench(*SMALL, "--gpus", "2", "--kernel", "m3", "--dtype", "bf16", "--inspect")
+        self.assertEqual(found.returncode, 0, found.stdout + found.stderr)
+        self.assertRegex(found.stdout, r"m03_peer_copies/.*: \d+ launches, ok")
+
     def test_types_of_the_result_apart(self) -> None:
         for dtype in ("f16_f32", "bf16_f32"):
             run = bench(
@@ -332,6 +345,22 @@ class Refused(unittest.TestCase):
     def soon_refused(self, *args: str, names: str) -> None:
         """Of what has nothing to do with the rungs: a program without the ladder starts sooner."""
         self.refused(*args, names=names, program="FAULT_BENCH")
+
+    def test_several_gpus(self) -> None:
+        for options, names in (
+            (("--gpus", "1"), "2 .. 8"),
+            (("--gpus", "9"), "2 .. 8"),
+            (("--kernel", "m3"), "--gpus 2"),
+            (("--gpus", "2", "--beta", "1"), "--beta does not go with --gpus"),
+            (("--gpus", "2", "--kernel", "m9"), "m1, m2, m3, m4"),
+            (("--gpus", "2", "--dtype", "f32"), "f16 or bf16"),
+            (("--gpus", "2", "--op", "tn"), "nn, nt or both"),
+            (("--gpus", "2", "--variant", "zz"), "128x192 s5"),
+        ):
+            self.refused(*SMALL, *options, names=names)
+        self.refused(
+            "--backend", "gpu", "--gpus", "2", names="there is 1 GPU", program="FAULT_BENCH"
+        )
 
     def test_kernels(self) -> None:
         known = rf"\b{RUNGS[0].id}\b"
