@@ -654,10 +654,7 @@ void Devices::copy(void* stream, const Copy& c, Where where) {
     for (int64_t r = 0; r < c.rows; ++r) {
       char* const to = static_cast<char*>(c.to) + r * c.to_pitch;
       const char* const from = static_cast<const char*>(c.from) + r * c.from_pitch;
-      if (s.owner->peers != nullptr) {
-        s.owner->peers->access(s.index, from, c.width, AccessKind::read, pc_of(where));
-        s.owner->peers->access(s.index, to, c.width, AccessKind::write, pc_of(where));
-      }
+      if (s.owner->peers != nullptr) s.owner->peers->copy(s.index, to, from, c.width, pc_of(where));
       std::memcpy(to, from, c.width);
     }
   });

@@ -146,9 +146,11 @@ uint32_t PeerMemory::with_reader(const Party& party, uint32_t readers, uint32_t 
   return it->second = number->second;
 }
 
-// `clock`: what the access may rely on; `actor`: whose it is.
+// `clock`: what the access may rely on; `actor`: whose it is; `fresh_too`: of what nobody has written
+// as well.
 void PeerMemory::visit(Party& party, const Clock& clock, uint32_t actor, int thread,
-                       uintptr_t address, size_t bytes, AccessKind kind, uintptr_t pc) {
+                       uintptr_t address, size_t bytes, AccessKind kind, uintptr_t pc,
+                       bool fresh_too) {
   Region* const r = find(reinterpret_cast<const void*>(address));
   if (r == nullptr) return;
   const size_t begin = address - reinterpret_cast<uintptr_t>(r->first);
@@ -163,7 +165,7 @@ void PeerMemory::visit(Party& party, const Clock& clock, uint32_t actor, int thr
   };
   for (size_t i = begin; i < end; ++i) {
     Shadow& s = r->shadow[i];
-    if (s.writer == NOBODY && kind != AccessKind::write && !told) {
+    if (s.writer == NOBODY && kind != AccessKind::write && !told && !fresh_too) {
       told = true;
       party.findings->add(Check::uninitialised, pc, 0, party.block, [&] {
         return fmt::format("{{line}}: {} reads byte {} of {}, which nobody has written",
@@ -230,6 +232,22 @@ void PeerMemory::begin_operation(int stream, std::string name) {
 void PeerMemory::access(int stream, const void* p, size_t bytes, AccessKind kind, uintptr_t pc) {
   Party& s = streams_[stream];
   visit(s, s.knows, s.actor, -1, reinterpret_cast<uintptr_t>(p), bytes, kind, pc);
+}
+
+void PeerMemory::copy(int stream, const void* to, const void* from, size_t bytes, uintptr_t pc) {
+  Party& s = streams_[stream];
+  visit(s, s.knows, s.actor, -1, reinterpret_cast<uintptr_t>(from), bytes, AccessKind::read, pc,
+        true);
+  access(stream, to, bytes, AccessKind::write, pc);
+  const Region* const source = find(from);
+  Region* const target = find(to);
+  if (source == nullptr || target == nullptr) return;
+  const size_t source_at = static_cast<const char*>(from) - source->first,
+               target_at = static_cast<const char*>(to) - target->first;
+  const size_t length = std::min({bytes, source->bytes - source_at, target->bytes - target_at});
+  for (size_t i = 0; i < length; ++i)
+    if (source->shadow[source_at + i].writer == NOBODY)
+      target->shadow[target_at + i].writer = NOBODY;
 }
 
 void PeerMemory::write_value(int stream, const uint32_t* flag, uint32_t value) {

@@ -75,6 +75,8 @@ class PeerMemory {
   // Of a stream: its operation begins; what it does then.
   void begin_operation(int stream, std::string name);
   void access(int stream, const void* p, size_t bytes, AccessKind kind, uintptr_t pc);
+  // What nobody has written is so in the copy, too: gaps between rows are copied with them.
+  void copy(int stream, const void* to, const void* from, size_t bytes, uintptr_t pc);
   void write_value(int stream, const uint32_t* flag, uint32_t value);
   Clock record(int stream);
   void wait(int stream, const Clock& event);
@@ -149,7 +151,7 @@ class PeerMemory {
   uint32_t access_of(Party& party, uint32_t actor, int thread, AccessKind kind, uintptr_t pc);
   uint32_t with_reader(const Party& party, uint32_t readers, uint32_t access);
   void visit(Party& party, const Clock& clock, uint32_t actor, int thread, uintptr_t address,
-             size_t bytes, AccessKind kind, uintptr_t pc);
+             size_t bytes, AccessKind kind, uintptr_t pc, bool fresh_too = false);
   void report(Party& party, const Clock& clock, const Region& region, size_t at, AccessKind kind,
               uintptr_t pc, const Access& other);
   void check_flag(Party& party, const uint32_t* flag, uintptr_t pc);
