@@ -488,7 +488,7 @@ TEST(SeveralDevices, ShardedRungsRaiseNoFalseAlarm) {
   for (const ShardedRung* rung : sharded_rungs(Backend::sim_traced))
     for (const int ranks : {2, 4, 8}) {
       if (ranks > 2 && rung->dtype != DType::f16) continue;
-      const ShardedProblem p{rung->collective, rung->dtype, ranks, 272, 136, 136};
+      const ShardedProblem p{rung->collective, rung->dtype, ranks, 144, 72, 72};
       const std::unique_ptr<Fabric> fabric = make_sim_fabric(ranks);
       ShardedMatrices matrices(std::vector<Device*>(ranks, device.get()), *fabric, p, 16);
       matrices.fill(Inputs::uniform, 1);
