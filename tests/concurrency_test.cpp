@@ -171,7 +171,8 @@ TEST(ConcurrentSim, StreamsOfSeveralDevices) {
     for (const auto& [trial, c] : results) {
       // To be mended: v26's result, which v28 takes here, is another one on such a stream.
       const std::string& id = trial->rung().id;
-      if (id != "v26" && id != "v28") EXPECT_TRUE(trial->is_result(c)) << trial->rung().name;
+      if (id == "v26" || id == "v28") continue;
+      EXPECT_TRUE(trial->is_result(c)) << trial->rung().name;
     }
   }
   sim::set_async_schedule(sim::AsyncSchedule::lazy_copies);
