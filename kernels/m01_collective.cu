@@ -25,7 +25,9 @@ class GatherThenMultiply final : public ShardedGemm {
   GatherThenMultiply(const ShardedProblem& p, Fabric& fabric, int variant)
       : p_(p), fabric_(fabric), rung_(multiplier(p.dtype, variant)), ld_(exchange_ld(p.K)) {
     for (int rank = 0; rank < p.ranks; ++rank)
-      gathered_.emplace_back(fabric, rank, p.ranks * shard_bytes(), "gathered A");
+      // Zeros: what lies between rows is sent, too.
+      gathered_.emplace_back(fabric, rank, p.ranks * shard_bytes(), "gathered A",
+                             Fabric::Contents::zeros);
   }
 
   void enqueue(const ShardedCall& call) override {
@@ -67,7 +69,8 @@ class MultiplyThenScatter final : public ShardedGemm {
   MultiplyThenScatter(const ShardedProblem& p, Fabric& fabric, int variant)
       : p_(p), fabric_(fabric), rung_(multiplier(p.dtype, variant)), ld_(exchange_ld(p.N)) {
     for (int rank = 0; rank < p.ranks; ++rank) {
-      partial_.emplace_back(fabric, rank, p.ranks * shard_elements() * sizeof(T), "partial C");
+      partial_.emplace_back(fabric, rank, p.ranks * shard_elements() * sizeof(T), "partial C",
+                            Fabric::Contents::zeros);
       sum_.emplace_back(fabric, rank, shard_elements() * sizeof(T), "sum of a shard");
     }
   }

@@ -487,7 +487,8 @@ TEST(SeveralDevices, ShardedRungsRaiseNoFalseAlarm) {
   const std::unique_ptr<Device> device = make_sim_device();
   for (const ShardedRung* rung : sharded_rungs(Backend::sim_traced))
     for (const int ranks : {2, 4, 8}) {
-      if (ranks > 2 && rung->dtype != DType::f16) continue;
+      // The other type does the same; so do more ranks of what m1 launches.
+      if (ranks > 2 && (rung->dtype != DType::f16 || rung->collectives)) continue;
       const ShardedProblem p{rung->collective, rung->dtype, ranks, 144, 72, 72};
       const std::unique_ptr<Fabric> fabric = make_sim_fabric(ranks);
       ShardedMatrices matrices(std::vector<Device*>(ranks, device.get()), *fabric, p, 16);

@@ -2,10 +2,15 @@
 // sees what a wrong one does.
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 #include "harness/sharded_matrices.h"
 #include "sim/simulator.h"
 
 namespace gemm {
+// What GoogleTest prints for a test's parameter.
+void PrintTo(const ShardedRung* rung, std::ostream* out) { *out << rung->name; }
+
 namespace {
 
 TEST(Shards, CoverAllRowsOnce) {
@@ -41,9 +46,11 @@ TEST_P(ShardedRungs, AreRightAtEveryShape) {
   const Case cases[] = {{2, 256, 192, 128, 0, Op::N}, {2, 300, 200, 136, 8, Op::T},
                         {4, 1100, 77, 65, 0, Op::N},  {8, 520, 256, 72, 1, Op::T},
                         {3, 33, 130, 200, 0, Op::N},  {8, 40, 8, 64, 0, Op::N}};
+  // The other variants and the other type differ in tiles and in rounding: two problems of each.
   const int variants = std::max<int>(1, static_cast<int>(rung.variants.size()));
   for (const Case& c : cases)
     for (int variant = 0; variant < variants; ++variant) {
+      if (&c >= cases + 2 && (variant > 0 || rung.dtype == DType::f16)) continue;
       const ShardedProblem p{rung.collective, rung.dtype, c.ranks, c.M, c.N, c.K, c.op_b};
       EXPECT_EQ(verify(rung, variant, p, c.ld_pad), "")
           << c.ranks << " ranks, " << c.M << "x" << c.N << "x" << c.K << ", variant " << variant;

@@ -43,7 +43,7 @@ auto compiled(KernelCompiler& compiler, const char* kernel, const Call& call) {
 }
 #endif
 
-// Tiles::launch of a kernel that has a name: "gemm_v29", the [region kernel] of its rung.
+// Tiles::launch of a kernel that has a name: "gemm_v29", the region "kernel" of its rung.
 template <class Tiles, class T, class KernelOf>
 void launch(const char* kernel, const GemmArgs<T>& p, int group_m, int ctas, Stream stream,
             KernelOf&& kernel_of) {
