@@ -75,8 +75,9 @@ class Trial {
   Trial(const Trial&) = delete;
 
   const Rung& rung() const { return rung_; }
-  // The problem again, in memory of these devices; `copies`: of A, B and C.
-  GemmCall call_in(sim::Devices& devices, int on, void* (&copies)[3]) const {
+  // The problem and its result again, in memory of these devices.
+  GemmCall call_in(sim::Devices& devices, int on) const {
+    void* copies[3] = {};
     for (const Operand operand : {Operand::A, Operand::B, Operand::C}) {
       const size_t bytes = layout(problem_, operand).bytes;
       void*& copy = copies[static_cast<int>(operand)];
@@ -88,8 +89,11 @@ class Trial {
     }
     return make_call(problem_, copies[0], copies[1], copies[2]);
   }
-  // Of all of C's memory.
-  bool is_result(const void* c) const { return std::memcmp(c, alone_.data(), alone_.size()) == 0; }
+  // `c`: element (0, 0), with its guards around.
+  bool is_result(const void* c) const {
+    const size_t guard = layout(problem_, Operand::C).first * element_size(problem_, Operand::C);
+    return std::memcmp(static_cast<const char*>(c) - guard, alone_.data(), alone_.size()) == 0;
+  }
   GemmCall call() const { return make_call(problem_, matrices_[0], matrices_[1], matrices_[2]); }
   void clear() { device_.fill(matrices_[2], problem_, Operand::C, Inputs::uniform, 1); }
   bool as_alone() const { return result() == alone_; }
@@ -160,11 +164,10 @@ TEST(ConcurrentSim, StreamsOfSeveralDevices) {
     for (int s = 0; s < 3; ++s) {
       void* const stream = devices.stream(s % 2, std::to_string(s));
       for (const Trial& t : all) {
-        void* copies[3] = {};
-        GemmCall call = t.call_in(devices, s % 2, copies);
+        GemmCall call = t.call_in(devices, s % 2);
         call.stream = stream;
         t.rung().launch(call);
-        results.push_back({&t, copies[2]});
+        results.push_back({&t, call.C});
       }
     }
     for (const auto& [trial, c] : results) EXPECT_FALSE(trial->is_result(c));  // not yet
