@@ -25,9 +25,7 @@ class GatherThenMultiply final : public ShardedGemm {
   GatherThenMultiply(const ShardedProblem& p, Fabric& fabric, int variant)
       : p_(p), fabric_(fabric), rung_(multiplier(p.dtype, variant)), ld_(exchange_ld(p.K)) {
     for (int rank = 0; rank < p.ranks; ++rank)
-      // Zeros: what lies between rows is sent, too.
-      gathered_.emplace_back(fabric, rank, p.ranks * shard_bytes(), "gathered A",
-                             Fabric::Contents::zeros);
+      gathered_.emplace_back(fabric, rank, p.ranks * shard_bytes(), "gathered A");
   }
 
   void enqueue(const ShardedCall& call) override {
@@ -69,6 +67,7 @@ class MultiplyThenScatter final : public ShardedGemm {
   MultiplyThenScatter(const ShardedProblem& p, Fabric& fabric, int variant)
       : p_(p), fabric_(fabric), rung_(multiplier(p.dtype, variant)), ld_(exchange_ld(p.N)) {
     for (int rank = 0; rank < p.ranks; ++rank) {
+      // Zeros: what lies between rows is added, too.
       partial_.emplace_back(fabric, rank, p.ranks * shard_elements() * sizeof(T), "partial C",
                             Fabric::Contents::zeros);
       sum_.emplace_back(fabric, rank, shard_elements() * sizeof(T), "sum of a shard");

@@ -489,7 +489,10 @@ TEST(SeveralDevices, ShardedRungsRaiseNoFalseAlarm) {
     for (const int ranks : {2, 4, 8}) {
       // The other type does the same; so do more ranks of what m1 launches.
       if (ranks > 2 && (rung->dtype != DType::f16 || rung->collectives)) continue;
-      const ShardedProblem p{rung->collective, rung->dtype, ranks, 144, 72, 72};
+      const ShardedProblem p =
+          ranks == 2  // large enough for several k-tiles and tiles of a CTA
+              ? ShardedProblem{rung->collective, rung->dtype, 2, 272, 136, 136}
+              : ShardedProblem{rung->collective, rung->dtype, ranks, 144, 72, 72};
       const std::unique_ptr<Fabric> fabric = make_sim_fabric(ranks);
       ShardedMatrices matrices(std::vector<Device*>(ranks, device.get()), *fabric, p, 16);
       matrices.fill(Inputs::uniform, 1);

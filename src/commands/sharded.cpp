@@ -44,11 +44,6 @@ struct ShardedJob {
   }
 };
 
-bool same(const ShardedProblem& a, const ShardedProblem& b) {
-  return a.collective == b.collective && a.dtype == b.dtype && a.ranks == b.ranks && a.M == b.M &&
-         a.N == b.N && a.K == b.K && a.op_b == b.op_b;
-}
-
 // What became of a job.
 struct ShardedOutcome {
   std::string skipped, wrong, failed;  // all empty: it is right
@@ -463,8 +458,7 @@ ExitStatus run_sharded(const Options& o) {
   if (!o.json.empty()) file.emplace("--json", o.json);
   std::vector<Group> groups;
   for (const ShardedJob& job : plan_sharded(o, backend)) {
-    if (groups.empty() || !same(groups.back().jobs.front().problem, job.problem))
-      groups.emplace_back();
+    if (groups.empty() || groups.back().jobs.front().problem != job.problem) groups.emplace_back();
     groups.back().jobs.push_back(job);
   }
   benchmark::AddCustomContext("command_line", command_line(o));
@@ -488,9 +482,7 @@ ExitStatus run_sharded(const Options& o) {
         group.parts = runner.parts();
       } catch (const std::bad_alloc&) {
         for (const ShardedJob& j : group.jobs) group.outcomes[j.name()].skipped = "out of memory";
-      } catch (const DeviceFault& e) {
-        lost = e.what();
-      } catch (const std::runtime_error& e) {
+      } catch (const std::runtime_error& e) {  // a fault, or what CUDA and NCCL refuse
         lost = e.what();
       }
       group.done = true;

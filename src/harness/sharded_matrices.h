@@ -45,7 +45,8 @@ class ShardedMatrices {
   std::vector<Matrices> of_;               // by rank
   void* collected_ = nullptr;              // C of the first device, to be checked
   std::vector<std::vector<char>> before_;  // of reduce_scatter: each rank's C as filled
-  std::unique_ptr<Reference> reference_;
+  std::unique_ptr<Reference> reference_;   // of uniform inputs
+  uint64_t reference_seed_ = 0;
 };
 
 // The passes that verify a product: bit for bit, but where partial results are rounded on their way.

@@ -49,6 +49,7 @@ struct ShardedProblem {
   DType dtype = DType::bf16;
   int ranks = 2, M = 0, N = 0, K = 0;  // each rank computes M x N x K
   Op op_b = Op::N;
+  bool operator==(const ShardedProblem&) const = default;
   Shards shards() const { return {M, ranks}; }
 };
 

@@ -1,5 +1,4 @@
 // Several simulated devices as a Fabric: sim/devices.h, and collectives by its copies and the host.
-#include <cstring>
 #include <stdexcept>
 
 #include "device/platform.h"
@@ -66,11 +65,17 @@ class SimFabric final : public Fabric {
     if (element != Element::f16 && element != Element::bf16)
       throw std::logic_error("reduce_scatter adds f16 and bf16");
     join_ranks(*this);
-    for (int rank = 0; rank < ranks(); ++rank)
-      devices_.call(compute(rank), [from, out = to[rank], count, element, rank] {
+    const size_t bytes = count * info(element).bytes;
+    for (int rank = 0; rank < ranks(); ++rank) {
+      std::vector<sim::Span> reads;
+      for (const void* part : from)
+        reads.push_back({static_cast<const char*>(part) + rank * bytes, bytes});
+      const auto work = [from, out = to[rank], count, element, rank] {
         element == Element::f16 ? add<half>(from, out, rank * count, count)
                                 : add<bf16>(from, out, rank * count, count);
-      });
+      };
+      devices_.call(compute(rank), work, reads, {{to[rank], bytes}});
+    }
     join_ranks(*this);
   }
 

@@ -83,7 +83,7 @@ auto stream_writer() {
 
 class GpuFabric final : public Fabric {
  public:
-  explicit GpuFabric(int ranks) : streams_(ranks) {
+  explicit GpuFabric(int ranks) : of_(ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
       const DeviceScope scope(rank);
       for (int peer = 0; peer < ranks; ++peer) {
@@ -94,8 +94,8 @@ class GpuFabric final : public Fabric {
         else
           GEMM_CUDA(error);
       }
-      GEMM_CUDA(cudaStreamCreateWithFlags(&streams_[rank].compute, cudaStreamNonBlocking));
-      GEMM_CUDA(cudaStreamCreateWithFlags(&streams_[rank].copies, cudaStreamNonBlocking));
+      GEMM_CUDA(cudaStreamCreateWithFlags(&of_[rank].compute, cudaStreamNonBlocking));
+      GEMM_CUDA(cudaStreamCreateWithFlags(&of_[rank].copies, cudaStreamNonBlocking));
     }
   }
   // Not checked: at the end it can only repeat an earlier failure.
@@ -103,18 +103,18 @@ class GpuFabric final : public Fabric {
 #if GEMM_HAS_NCCL
     for (const ncclComm_t comm : comms_) Nccl::get().abort(comm);
 #endif
-    for (const Mark& mark : marks_) cudaEventDestroy(mark.event);
+    for (const cudaEvent_t event : events_) cudaEventDestroy(event);
     for (int rank = 0; rank < ranks(); ++rank) {
-      cudaStreamDestroy(streams_[rank].compute);
-      cudaStreamDestroy(streams_[rank].copies);
+      cudaStreamDestroy(of_[rank].compute);
+      cudaStreamDestroy(of_[rank].copies);
     }
   }
 
   Backend backend() const override { return Backend::gpu; }
-  int ranks() const override { return static_cast<int>(streams_.size()); }
+  int ranks() const override { return static_cast<int>(of_.size()); }
   int device(int rank) const override { return rank; }
-  void* compute(int rank) override { return streams_[rank].compute; }
-  void* copies(int rank) override { return streams_[rank].copies; }
+  void* compute(int rank) override { return of_[rank].compute; }
+  void* copies(int rank) override { return of_[rank].copies; }
 
   void* allocate(int rank, size_t bytes, const std::string&, Contents contents) override {
     const DeviceScope scope(rank);
@@ -152,13 +152,13 @@ class GpuFabric final : public Fabric {
   Event record(void* stream, Where) override {
     const int rank = rank_of(stream);
     const DeviceScope scope(rank);
-    const int index = next_mark(rank);
-    GEMM_CUDA(cudaEventRecord(marks_[index].event, static_cast<cudaStream_t>(stream)));
+    const int index = next_event(rank);
+    GEMM_CUDA(cudaEventRecord(events_[index], static_cast<cudaStream_t>(stream)));
     return {index};
   }
   void wait(void* stream, Event event, Where) override {
     const DeviceScope scope(rank_of(stream));
-    GEMM_CUDA(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), marks_[event.index].event));
+    GEMM_CUDA(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), events_[event.index]));
   }
 
   std::string without_collectives() const override {
@@ -172,9 +172,9 @@ class GpuFabric final : public Fabric {
   void all_gather(const std::vector<const void*>& from, const std::vector<void*>& to,
                   size_t bytes) override {
     in_group([&](const Nccl& nccl, int rank) {
-      nccl.check(nccl.all_gather(from[rank], to[rank], bytes, ncclInt8, comms_[rank],
-                                 streams_[rank].compute),
-                 "ncclAllGather");
+      nccl.check(
+          nccl.all_gather(from[rank], to[rank], bytes, ncclInt8, comms_[rank], of_[rank].compute),
+          "ncclAllGather");
     });
   }
   void reduce_scatter(const std::vector<const void*>& from, const std::vector<void*>& to,
@@ -184,7 +184,7 @@ class GpuFabric final : public Fabric {
     const ncclDataType_t type = element == Element::f16 ? ncclFloat16 : ncclBfloat16;
     in_group([&](const Nccl& nccl, int rank) {
       nccl.check(nccl.reduce_scatter(from[rank], to[rank], count, type, ncclSum, comms_[rank],
-                                     streams_[rank].compute),
+                                     of_[rank].compute),
                  "ncclReduceScatter");
     });
   }
@@ -202,7 +202,7 @@ class GpuFabric final : public Fabric {
     const auto end = std::chrono::steady_clock::now() + TIME_LIMIT;
     for (int rank = 0; rank < ranks(); ++rank) {
       const DeviceScope scope(rank);
-      for (const cudaStream_t stream : {streams_[rank].compute, streams_[rank].copies}) {
+      for (const cudaStream_t stream : {of_[rank].compute, of_[rank].copies}) {
         cudaError_t error = cudaStreamQuery(stream);
         for (; error == cudaErrorNotReady; error = cudaStreamQuery(stream)) {
           cudaGetLastError();
@@ -219,38 +219,34 @@ class GpuFabric final : public Fabric {
   }
   double milliseconds(Event from, Event to) override {
     float ms = 0;
-    GEMM_CUDA(cudaEventElapsedTime(&ms, marks_[from.index].event, marks_[to.index].event));
+    GEMM_CUDA(cudaEventElapsedTime(&ms, events_[from.index], events_[to.index]));
     return ms;
   }
 
  private:
-  struct Streams {
+  struct Rank {
     cudaStream_t compute = nullptr, copies = nullptr;
-  };
-  struct Mark {
-    cudaEvent_t event;
-    int rank;
+    std::vector<int> events;  // of its device: indices of events_
+    size_t taken = 0;         // of those, again
   };
 
   int rank_of(void* stream) const {
     for (int rank = 0; rank < ranks(); ++rank)
-      if (streams_[rank].compute == stream || streams_[rank].copies == stream) return rank;
+      if (of_[rank].compute == stream || of_[rank].copies == stream) return rank;
     throw std::logic_error("not a stream of this fabric");
   }
 
   // An event of the rank's device, taken again when 4096 others have been recorded since: by then
   // nobody waits for it.
-  int next_mark(int rank) {
+  int next_event(int rank) {
     constexpr size_t MOST = 4096;
-    std::vector<int>& own = marks_of_[rank];
-    if (own.size() < MOST) {
-      cudaEvent_t event = nullptr;
-      GEMM_CUDA(cudaEventCreate(&event));
-      marks_.push_back({event, rank});
-      own.push_back(static_cast<int>(marks_.size()) - 1);
-      return own.back();
-    }
-    return own[taken_[rank]++ % MOST];
+    Rank& own = of_[rank];
+    if (own.events.size() == MOST) return own.events[own.taken++ % MOST];
+    cudaEvent_t event = nullptr;
+    GEMM_CUDA(cudaEventCreate(&event));
+    own.events.push_back(static_cast<int>(events_.size()));
+    events_.push_back(event);
+    return own.events.back();
   }
 
 #if GEMM_HAS_NCCL
@@ -272,10 +268,8 @@ class GpuFabric final : public Fabric {
   std::vector<ncclComm_t> comms_;
 #endif
 
-  std::vector<Streams> streams_;
-  std::vector<Mark> marks_;
-  std::vector<int> marks_of_[64];
-  size_t taken_[64] = {};
+  std::vector<Rank> of_;
+  std::vector<cudaEvent_t> events_;
 };
 
 }  // namespace
