@@ -19,6 +19,7 @@
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/persistent.cuh"
+#include "device/ping_pong.cuh"
 #include "device/pipeline.cuh"
 #include "device/ptx/mbarrier.cuh"
 #include "device/ptx/system.cuh"
@@ -27,7 +28,6 @@
 #include "device/ptx/wgmma.cuh"
 #include "device/shards.cuh"
 #include "device/tma_epilogue.cuh"
-#include "device/wgmma_main_loop.cuh"
 #include "plan/tiles.h"
 #include "sharded/sharded_rung.h"
 
@@ -107,16 +107,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       shards, rank, begin + wg * step, 2 * step, tiles_n, [&](int shard, int bm, int bn) {
         fence_operand(bm, bn);
         float acc[BM / MMA_M][BN / 2];
-        clear_registers(acc);
-        if (k_tiles > 0) mbarrier_wait(&s.order[wg], parity);
-        parity ^= 1;
-        const auto multiply = [&](int stage, int k_tile) {
-          multiply_k_tile<TileA, TileB>(acc, s.A[stage], s.B[stage]);
-          if (k_tile == k_tiles - 1 && tid % 32 == 0) mbarrier_arrive(other);
-        };
-        const int last = multiply_k_tiles<1>(s.full, s.empty, state, k_tiles, multiply);
-        finish_k_tiles<1>(s.empty, k_tiles, last);
-        state.skip(k_tiles);  // the other consumer's tile
+        multiply_in_turn<TileA, TileB>(s, state, wg, parity, other, k_tiles, acc);
 
         // Epilogue: rows of this shard alone.
         GemmArgs<T> out = p;
@@ -208,19 +199,7 @@ class PeerCopies final : public ShardedGemm {
       }
       fetched.push_back(fabric_.record(copies));
 
-      const GemmArgs<T> p{{},
-                          p_.M,
-                          p_.N,
-                          p_.K,
-                          nullptr,
-                          0,
-                          static_cast<const T*>(of.B),
-                          of.ldb,
-                          static_cast<T*>(of.C),
-                          of.ldc,
-                          {},
-                          Op::N,
-                          p_.op_b};
+      const auto p = args_of_rank<T>(p_, of);
       const DeviceScope scope(fabric_.device(rank));
       LAUNCHES<T>[tile_](p, shards, rank, own_fetched, {flags, calls_, chunk_rows}, A, ctas_,
                          static_cast<Stream>(fabric_.compute(rank)));

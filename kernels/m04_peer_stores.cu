@@ -19,6 +19,7 @@
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/persistent.cuh"
+#include "device/ping_pong.cuh"
 #include "device/pipeline.cuh"
 #include "device/ptx/mbarrier.cuh"
 #include "device/ptx/system.cuh"
@@ -27,7 +28,6 @@
 #include "device/ptx/wgmma.cuh"
 #include "device/shards.cuh"
 #include "device/tma_epilogue.cuh"
-#include "device/wgmma_main_loop.cuh"
 #include "plan/tiles.h"
 #include "sharded/sharded_rung.h"
 
@@ -126,16 +126,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       shards, first_shard, begin + wg * step, 2 * step, tiles_n, [&](int shard, int bm, int bn) {
         fence_operand(bm, bn);
         float acc[BM / MMA_M][BN / 2];
-        clear_registers(acc);
-        if (k_tiles > 0) mbarrier_wait(&s.order[wg], parity);
-        parity ^= 1;
-        const auto multiply = [&](int stage, int k_tile) {
-          multiply_k_tile<TileA, TileB>(acc, s.A[stage], s.B[stage]);
-          if (k_tile == k_tiles - 1 && tid % 32 == 0) mbarrier_arrive(other);
-        };
-        const int last = multiply_k_tiles<1>(s.full, s.empty, state, k_tiles, multiply);
-        finish_k_tiles<1>(s.empty, k_tiles, last);
-        state.skip(k_tiles);  // the other consumer's tile
+        multiply_in_turn<TileA, TileB>(s, state, wg, parity, other, k_tiles, acc);
 
         // Epilogue: to the tile's owner, or into C. Rows count from the shard's first.
         fence_operand(bm, bn);
@@ -225,19 +216,7 @@ class PeerStores final : public ShardedGemm {
       T* slots[MOST_RANKS]{};  // in each rank's memory, this one's
       for (int i = 0; i < p_.ranks; ++i)
         slots[i] = received_[i].template as<T>() + rank * exchange_.slot;
-      const GemmArgs<T> p{{},
-                          p_.M,
-                          p_.N,
-                          p_.K,
-                          static_cast<const T*>(of.A),
-                          of.lda,
-                          static_cast<const T*>(of.B),
-                          of.ldb,
-                          static_cast<T*>(of.C),
-                          of.ldc,
-                          {},
-                          Op::N,
-                          p_.op_b};
+      const auto p = args_of_rank<T>(p_, of);
       const DeviceScope scope(fabric_.device(rank));
       LAUNCHES<T>[tile_](p, p_.shards(), rank, exchange_, slots, ctas_,
                          static_cast<Stream>(fabric_.compute(rank)));

@@ -38,6 +38,22 @@ inline void launch_product(Fabric& fabric, int rank, const Rung& rung, const Sha
   rung.launch(call);
 }
 
+// A rank's product with its types, as kernels take it.
+template <class T>
+GemmArgs<T> args_of_rank(const ShardedProblem& p, const ShardedOperands& of) {
+  GemmCall call{.M = p.M,
+                .N = p.N,
+                .K = p.K,
+                .A = of.A,
+                .lda = of.lda,
+                .B = of.B,
+                .ldb = of.ldb,
+                .C = of.C,
+                .ldc = of.ldc};
+  call.op_b = p.op_b;
+  return typed<T>(call);
+}
+
 // `const ShardedRegistration rung({.prev = "m2", .idea = ...}, {sharded<PeerCopies<half>>(...)});`
 struct ShardedAbout {
   const char* prev = "";
