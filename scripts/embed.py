@@ -54,6 +54,7 @@ from pathlib import Path
 from typing import Any, Callable, Optional
 
 import jit_instructions
+import several_gpus
 import terms
 
 import accuracy
@@ -375,29 +376,21 @@ class Embedder:
         path = self.root / "plots" / "results" / file
         if not path.exists():
             return NOT_MEASURED
-        runs = json.loads(path.read_text(encoding="utf-8"))["benchmarks"]
-        problems: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
-        for run in runs:
-            rung, _, _, collective, shape, *_ = run["name"].split("/")
-            best = problems.setdefault((collective, shape), {})
-            tag = re.sub("^m0*", "m", rung.split("_")[0])
-            if tag not in best or run["speedup"] > best[tag]["speedup"]:
-                best[tag] = run
         lines = [
             "| collective | M x N x K | NCCL, ms | GEMM, ms | m1, ms | bound | m2 | m3 | m4 |",
             "|---|---|---:|---:|---:|---:|---:|---:|---:|",
         ]
-        for (collective, shape), best in problems.items():
-            m1 = best["m1"]
+        for problem in several_gpus.load(path)[0]:
+            m1 = problem.rungs["m1"]
             longest = max(m1["wire_ms"], m1["gemm_ms"])
             cells = [f"{m1[part]:.3f}" for part in ("wire_ms", "gemm_ms", "serial_ms")]
             cells.append(f"{m1['serial_ms'] / longest:.2f}")
             for tag in ("m2", "m3", "m4"):
-                run = best.get(tag)
+                run = problem.rungs.get(tag)
                 spread = f" ({run['speedup_p10']:.2f} - {run['speedup_p90']:.2f})" if run else ""
                 cells.append(f"{run['speedup']:.2f}{spread}" if run else "")
-            name = collective.replace("_", "-")
-            lines.append(f"| {name} | {shape.replace('x', ' x ')} | {' | '.join(cells)} |")
+            name = problem.collective.replace("_", "-")
+            lines.append(f"| {name} | {problem.shape.replace('x', ' x ')} | {' | '.join(cells)} |")
         return "\n".join(lines)
 
     def ratios(self, file: str, dtype: str, wanted: str, cell: Callable[[Point], str]) -> str:

@@ -21,6 +21,7 @@ measurement for breaks its line and is marked with an x. What bounds the rungs (
   plots/compare_runs.svg   two committed runs overlaid (overlay.py)
   plots/accuracy.svg       errors against K, by class of inputs (accuracy.py)
   plots/fp8_error.svg      errors of FP8 against K (fp8_error.py)
+  plots/several_gpus.svg   what hiding the wire gains (several_gpus.py)
 
 And from what the simulator saw, which scripts/simulate.py writes (pictures.py and layouts.py):
 
@@ -52,6 +53,7 @@ from typing import Optional
 import fp8_error
 import matplotlib
 import matplotlib.pyplot as plt
+import several_gpus
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
@@ -415,6 +417,7 @@ def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
         limits.figures(root, rungs, reference),
         accuracy.figures(root, reference),
         fp8_error.figures(root, reference),
+        several_gpus.figures(root),
         course_pictures.figures(root, rungs, reference),
     ):
         wanted |= {path: svg(figure) if figure else None for path, figure in others.items()}
