@@ -57,7 +57,7 @@ struct Shared {                     // every panel starts at a multiple of 1024 
   WorkUnits units;
 };
 
-// Args: GemmArgs, or FusedArgs or GatedArgs for a kernel with the whole epilogue.
+// Args: GemmArgs, or FusedArgs for a kernel with the whole epilogue.
 template <class Args, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v26(Args p, bool aligned_c, Fixup fixup, const __grid_constant__ TensorMap map_a,
@@ -154,18 +154,16 @@ void launch(const Args& p, const Plan& plan, Stream stream) {
     using TileB = OperandTile<T, BN, b()>;
     gemm::launch(gemm_v26<Args, a(), b(), BM, BN, STAGES, EPILOGUE_STAGES>, grid, dim3(THREADS),
                  {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>), .pdl = true},
-                 stream, p, has_aligned_c(with_columns_of_d(p)), fixup.get(),
-                 TileA::map(in.A.data, p.M, p.K, in.A.ld), TileB::map(in.B.data, p.N, p.K, in.B.ld),
-                 c_map(with_columns_of_d(p), 16));
+                 stream, p, has_aligned_c(p), fixup.get(), TileA::map(in.A.data, p.M, p.K, in.A.ld),
+                 TileB::map(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
   });
 }
 
 template <class T>
-const Variant<T> VARIANTS[] = {
-    {"128x192 s4", launch<GemmArgs<T>, 128, 192, 4, 2>, nullptr,
-     launch<FusedArgs<T>, 128, 192, 4, 2>, launch<GatedArgs<T>, 128, 192, 4, 2>},
-    {"128x128 s6", launch<GemmArgs<T>, 128, 128, 6, 2>, nullptr,
-     launch<FusedArgs<T>, 128, 128, 6, 2>, launch<GatedArgs<T>, 128, 128, 6, 2>}};
+const Variant<T> VARIANTS[] = {{"128x192 s4", launch<GemmArgs<T>, 128, 192, 4, 2>, nullptr,
+                                launch<FusedArgs<T>, 128, 192, 4, 2>},
+                               {"128x128 s6", launch<GemmArgs<T>, 128, 128, 6, 2>, nullptr,
+                                launch<FusedArgs<T>, 128, 128, 6, 2>}};
 
 template <class T>
 Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {

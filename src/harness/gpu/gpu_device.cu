@@ -90,10 +90,40 @@ struct Merge {
   }
 };
 
+// C's allocation, whatever its elements' type: ptxas takes half a minute for each kernel that judges.
+struct StoredC {
+  const void* c;
+  Element element;
+
+  // with_element, which is the host's.
+  template <class Visit>
+  GEMM_HOST_DEVICE auto visit(Visit&& visit) const {
+    switch (element) {
+#define ROW(name, ...) \
+  case Element::name:  \
+    return visit(GpuTypes::name());
+      GEMM_ELEMENTS(ROW)
+#undef ROW
+    }
+    return visit(GpuTypes::f32());
+  }
+  GEMM_HOST_DEVICE bool is_canary(int64_t i) const {
+    return visit([&](auto t) {
+      using T = decltype(t);
+      return static_cast<const Bits<T>*>(c)[i] == pattern<T>(CANARY_BITS);
+    });
+  }
+  GEMM_HOST_DEVICE float at(int64_t i) const {
+    return visit([&](auto t) { return static_cast<float>(static_cast<const decltype(t)*>(c)[i]); });
+  }
+  GEMM_HOST_DEVICE float rounded(double x) const {
+    return visit([&](auto t) { return static_cast<float>(static_cast<decltype(t)>(x)); });
+  }
+};
+
 // Judges what lies at one index of C's allocation by the rule of check.h.
-template <class T>
 struct Judge {
-  const T* c;
+  StoredC c;
   MatrixLayout layout;
   Problem p;
   Inputs kind;
@@ -119,7 +149,7 @@ struct Judge {
     Tally t;
     const int64_t element = layout.element(i);
     if (element < 0) {
-      if (reinterpret_cast<const Bits<T>*>(c)[i] != pattern<T>(CANARY_BITS)) {
+      if (!c.is_canary(i)) {
         t.overwritten = 1;
         t.overwritten_at = i;
       }
@@ -127,8 +157,8 @@ struct Judge {
     }
     const int64_t row = element / layout.cols;
     const auto [want, bound] = expect(row, element % layout.cols, reference + row * p.N);
-    const double got = static_cast<float>(c[i]);
-    const bool same = got == static_cast<float>(static_cast<T>(want));  // infinities, too
+    const double got = c.at(i);
+    const bool same = got == c.rounded(want);  // infinities, too
     const double error = same && bound == 0 ? 0 : fabs(got - want);
     t.max_error = isnan(error) ? INFINITY : error;
     if (bound > 0 && !same) t.max_used = t.max_error / bound;
@@ -141,11 +171,11 @@ struct Judge {
   }
 };
 
-template <class T>
-CheckResult check_matrix(GpuDevice& device, const T* c, const Problem& p, Inputs kind,
+CheckResult check_matrix(GpuDevice& device, const void* c, const Problem& p, Inputs kind,
                          uint64_t seed, const double* reference) {
   const MatrixLayout l = layout(p, Operand::C);
-  const Judge<T> judge{c, l, p, kind, Generator(p, kind, seed), reference};
+  const StoredC stored{c, info(p.dtype).out};
+  const Judge judge{stored, l, p, kind, Generator(p, kind, seed), reference};
   const Tally t = thrust::transform_reduce(
       thrust::cuda::par.on(device.stream()), thrust::counting_iterator<int64_t>(0),
       thrust::counting_iterator<int64_t>(l.elements), judge, Tally{}, Merge{});
@@ -160,16 +190,17 @@ CheckResult check_matrix(GpuDevice& device, const T* c, const Problem& p, Inputs
   if (t.wrong > 0) {
     const int64_t row = t.worst_at / l.cols, col = t.worst_at % l.cols;
     set_place(result, p, row, col);
-    T got;
-    device.download(&got, c + l.index(row, col), sizeof got);
+    const int64_t bytes = info(stored.element).bytes;
+    alignas(8) char got[8];
+    device.download(got, static_cast<const char*>(c) + l.index(row, col) * bytes, bytes);
     std::vector<double> wanted_row(kind == Inputs::uniform ? p.N : 0);
     if (!wanted_row.empty())
       device.download(wanted_row.data(), reference + row * p.N, sizeof(double) * p.N);
     const Expected known = judge.expect(row, col, wanted_row.data());
-    result.got = static_cast<float>(got);
+    result.got = StoredC{got, stored.element}.at(0);
     result.want = known.want;
     result.bound = known.bound;
-    if (result.bound == 0) result.want = static_cast<float>(static_cast<T>(result.want));
+    if (result.bound == 0) result.want = stored.rounded(result.want);
   }
   return result;
 }
@@ -397,9 +428,7 @@ CheckResult GpuDevice::check(const void* c, const Problem& p, Inputs kind, uint6
   const double* want = nullptr;
   if (kind == Inputs::uniform)
     want = dynamic_cast<const GpuReference&>(*reference).want.as<double>();
-  return with_element<GpuTypes>(info(p.dtype).out, [&](auto t) {
-    return check_matrix(*this, static_cast<const decltype(t)*>(c), p, kind, seed, want);
-  });
+  return check_matrix(*this, c, p, kind, seed, want);
 }
 
 std::map<std::string, std::string> describe_gpu(Device& device) {
