@@ -120,7 +120,7 @@ class Site(unittest.TestCase):
         self.assertTrue(scripts)
         self.assertLess(sum(scripts), 300_000)
         total = sum(f.stat().st_size for f in HTML.rglob("*") if f.is_file())
-        self.assertLess(total, 30_000_000)
+        self.assertLess(total, 40_000_000)
 
     def test_index_and_chapter(self) -> None:
         page = self.open("index.html")
