@@ -4,9 +4,9 @@
 // idea:   a GPU computes first the tiles that belong to others. Its epilogue stores each to its
 //         owner, by TMA through NVLink, and raises a flag there. Its own tiles come last: their
 //         epilogue adds what the others have sent, in single precision, in a fixed order
-// watch:  a store is done when it has been read (wait_group.read), visible when it has been written
-//         (wait_group): only then may the flag rise. And two kernels that wait for each other must
-//         both run: each sends everything before it waits for anything
+// watch:  a store's panel is free when it has been read (wait_group.read), its data there when
+//         written (wait_group): only then may the flag rise. And two kernels that wait for each
+//         other must both run: each sends everything before it waits for anything
 // needs:  sm_90a; peer access between the GPUs; copies of operands that TMA cannot address
 //
 //   who        with a tile of     waits for        then                     and tells
