@@ -357,7 +357,7 @@ constexpr std::initializer_list<int> ALIGNED = {0, 16};
 // v27 and v27w with row panels of every height: 8 panels are two waves of the simulator's 4 CTAs
 // (for v27w, with tiles of all four parts and of one, 4 waves). A CTA's last tile is stored in
 // another way than the others, and tall panels come first, so all panels of a problem have the same
-// height.
+// height. Variants have a quarter of the heights: the rung itself chooses each variant where it fits.
 class HeightsTest : public RungTest {};
 TEST_P(HeightsTest, EightRowPanels) {
   const bool wide = GetParam().id == "v27w";

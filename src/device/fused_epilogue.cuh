@@ -35,7 +35,7 @@ GEMM_DEVICE float fast_logistic2(float x) {
 
 constexpr float LOG2_E = 1.44269504f;
 // x sigmoid(2 u). In bf16 one instruction of the special function unit: x / 2 (1 + tanh(u)), with an
-// error of 2^-12 of x, where rounding to bf16 costs up to 2^-9.
+// error of 2^-12 of x, where rounding to bf16 costs up to 2^-8 of the result.
 template <class TC>
 GEMM_DEVICE float times_logistic(float x, float u) {
   if constexpr (std::is_same_v<TC, bf16>) {
