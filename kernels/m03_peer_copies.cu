@@ -37,6 +37,7 @@ using namespace gemm;
 constexpr int BK = 64, MMA_M = 64;  // depth of a k-tile; rows of a wgmma
 constexpr int GROUP_M = 16;         // rows of tiles a raster group
 constexpr int CHUNKS = 4;           // of a shard, each with a flag
+static_assert(MOST_RANKS * CHUNKS <= 32, "a bit for each flag");
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 
 template <class TileA, class TileB, int STAGES, int EPILOGUE_STAGES>
@@ -55,11 +56,17 @@ struct Arrivals {
   int chunk_rows;
 
   // [region idea]
-  // Returns when rows `first` to before `end` of a shard are there, for this thread's TMA.
-  GEMM_DEVICE void wait(int shard, int first, int end GEMM_CALLER_ARG) const {
-    for (int chunk = first / chunk_rows; chunk * chunk_rows < end; ++chunk)
-      signal_wait(&flags[shard * CHUNKS + chunk], call GEMM_CALLER_PASS);
-    fence_proxy_async_global();  // the flag was read by an ordinary load; A will be by TMA
+  // Returns when rows `first` to before `end` of a shard are there, for this thread's TMA. `seen`:
+  // the flags that it has waited for, a bit each. A flag is read by a system-wide load, which takes as
+  // long as a k-tile or two: once is enough.
+  GEMM_DEVICE void wait(int shard, int first, int end, uint32_t& seen GEMM_CALLER_ARG) const {
+    for (int chunk = first / chunk_rows; chunk * chunk_rows < end; ++chunk) {
+      const int flag = shard * CHUNKS + chunk;
+      if (seen >> flag & 1) continue;
+      signal_wait(&flags[flag], call GEMM_CALLER_PASS);
+      fence_proxy_async_global();  // the flag was read by an ordinary load; A will be by TMA
+      seen |= 1u << flag;
+    }
   }
   // [/region idea]
 };
@@ -86,10 +93,11 @@ __global__ void __launch_bounds__(THREADS, 1)
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
     // [region producer]
+    uint32_t seen = 0;
     for_each_tile_of_shards<BM, GROUP_M>(
         shards, rank, begin, step, tiles_n, [&](int shard, int bm, int bn) {
           const int rows = shards.rows(shard), end = (bm + 1) * BM < rows ? (bm + 1) * BM : rows;
-          if (shard != rank || own_fetched) arrivals.wait(shard, bm * BM, end);
+          if (shard != rank || own_fetched) arrivals.wait(shard, bm * BM, end, seen);
           produce<TileA, TileB>(s.A[0], s.B[0], s.full, s.empty, state, maps_a.of[shard], map_b,
                                 bm * BM, bn * BN, 0, k_tiles);
         });

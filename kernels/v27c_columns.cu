@@ -1,0 +1,203 @@
+// v27c uneven columns: tiles as wide as few rows of C need them, in clusters that share B.
+//
+// before: 512 x 3072 is 96 tiles of 128 x 128: 36 of 132 SMs idle. v27 cuts M, where there is
+//         nothing to cut, and reads B once for tall tiles and once more for short ones
+// idea:   cut N. Column panels have any width that is a multiple of 8 and fills the waves: 93 columns
+//         on average, and 512 x 3072 is one wave. Narrow tiles read more of A and B for each result,
+//         so two CTAs, one above the other, share B's panel: each loads every other k-tile for both
+// watch:  a box of B begins at any column where B is K-major, transposed. Panels end within 64
+//         columns, so C is stored from the registers
+// needs:  sm_90a; A as stored, B transposed, C's rows in whole 16 bytes: v24 otherwise; copies as
+//         for v24
+//
+//   role        threads   waits for               then                   and tells
+//   producer    one       empty[stage]            loads A's k-tile, and  full[stage], of both CTAs
+//                                                 B's in its turn        where B's comes
+//   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles   empty[stage] of both CTAs,
+//                                                                        a k-tile on; order[other]
+//
+//   barrier        completes after
+//   full[stage]    1 arrival, the producer's, and TMA's bytes: A's own, B's from either CTA
+//   empty[stage]   2 arrivals, one of each CTA: of the consumer whose tile it is
+//   order[wg]      4 arrivals, one of each warp of the other consumer
+//
+//   CTA 0   | A 0, B 0 for both | A 1            | A 2, B 2 for both | ...
+//   CTA 1   | A 0               | A 1, B 1 for both | A 2            | ...
+#include "device/dynamic_shared.cuh"
+#include "device/multicast.cuh"
+#include "device/operand_tile.cuh"
+#include "device/pipeline.cuh"
+#include "device/ptx/cluster.cuh"
+#include "device/ptx/grid.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
+#include "device/row_panels.cuh"
+#include "device/wgmma_costs.h"
+#include "device/wgmma_epilogue.cuh"
+#include "device/wgmma_main_loop.cuh"
+#include "rung.h"
+
+namespace {
+using namespace gemm;
+
+constexpr int BK = 64, MMA_M = 64;  // depth of a k-tile; rows of a wgmma
+constexpr int CLUSTER = 2;          // CTAs, one above the other
+constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
+
+template <class TileA, class TileB, int STAGES>
+struct Shared {                     // every tile starts at a multiple of 1024 bytes
+  uint8_t A[STAGES][TileA::BYTES];  // (STAGES, BM, BK), swizzled
+  uint8_t B[STAGES][TileB::BYTES];  // (STAGES, BN, BK), swizzled
+  uint64_t full[STAGES], empty[STAGES], order[2];
+};
+
+// Column panels, which are row panels of C^T, of a cluster's tiles.
+template <int BM, int BN>
+constexpr RowPanelShape COLUMN_PANELS = {
+    .width = CLUSTER * BM, .shortest = BM == 64 ? 40 : 72, .tallest = BN, .group = 8};
+
+template <class T, int BM, int BN, int STAGES>
+__global__ void __launch_bounds__(THREADS, 1)
+    gemm_v27c(GemmArgs<T> p, RowPanels panels, const __grid_constant__ TensorMap map_a,
+              const __grid_constant__ TensorMap map_wide,
+              const __grid_constant__ TensorMap map_narrow) {
+  using TileA = OperandTile<T, BM, Major::K>;
+  using TileB = OperandTile<T, BN, Major::K>;
+  const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK);
+  const int first = blockIdx.x / CLUSTER, step = gridDim.x / CLUSTER, rank = blockIdx.x % CLUSTER;
+  auto& s = *static_cast<Shared<TileA, TileB, STAGES>*>(dynamic_shared());
+  if (tid == 0) {
+    init_ordered_barrier(s.order);
+    init_pipeline<STAGES>(s.full, s.empty, CLUSTER);
+  }
+  sync_cluster<CLUSTER>();
+  grid_launch_dependents();
+
+  PipelineState<STAGES> state;
+  if (wg == 2) {
+    // The producer.
+    setmaxnreg_dec<PRODUCER_REGS>();
+    if (tid / 32 % 4 != 0 || !elect_one()) return;
+    panels.for_each(first, step, [&](int pair, int n, int columns, int64_t) {
+      const int m = (pair * CLUSTER + rank) * BM;
+      const TensorMap& map_b = columns > panels.short_box() ? map_wide : map_narrow;
+      grid_dependency_wait(m, n);  // after the first tile's coordinates have been computed
+      // [region idea]
+      const auto load = [&](int stage, int k_tile) {
+        if (k_tile % CLUSTER == rank)
+          tma_load_multicast(s.B[stage], map_b, n, k_tile * BK, &s.full[stage], 0b11);
+        TileA::load(s.A[stage], map_a, m, k_tile * BK, &s.full[stage]);
+      };
+      const int bytes = TileA::BYTES + panels.box(columns) * BK * 2;
+      load_k_tiles(s.full, s.empty, state, 0, k_tiles, bytes, load);
+      // [/region idea]
+    });
+    return;
+  }
+
+  // A consumer: every other tile of the CTA.
+  setmaxnreg_inc<CONSUMER_REGS>();
+  grid_dependency_wait();
+  uint64_t* const other = order_of_other(s.order, wg);
+  uint32_t order_phase = wg ^ 1;  // consumer 0 begins
+  state.skip(wg * k_tiles);
+  const int signal_k_tile = k_tiles > 1 ? k_tiles - 2 : 0;  // as in v27
+  panels.for_each(first + wg * step, 2 * step, [&](int pair, int n, int columns, int64_t) {
+    const int m = (pair * CLUSTER + rank) * BM;
+    GemmArgs<T> panel = p;
+    panel.N = p.N < n + columns ? p.N : n + columns;  // where it ends
+    prefetch_c<BN>(panel, true, m, n, BM);
+    float acc[BM / MMA_M][BN / 2];
+    clear_registers(acc);  // before the wait, while the other consumer computes
+    int last = 0;
+    if (k_tiles > 0) mbarrier_wait(&s.order[wg], order_phase++ & 1);
+    with_height<COLUMN_PANELS<BM, BN>.shortest, BN>(columns, [&](auto width) {
+      const auto multiply = [&](int stage, int k_tile) {
+        multiply_k_tile<TileA, TileB, decltype(width)::value>(acc, s.A[stage], s.B[stage]);
+        if (k_tile == signal_k_tile && tid % 32 == 0) mbarrier_arrive(other);
+      };
+      last = multiply_k_tiles<CLUSTER>(s.full, s.empty, state, k_tiles, multiply);
+    });
+    finish_k_tiles<CLUSTER>(s.empty, k_tiles, last);
+    state.skip(k_tiles);  // the other consumer's tile
+
+    // Epilogue.
+#pragma unroll
+    for (int i = 0; i < BM / MMA_M; ++i) {
+      fence_operand(acc[i]);
+      apply_epilogue<BN <= 128 ? 64 : 32>(panel, true, m + i * MMA_M, n, acc[i]);
+      store_accumulators_aligned(panel, m + i * MMA_M, n, acc[i]);
+    }
+  });
+  sync_cluster<CLUSTER>();  // the neighbour's last arrivals have come
+}
+
+template <class T, int BM, int BN, int STAGES>
+void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
+  const RowPanelChoice cut = plan.kept<RowPanelChoice>();
+  const int64_t grid = std::min<int64_t>(cut.tiles(), plan.ctas / CLUSTER) * CLUSTER;
+  const TmaOperands<T> in(p, stream);
+  using TileA = OperandTile<T, BM, Major::K>;
+  using TileB = OperandTile<T, BN, Major::K>;
+  const auto map_b = [&](int columns) {
+    return tensor_map(in.B.data, p.N, p.K, in.B.ld, columns, BK, TileB::MODE);
+  };
+  gemm::launch(gemm_v27c<T, BM, BN, STAGES>, grid, dim3(THREADS),
+               {.smem = sizeof(Shared<TileA, TileB, STAGES>), .cluster = CLUSTER, .pdl = true},
+               stream, p, cut.row_panels, TileA::map(in.A.data, p.M, p.K, in.A.ld),
+               map_b(cut.row_panels.short_box() + 8), map_b(cut.row_panels.short_box()));
+}
+
+template <class T>
+const Variant<T> VARIANTS[] = {{"128x192 s5", launch<T, 128, 192, 5>},
+                               {"128x128 s7", launch<T, 128, 128, 7>},
+                               {"64x192 s7", launch<T, 64, 192, 7>}};
+constexpr RowPanelShape SHAPES[] = {COLUMN_PANELS<128, 192>, COLUMN_PANELS<128, 128>,
+                                    COLUMN_PANELS<64, 192>};
+
+template <class T>
+Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
+  constexpr double COSTS[] = {1, 1, 1.1};  // of a result: tiles of 64 rows read more shared memory
+  const int pairs = arch.sms / CLUSTER;
+  Plan plan{.variant = -1, .makespan = NEVER};
+  for (int i = 0; i < int{std::size(SHAPES)}; ++i) {
+    if (variant != ANY_VARIANT && i != variant) continue;
+    const RowPanelChoice cut = choose_row_panels(p.N, p.M, SHAPES[i], pairs);
+    const double last_tile = epilogue_waves(p, *arch.costs) * cut.tallest() * SHAPES[i].width;
+    const double us =
+        persistent_us(p, arch, COSTS[i] * (cut.makespan(pairs) + last_tile) / CLUSTER);
+    if (plan.variant >= 0 && us >= plan.makespan) continue;
+    plan.variant = i;
+    plan.makespan = straddles_lines(p) ? NEVER : us;
+    plan.keep(cut);
+  }
+  return plan;
+}
+
+template <class T>
+std::string explain(const GemmArgs<T>&, const Plan& plan) {
+  const RowPanelChoice cut = plan.kept<RowPanelChoice>();
+  const int pairs = plan.sms / CLUSTER;
+  char text[120];
+  std::snprintf(text, sizeof text, "%lld column panels of %.0f columns, %lld tiles in %lld waves",
+                static_cast<long long>(cut.tiles() / std::max(cut.columns(), 1)), cut.height(),
+                static_cast<long long>(CLUSTER * cut.tiles()),
+                static_cast<long long>(cut.waves(pairs)));
+  return text;
+}
+
+// A panel of columns can begin anywhere in a K-major B.
+template <class T>
+bool takes(const GemmArgs<T>& p) {
+  return p.op_a == Op::N && p.op_b == Op::T && has_aligned_c(p);
+}
+
+const Registration rung({.prev = "v27",
+                         .idea = "uneven columns: for few rows of C, in clusters that share B",
+                         .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
+                        {f16(VARIANTS<half>, {plan, explain, takes}),
+                         bfloat16(VARIANTS<bf16>, {plan, explain, takes})});
+
+}  // namespace
