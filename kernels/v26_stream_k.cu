@@ -173,9 +173,15 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
                   variant, 1, epilogue_waves(p, costs));
   // Where rows straddle lines, its CTAs' requests for a row's two lines seldom meet in L2.
   const double makespan = tile.makespan * (straddles_lines(p) ? costs.straddled_stream_k : 1);
+  // Stream-K tiles of one column are at different k-tiles, and each reads B from memory.
+  const Tiling& tiling = tile.tiling;
+  const double stream_k =
+      tiling.cut ? (arch.sms + tiling.tiles % arch.sms) / double(tiling.tiles) : 0;
+  const int rows = std::min(cdiv(p.M, tiling.bm), GROUP_M);
+  const Reads reads = reads_of_passes(p, 1 + stream_k * (rows - 1));
   // Where K is short, the fixups weigh more than the wave that they save.
   Plan plan{.variant = tile.index,
-            .makespan = p.K < 1024 ? NEVER : persistent_us(p, arch, makespan)};
+            .makespan = p.K < 1024 ? NEVER : persistent_us(p, arch, makespan, 1, reads)};
   plan.keep(tile.tiling);
   return plan;
 }

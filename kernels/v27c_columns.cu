@@ -53,12 +53,13 @@ struct Shared {                     // every tile starts at a multiple of 1024 b
   uint64_t full[STAGES], empty[STAGES], order[2];
 };
 
-// Column panels, which are row panels of C^T, of a cluster's tiles.
-template <int BM, int BN>
+// A cluster's tiles, by the rows of a CTA and the columns of the narrowest and the widest panel. Column
+// panels are row panels of C^T.
+template <int BM, int NARROWEST, int BN>
 constexpr RowPanelShape COLUMN_PANELS = {
-    .width = CLUSTER * BM, .shortest = BM == 64 ? 40 : 72, .tallest = BN, .group = 8};
+    .width = CLUSTER * BM, .shortest = NARROWEST, .tallest = BN, .group = 8};
 
-template <class T, int BM, int BN, int STAGES>
+template <class T, int BM, int NARROWEST, int BN, int STAGES>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v27c(GemmArgs<T> p, RowPanels panels, const __grid_constant__ TensorMap map_a,
               const __grid_constant__ TensorMap map_wide,
@@ -113,7 +114,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     clear_registers(acc);  // before the wait, while the other consumer computes
     int last = 0;
     if (k_tiles > 0) mbarrier_wait(&s.order[wg], order_phase++ & 1);
-    with_height<COLUMN_PANELS<BM, BN>.shortest, BN>(columns, [&](auto width) {
+    with_height<NARROWEST, BN>(columns, [&](auto width) {
       const auto multiply = [&](int stage, int k_tile) {
         multiply_k_tile<TileA, TileB, decltype(width)::value>(acc, s.A[stage], s.B[stage]);
         if (k_tile == signal_k_tile && tid % 32 == 0) mbarrier_arrive(other);
@@ -127,14 +128,14 @@ __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
     for (int i = 0; i < BM / MMA_M; ++i) {
       fence_operand(acc[i]);
-      apply_epilogue<BN <= 128 ? 64 : 32>(panel, true, m + i * MMA_M, n, acc[i]);
+      apply_epilogue<BN % 64 == 0 ? 32 : 16>(panel, true, m + i * MMA_M, n, acc[i]);
       store_accumulators_aligned(panel, m + i * MMA_M, n, acc[i]);
     }
   });
   sync_cluster<CLUSTER>();  // the neighbour's last arrivals have come
 }
 
-template <class T, int BM, int BN, int STAGES>
+template <class T, int BM, int NARROWEST, int BN, int STAGES>
 void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
   const RowPanelChoice cut = plan.kept<RowPanelChoice>();
   const int64_t grid = std::min<int64_t>(cut.tiles(), plan.ctas / CLUSTER) * CLUSTER;
@@ -144,30 +145,35 @@ void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
   const auto map_b = [&](int columns) {
     return tensor_map(in.B.data, p.N, p.K, in.B.ld, columns, BK, TileB::MODE);
   };
-  gemm::launch(gemm_v27c<T, BM, BN, STAGES>, grid, dim3(THREADS),
+  gemm::launch(gemm_v27c<T, BM, NARROWEST, BN, STAGES>, grid, dim3(THREADS),
                {.smem = sizeof(Shared<TileA, TileB, STAGES>), .cluster = CLUSTER, .pdl = true},
                stream, p, cut.row_panels, TileA::map(in.A.data, p.M, p.K, in.A.ld),
                map_b(cut.row_panels.short_box() + 8), map_b(cut.row_panels.short_box()));
 }
 
+// Narrow panels leave room for more stages.
 template <class T>
-const Variant<T> VARIANTS[] = {{"128x192 s5", launch<T, 128, 192, 5>},
-                               {"128x128 s7", launch<T, 128, 128, 7>},
-                               {"64x192 s7", launch<T, 64, 192, 7>}};
-constexpr RowPanelShape SHAPES[] = {COLUMN_PANELS<128, 192>, COLUMN_PANELS<128, 128>,
-                                    COLUMN_PANELS<64, 192>};
+const Variant<T> VARIANTS[] = {
+    {"128x192 s5", launch<T, 128, 136, 192, 5>}, {"128x160 s6", launch<T, 128, 104, 160, 6>},
+    {"128x128 s7", launch<T, 128, 72, 128, 7>},  {"64x192 s7", launch<T, 64, 104, 192, 7>},
+    {"64x128 s9", launch<T, 64, 72, 128, 9>},    {"64x96 s11", launch<T, 64, 40, 96, 11>}};
+constexpr RowPanelShape SHAPES[] = {COLUMN_PANELS<128, 136, 192>, COLUMN_PANELS<128, 104, 160>,
+                                    COLUMN_PANELS<128, 72, 128>,  COLUMN_PANELS<64, 104, 192>,
+                                    COLUMN_PANELS<64, 72, 128>,   COLUMN_PANELS<64, 40, 96>};
 
 template <class T>
 Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
-  constexpr double COSTS[] = {1, 1, 1.1};  // of a result: tiles of 64 rows read more shared memory
+  // Of a result: 64 rows read more shared memory, and with more stages tensor cores wait less.
+  constexpr double COSTS[] = {1.06, 1.02, 0.98, 1.1, 1.02, 1};
   const int pairs = arch.sms / CLUSTER;
   Plan plan{.variant = -1, .makespan = NEVER};
   for (int i = 0; i < int{std::size(SHAPES)}; ++i) {
     if (variant != ANY_VARIANT && i != variant) continue;
     const RowPanelChoice cut = choose_row_panels(p.N, p.M, SHAPES[i], pairs);
     const double last_tile = epilogue_waves(p, *arch.costs) * cut.tallest() * SHAPES[i].width;
-    const double us =
-        persistent_us(p, arch, COSTS[i] * (cut.makespan(pairs) + last_tile) / CLUSTER);
+    const double rows = double(CLUSTER) / SHAPES[i].width + 1 / cut.height();
+    const double us = persistent_us(p, arch, COSTS[i] * (cut.makespan(pairs) + last_tile) / CLUSTER,
+                                    1, {.rows = rows});
     if (plan.variant >= 0 && us >= plan.makespan) continue;
     plan.variant = i;
     plan.makespan = straddles_lines(p) ? NEVER : us;

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """Fits the constants by which planners choose among their variants, and v28 among rungs.
 
-    scripts/fit_costs.py            fits; prints the constants and how well they choose
-    scripts/fit_costs.py wgmma      one group of constants: fp32 or wgmma
-    scripts/fit_costs.py --write    also writes them to src/plan/costs_h200.h
-    scripts/fit_costs.py --check    exit status 1 if those there fit worse than they could
+    scripts/fit_costs.py              fits; prints the constants and how well they choose
+    scripts/fit_costs.py wgmma        one group of constants: fp32 or wgmma
+    scripts/fit_costs.py --gpu h100   of one GPU
+    scripts/fit_costs.py --write      also writes them to src/plan/costs_h200.h, costs_h100.h, ...
+    scripts/fit_costs.py --check      exit status 1 if those there fit worse than they could
 
 Measure first, on a GPU:
 
     ./gemm_bench --kernel v13s --dtype f32 --shapes bench/shapes/random.txt --sample 15 \\
         --tune --tune-cache plots/results/h200/tuning_v13s.json
-    ./gemm_bench --kernel v24,v24r,v25,v26,v27 --shapes bench/shapes/tuning.txt \\
+    ./gemm_bench --kernel v24,v24r,v25,v25s,v26,v27,v27c --shapes bench/shapes/tuning.txt \\
         --tune --tune-cache plots/results/h200/tuning_wgmma.json
 
 The estimate is the planner's own function (build/cost_estimates asks it). The constants are those
@@ -36,7 +37,7 @@ from scipy.optimize import least_squares  # type: ignore[import-untyped]
 
 from ladder import ROOT, BadInput
 
-HEADER = ROOT / "src/plan/costs_h200.h"
+GPUS = ("h200", "h100")
 ESTIMATES = ROOT / "build/cost_estimates"
 
 
@@ -46,9 +47,13 @@ class Group:
 
     file: str
     start: dict[str, float]
-    indent: int  # of their lines in the header
+    indent: dict[str, int]  # of their lines in the header, by GPU
     prior: float  # how hard a constant is held to its start, where the measurements say nothing
     near: float  # how much more what is near the best of its shape counts: an exponent
+    other_start: dict[str, dict[str, float]]  # of a GPU, where it begins elsewhere
+
+    def start_of(self, gpu: str) -> dict[str, float]:
+        return self.start | self.other_start.get(gpu, {})
 
 
 GROUPS = {
@@ -68,9 +73,10 @@ GROUPS = {
             "store": 30.0,
             "send": 10.0,
         },
-        indent=20,
+        indent={"h200": 20},
         prior=0.05,
         near=1.5,
+        other_start={},
     ),
     "wgmma": Group(
         "tuning_wgmma.json",
@@ -90,9 +96,10 @@ GROUPS = {
             "persistent_launch": 2.763,
             "epilogue_k": 109.7,
         },
-        indent=12,
+        indent={"h200": 12, "h100": 6},
         prior=20,
         near=3,
+        other_start={"h100": {"memory": 3.3, "l2": 9.0}},  # the best choices of a coarse grid
     ),
 }
 Array = Any  # numpy.ndarray of floats
@@ -157,12 +164,13 @@ class Planner:
 def fit(
     planner: Planner,
     group: Group,
+    gpu: str,
     data: Measured,
     left_out: int | None = None,
     given: Array | None = None,
 ) -> tuple[Array, float]:
     """The constants, or those given, and their loss: what the fit makes as small as it can."""
-    start = np.log(np.array(list(group.start.values())))
+    start = np.log(np.array(list(group.start_of(gpu).values())))
     best = np.array([data.us[data.shape == s].min() for s in data.shape])
     weight = (best / data.us) ** group.near * (data.shape != left_out)
 
@@ -189,37 +197,38 @@ def mean(ratios: list[float]) -> float:
     return float(np.exp(np.mean(np.log(ratios))))
 
 
-def initialiser(group: Group, constants: Array) -> str:
+def initialiser(group: Group, gpu: str, constants: Array) -> str:
     lines = (f".{name} = {c:.4g},\n" for name, c in zip(group.start, constants))
-    return "".join(" " * group.indent + line for line in lines)
+    return "".join(" " * group.indent[gpu] + line for line in lines)
 
 
-def region(name: str, text: str) -> tuple[int, int]:
+def region(name: str, gpu: str, text: str) -> tuple[int, int]:
     """Where the group's constants stand in the header."""
-    indent = " " * GROUPS[name].indent
+    indent = " " * GROUPS[name].indent[gpu]
     begin = text.index(f".{name} =")
     begin = text.index(f"{indent}// [fitted]\n", begin) + len(f"{indent}// [fitted]\n")
     return begin, text.index(f"{indent}// [/fitted]\n", begin)
 
 
-def process(name: str, options: argparse.Namespace) -> int:
+def process(name: str, gpu: str, options: argparse.Namespace) -> int:
     group = GROUPS[name]
-    data = read(ROOT / "plots/results/h200" / group.file)
+    data = read(ROOT / "plots/results" / gpu / group.file)
     shapes = range(data.shape.max() + 1)
-    text = HEADER.read_text()
-    begin, end = region(name, text)
+    header = ROOT / f"src/plan/costs_{gpu}.h"
+    text = header.read_text()
+    begin, end = region(name, gpu, text)
     with Planner(name, data.cases) as planner:
-        constants, loss = fit(planner, group, data)
+        constants, loss = fit(planner, group, gpu, data)
         if options.check:
             # Constants that hardly matter differ from one computer to another; the loss does not.
             now = dict(re.findall(r"\.(\w+) = ([\d.e-]+),", text[begin:end]))
             written = np.array([float(now[constant]) for constant in group.start])
-            have = fit(planner, group, data, given=written)[1]
+            have = fit(planner, group, gpu, data, given=written)[1]
             if have > 1.005 * loss:
                 print(
-                    f"fit_costs.py: {HEADER.name} has {name} constants with a loss of {have:.4g}, "
+                    f"fit_costs.py: {header.name} has {name} constants with a loss of {have:.4g}, "
                 )
-                print(f"the fit has {loss:.4g}: scripts/fit_costs.py {name} --write")
+                print(f"the fit has {loss:.4g}: scripts/fit_costs.py {name} --gpu {gpu} --write")
                 return 1
             return 0
         estimated = planner.us(constants)
@@ -227,9 +236,10 @@ def process(name: str, options: argparse.Namespace) -> int:
         off = np.log(estimated[known] / data.us[known])
         choices = [cost_of_choice(estimated, data, s) for s in shapes]
         left_out = [
-            cost_of_choice(planner.us(fit(planner, group, data, s)[0]), data, s) for s in shapes
+            cost_of_choice(planner.us(fit(planner, group, gpu, data, s)[0]), data, s) for s in shapes
         ]
-    print(initialiser(group, constants), end="")
+    print(f"{gpu}, {name}")
+    print(initialiser(group, gpu, constants), end="")
     print(
         f"{len(data.us)} measurements, {len(choices)} shapes: estimates {np.std(off):.1%} off (rms)"
     )
@@ -246,7 +256,7 @@ def process(name: str, options: argparse.Namespace) -> int:
                     f"    {label:6} {data.cases[i]}: {data.us[i]:.2f} us, est. {estimated[i]:.2f}"
                 )
     if options.write:
-        HEADER.write_text(text[:begin] + initialiser(group, constants) + text[end:])
+        header.write_text(text[:begin] + initialiser(group, gpu, constants) + text[end:])
     return 0
 
 
@@ -255,6 +265,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("group", nargs="*", help="fp32, wgmma; none: all of them")
+    parser.add_argument("--gpu", choices=GPUS, help="none: all of them")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--worst", type=int, default=0, metavar="N", help="show N bad choices")
@@ -262,7 +273,13 @@ def main() -> int:
     for name in options.group:
         if name not in GROUPS:
             raise BadInput(f"unknown group '{name}': allowed are {', '.join(GROUPS)}")
-    return max(process(name, options) for name in options.group or GROUPS)
+    wanted = [
+        (name, gpu)
+        for name in options.group or GROUPS
+        for gpu in GROUPS[name].indent
+        if options.gpu in (None, gpu)
+    ]
+    return max((process(name, gpu, options) for name, gpu in wanted), default=0)
 
 
 if __name__ == "__main__":

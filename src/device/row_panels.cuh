@@ -119,6 +119,14 @@ struct RowPanelChoice {
       }
     return rows_8 * 8;
   }
+  // How often a column of B is read, on average: for tall tiles, and later for short ones.
+  double passes() const {
+    double reads = 0;
+    for (const bool is_short : {false, true})
+      for (const int part : {0, 1})
+        if (row_panels.tiles(part, is_short, shape.cluster) > 0) reads += row_panels.columns[part];
+    return reads / std::max(columns(), 1);
+  }
   // The makespan, in elements of C that cost as much as those of a 128 x 192 tile. Flatter tiles
   // read more bytes for each element, which count `bytes` times. Measured on an H200, as
   // TileShape's costs: 2 in pairs with another kernel, 20 alone at the power limit.

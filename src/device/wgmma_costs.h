@@ -36,17 +36,29 @@ double uneven_memory_us(const GemmArgs<T>& p, const WgmmaCosts& c, double uneven
   return memory_us(p, c) * std::pow(std::clamp(uneven, 1.0, 2.0), c.uneven);
 }
 
+// What a persistent kernel reads.
+struct Reads {
+  double rows = 1 / 64.;  // of A and columns of B, for each result: 1 / 64 in tiles of 128 x 128
+  double again = 0;       // bytes that come from memory a second time, or a third
+};
+// The reads of a kernel that reads B `passes` times, far apart: L2 keeps about so many bytes.
+template <class T>
+Reads reads_of_passes(const GemmArgs<T>& p, double passes) {
+  constexpr double KEPT = 24e6;
+  return {.again = std::max(0.0, sizeof(T) * double(p.K) * p.N * (passes - 1) - KEPT)};
+}
+
 // Of a kernel whose last SM computes `makespan` results, in tiles of cost 1 (Costs), of `products`
 // of a batch.
 template <class T>
-double persistent_us(const GemmArgs<T>& p, const Arch& arch, double makespan, int products = 1) {
+double persistent_us(const GemmArgs<T>& p, const Arch& arch, double makespan, int products = 1,
+                     Reads reads = {}) {
   if (std::min(p.M, p.N) <= 16) return NEVER;  // three quarters of a tile would be empty
   const WgmmaCosts& c = arch.costs->wgmma;
   const double multiply = makespan * (p.K + c.epilogue_k) * 2e-6 / c.tensor;
-  // A row or column of both operands for every 64 results, as in tiles of 128 x 128.
-  const double fetch = makespan / 64 * p.K * 2e-6 / c.fetch;
+  const double fetch = makespan * reads.rows * p.K * 2e-6 / c.fetch;
   const double uneven = makespan * arch.sms / (double(p.M) * p.N * products);
-  const double memory = products * uneven_memory_us(p, c, uneven);
+  const double memory = products * uneven_memory_us(p, c, uneven) + reads.again * 1e-6 / c.memory;
   return c.persistent_launch + overlapping(multiply, fetch, memory);
 }
 
