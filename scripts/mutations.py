@@ -847,6 +847,37 @@ HOPPER = (
         "  if (CLUSTER > 1) sync_cluster<CLUSTER>();",
         "  if (CLUSTER > 9) sync_cluster<CLUSTER>();",
     ),
+    # v27c
+    of_rung(
+        "v27c_columns",
+        "nobody loads every other k-tile of B",
+        "if (k_tile % CLUSTER == rank)",
+        "if (k_tile % CLUSTER == 0 && rank == 0)",
+    ),
+    of_rung(
+        "v27c_columns",
+        "wide column panels by the narrow map",
+        "columns > panels.short_box() ? map_wide : map_narrow",
+        "map_narrow",
+    ),
+    of_rung(
+        "v27c_columns",
+        "a column panel stores the next one's columns",
+        "p.N < n + columns ? p.N : n + columns;",
+        "p.N;",
+    ),
+    of_rung(
+        "v27c_columns",
+        "a producer waits for its own CTA alone",
+        "init_pipeline<STAGES>(s.full, s.empty, CLUSTER);",
+        "init_pipeline<STAGES>(s.full, s.empty, 1);",
+    ),
+    of_rung(
+        "v27c_columns",
+        "the neighbour may have ended",
+        "  sync_cluster<CLUSTER>();  // the neighbour's last arrivals have come\n",
+        "",
+    ),
     # v28
     of_rung(
         "v28_dispatch",

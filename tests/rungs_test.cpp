@@ -351,7 +351,7 @@ TEST_P(RasterTest, SeveralGroups) {
   expect_right(shape(264, 2100, 8), {0});
 }
 
-// Rows of C in whole 16 bytes: with others v27, v27w and v24r launch v24.
+// Rows of C in whole 16 bytes: with others v27, v27w, v27c and v24r launch v24.
 constexpr std::initializer_list<int> ALIGNED = {0, 16};
 
 // v27 and v27w with row panels of every height: 8 panels are two waves of the simulator's 4 CTAs
@@ -373,6 +373,32 @@ TEST_P(HeightsTest, LongerColumns) {
   const bool wide = GetParam().id == "v27w";
   for (const int m : {wide ? 1120 : 472, wide ? 1840 : 760})
     expect_right(shape(m, 600, 72), ALIGNED);
+}
+
+// v27c, which takes B transposed alone: panels of every width, two of them and three pairs of tiles one
+// above the other for the simulator's two clusters; edges, K of one k-tile and of none, and C read.
+class ColumnsTest : public RungTest {
+ protected:
+  static Problem shape(int m, int n, int k) {
+    Problem p = RungTest::shape(m, n, k);
+    p.op_b = Op::T;
+    return p;
+  }
+};
+TEST_P(ColumnsTest, PanelsOfEveryWidth) {
+  for (int width = 40; width <= 192; width += related() ? 24 : 8)
+    expect_right(shape(700, 2 * width - 8, 150), ALIGNED);
+}
+TEST_P(ColumnsTest, Edges) {
+  for (const Problem& p : {shape(250, 304, 130), shape(401, 8, 33), shape(5, 528, 40),
+                           shape(16, 24, 531), shape(129, 1000, 64), shape(70, 56, 0)})
+    expect_right(p, ALIGNED);
+}
+TEST_P(ColumnsTest, ReadsC) {
+  for (Problem p : {shape(65, 40, 47), shape(300, 264, 72)}) {
+    p.alpha = 2, p.beta = -0.5f, p.activation = Activation::relu;
+    expect_right(p, ALIGNED);
+  }
 }
 
 // v24r with all passes through its pipeline, work ranges that go on in the next column panel of B,
@@ -421,6 +447,7 @@ bool with_raster(const Rung& r) { return r.needs.sm >= 80 && !is_second_type(r.d
 bool of_all_heights(const Rung& r) {
   return (r.id == "v27" || r.id == "v27w") && r.dtype != DType::bf16;
 }
+bool of_columns(const Rung& r) { return r.id == "v27c"; }
 bool b_stationary(const Rung& r) { return r.id == "v24r" && r.dtype != DType::bf16; }
 INSTANTIATE_TEST_SUITE_P(Sim, RungTest, testing::ValuesIn(all(Backend::sim)), test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, RungTest, testing::ValuesIn(all(Backend::gpu)), test_name);
@@ -448,11 +475,16 @@ INSTANTIATE_TEST_SUITE_P(Sim, HeightsTest, testing::ValuesIn(those(Backend::sim,
                          test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, HeightsTest, testing::ValuesIn(those(Backend::gpu, of_all_heights)),
                          test_name);
+INSTANTIATE_TEST_SUITE_P(Sim, ColumnsTest, testing::ValuesIn(those(Backend::sim, of_columns)),
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, ColumnsTest, testing::ValuesIn(those(Backend::gpu, of_columns)),
+                         test_name);
 INSTANTIATE_TEST_SUITE_P(Sim, BStationaryTest, testing::ValuesIn(those(Backend::sim, b_stationary)),
                          test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, BStationaryTest, testing::ValuesIn(those(Backend::gpu, b_stationary)),
                          test_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(BStationaryTest);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ColumnsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GroupsOnGpu);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GroupsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(HeightsTest);
