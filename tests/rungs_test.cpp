@@ -2,11 +2,11 @@
 // simulator and for the GPU.
 #include <gtest/gtest.h>
 
+#include "dtypes.h"
 #include "extra/extra_rungs.h"
 #include "gpu.h"
 #include "harness/verify.h"
 #include "print.h"
-#include "second_type.h"
 #include "sim/simulator.h"
 
 namespace gemm {
