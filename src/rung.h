@@ -124,7 +124,8 @@ struct Variant {
       nullptr;  // whether it takes this problem; null: every one
   // The same with the whole epilogue, of one product. Null: an epilogue pass follows `launch`.
   FusedLaunchFn<T, TC> fused = nullptr;
-  GatedLaunchFn<T, TC> gated = nullptr;  // likewise where D is gated
+  GatedLaunchFn<T, TC> gated = nullptr;                // likewise where D is gated
+  bool (*fuses)(const GemmArgs<T, T, TC>&) = nullptr;  // what these two take; null: every problem
 };
 // How a rung with variants plans. Of the problem's pointers only the alignment matters, and which of
 // the epilogue's there are.
@@ -171,20 +172,22 @@ Entry built_entry(DType dtype, const Variant<T, TC> (&variants)[N], Planner<T, T
   e.explain = [planner](const GemmCall& c, const Plan& plan) {
     return planner.explain(typed<T, T, TC>(c), plan);
   };
-  e.run = [all](const GemmCall& c, const Plan& plan) {
+  const auto fuses = [all](const GemmCall& c, const Plan& plan) {
+    const Variant<T, TC>& v = all[plan.variant];
+    return c.batch.is_single() && (c.epilogue.gated ? v.gated != nullptr : v.fused != nullptr) &&
+           (v.fuses == nullptr || v.fuses(typed<T, T, TC>(c)));
+  };
+  e.fuses = fuses;
+  e.run = [all, fuses](const GemmCall& c, const Plan& plan) {
     const Stream stream = static_cast<Stream>(c.stream);
     const DeviceScope on_its_gpu(device_of(stream));
     const Variant<T, TC>& v = all[plan.variant];
     if (c.epilogue.gated)
       v.gated(gated<T, T, TC>(c), plan, stream);
-    else if (c.batch.is_single() && v.fused != nullptr && wants_fused(c.epilogue))
+    else if (wants_fused(c.epilogue) && fuses(c, plan))
       v.fused(fused<T, T, TC>(c), plan, stream);
     else
       v.launch(typed<T, T, TC>(c), plan, stream);
-  };
-  e.fuses = [all](const GemmCall& c, const Plan& plan) {
-    const Variant<T, TC>& v = all[plan.variant];
-    return c.batch.is_single() && (c.epilogue.gated ? v.gated != nullptr : v.fused != nullptr);
   };
   for (const Variant<T, TC>& v : variants)
     e.variants.push_back({v.name, {}, [fits = v.fits](const GemmCall& c) {
