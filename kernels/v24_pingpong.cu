@@ -156,13 +156,20 @@ int64_t tiles_of_batch(const GemmArgs<T, T, TC>& p, int bm, int bn) {
   return (p.batch.ends == nullptr ? rows * products : rows + products) * cdiv(p.N, bn);
 }
 
+// Whether there is a kernel for these layouts. A group of a transposed A begins at any column, and
+// TMA wants one at a multiple of 16 bytes. Batches of two transposed operands are rare.
+constexpr bool takes_majors(Products products, Major a, Major b) {
+  return products == Products::one || a == Major::K ||
+         (products == Products::batch && b == Major::MN);
+}
+
 // Whether one launch computes a batch: TMA can address all products, and an int counts their tiles.
-// A group of a transposed A begins at any column, and TMA wants one at a multiple of 16 bytes.
-template <class T, class TC>
-bool fits_in_one_launch(const GemmArgs<T, T, TC>& p) {
+template <class T>
+bool fits_in_one_launch(const GemmArgs<T>& p) {
   return tma_can_address(p.A, p.lda) && tma_can_address(p.B, p.ldb) &&
          p.batch.stride_a * sizeof(T) % 16 == 0 && p.batch.stride_b * sizeof(T) % 16 == 0 &&
-         (p.batch.ends == nullptr || p.op_a == Op::N) && tiles_of_batch(p, 64, 128) < 1 << 30;
+         (has_rows_of_a(p) || (p.batch.ends == nullptr && p.op_b == Op::N)) &&
+         tiles_of_batch(p, 64, 128) < 1 << 30;
 }
 
 template <class Args, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER,
@@ -171,7 +178,7 @@ void launch_args(const Args& p, const Plan& plan, Stream stream) {
   using T = typename Args::TypeA;
   if constexpr (!Args::FUSED && PRODUCTS == Products::one)
     if (!p.batch.is_single()) {
-      if constexpr (CLUSTER == 1)
+      if constexpr (CLUSTER == 1 && std::is_same_v<T, typename Args::TypeC>)
         if (fits_in_one_launch(p)) {
           constexpr Products BATCH = Products::batch, GROUPS = Products::groups;
           if (p.batch.ends == nullptr)
@@ -204,7 +211,7 @@ void launch_args(const Args& p, const Plan& plan, Stream stream) {
                  c_map(with_columns_of_d(p), 16, batch(BATCH, p.batch.stride_c)));
   };
   with_majors(p, [&](auto a, auto b) {
-    if constexpr (!GROUPS || a() == Major::K) with_tiles(a, b);
+    if constexpr (takes_majors(PRODUCTS, a(), b())) with_tiles(a, b);
   });
 }
 
@@ -217,7 +224,7 @@ void launch_fused(const Args& p, const Plan& plan, Stream stream) {
   launch_args<Args, BM, BN, STAGES, EPILOGUE_STAGES, 1>(p, plan, stream);
 }
 
-// Results in float: one configuration.
+// Results in float: one configuration, and a launch for each product.
 template <class T>
 void launch_to_float(const GemmArgs<T, T, float>& p, Stream stream) {
   launch<T, 128, 128, 6, 2, 1, float>(p, Plan{.ctas = persistent_blocks()}, stream);
@@ -226,9 +233,12 @@ void launch_to_float(const GemmArgs<T, T, float>& p, Stream stream) {
 // Fused kernels have no clusters: what they win is less than an epilogue pass costs.
 template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER>
 constexpr Variant<T> variant(const char* name) {
-  return {name, launch<T, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER>, nullptr,
+  return {name,
+          launch<T, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER>,
+          nullptr,
           launch_fused<FusedArgs<T>, BM, BN, STAGES, EPILOGUE_STAGES>,
-          launch_fused<GatedArgs<T>, BM, BN, STAGES, EPILOGUE_STAGES>};
+          launch_fused<GatedArgs<T>, BM, BN, STAGES, EPILOGUE_STAGES>,
+          has_rows_of_a};
 }
 template <class T>
 const Variant<T> VARIANTS[] = {
@@ -245,7 +255,8 @@ TileChoice choose_data_parallel_tile(const FusedArgs<T>& p, const Arch& arch, in
   const bool batched = !p.batch.is_single() && fits_in_one_launch(p);
   // Of groups the plan knows how many there are and their rows together: it takes them as equal.
   const int M = p.batch.ends == nullptr ? p.M : cdiv(p.M, p.batch.count);
-  const bool straddled = M > 128 && straddles_lines(p) && !batched, fused = wants_fused(p.fused);
+  const bool straddled = M > 128 && straddles_lines(p) && !batched;
+  const bool fused = wants_fused(p.fused) && has_rows_of_a(p);
   const bool clusters = variant == ANY_VARIANT ? straddled && !fused : variant >= WHOLE;
   if (!clusters) {
     TileChoice choice = choose_tile(M, p.N, p.K, costs.whole, WHOLE, arch.sms, costs.fixup_k,

@@ -161,9 +161,9 @@ void launch(const Args& p, const Plan& plan, Stream stream) {
 
 template <class T>
 const Variant<T> VARIANTS[] = {{"128x192 s4", launch<GemmArgs<T>, 128, 192, 4, 2>, nullptr,
-                                launch<FusedArgs<T>, 128, 192, 4, 2>},
+                                launch<FusedArgs<T>, 128, 192, 4, 2>, nullptr, has_rows_of_a},
                                {"128x128 s6", launch<GemmArgs<T>, 128, 128, 6, 2>, nullptr,
-                                launch<FusedArgs<T>, 128, 128, 6, 2>}};
+                                launch<FusedArgs<T>, 128, 128, 6, 2>, nullptr, has_rows_of_a}};
 
 template <class T>
 Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {

@@ -110,7 +110,8 @@ class Build:
         words = [
             w for w in self.compile[build, rung] if not w.endswith("ccache") and w != "-Werror"
         ]
-        for flag, count in (("-MD", 1), ("-MT", 2), ("-MF", 2)):
+        # Nor precompiled headers: those are the tree's, not the mutant's.
+        for flag, count in (("-MD", 1), ("-MT", 2), ("-MF", 2), ("-include", 2)):
             if flag in words:
                 at = words.index(flag)
                 del words[at : at + count]

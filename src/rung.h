@@ -14,7 +14,7 @@
 #include "device/platform.h"
 #include "device/workspace.h"
 #include "gemm_types.h"
-#include "registry.h"
+#include "registration.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
@@ -124,7 +124,8 @@ struct Variant {
       nullptr;  // whether it takes this problem; null: every one
   // The same with the whole epilogue, of one product. Null: an epilogue pass follows `launch`.
   FusedLaunchFn<T, TC> fused = nullptr;
-  GatedLaunchFn<T, TC> gated = nullptr;  // likewise where D is gated
+  GatedLaunchFn<T, TC> gated = nullptr;                // likewise where D is gated
+  bool (*fuses)(const GemmArgs<T, T, TC>&) = nullptr;  // what these two take; null: every problem
 };
 // How a rung with variants plans. Of the problem's pointers only the alignment matters, and which of
 // the epilogue's there are.
@@ -138,108 +139,27 @@ struct Planner {
   bool estimates = true;  // its plans have a makespan
 };
 
-struct Entry {
-  DType dtype;
-  std::function<void(const GemmCall&)> launch = {};
-  std::vector<RungVariant> variants = {};
-  decltype(Rung::plan) plan = {};
-  decltype(Rung::explain) explain = {};
-  decltype(Rung::run) run = {};
-  bool estimates = false, dispatches = false;
-  // Whether `run` has the call's whole epilogue in its kernel; empty: never.
-  std::function<bool(const GemmCall&, const Plan&)> fuses = {};
-};
-
 // Whether a fused kernel is better: where a plain one has not all, or not the fast functions.
 inline bool wants_fused(const FusedEpilogue& e) {
   return !e.is_plain() || info(e.activation).roundings > 1;
 }
 
-// Whether C is D's own memory.
-inline bool reads_own_c(const GemmCall& call) {
-  const FusedEpilogue& e = call.epilogue;
-  return e.beta != 0 && (e.c == nullptr || (e.c == call.C && e.ldc == call.ldc));
-}
-// What of the epilogue the kernel before an epilogue pass computes.
-inline FusedEpilogue before_pass(const GemmCall& call) {
-  const FusedEpilogue& e = call.epilogue;
-  return {.alpha = e.alpha, .beta = reads_own_c(call) && !e.has_scales() ? e.beta : 0};
-}
-
-// Moves a call's products to a workspace, with rows of whole 16 bytes; returns the bytes that they take.
-inline size_t move_to_workspace(GemmCall& product, void* workspace, DType dtype) {
-  product.C = workspace;
-  product.ldc = int64_t{cdiv(product.N, 8)} * 8;
-  product.batch.stride_c = product.M * product.ldc;
-  return size_t(product.batch.count * product.batch.stride_c * info(info(dtype).out).bytes);
-}
-
-// launch(product), and an epilogue pass. The product is computed in D's memory, but where the pass
-// still has to read C there, or D has fewer columns.
-template <class Launch>
-void launch_with_pass(const GemmCall& call, DType dtype, Launch&& launch) {
-  const auto stream = static_cast<Stream>(call.stream);
-  GemmCall product = call, pass = call;
-  FusedEpilogue& e = pass.epilogue;
-  product.epilogue = before_pass(call);
-  const bool reads_d = reads_own_c(call), apart = (reads_d && e.has_scales()) || e.gated;
-  if (reads_d) e.c = nullptr;
-  e.alpha = 1;
-  if (reads_d && !apart) e.beta = 0;
-  const Workspace products(apart ? move_to_workspace(product, nullptr, dtype) : 0, stream);
-  if (apart) move_to_workspace(product, products.as<char>(), dtype);
-  launch(product);
-  launch_epilogue_pass(BACKEND, dtype, pass, {product.C, product.ldc, product.batch.stride_c});
-}
-
-// Estimated time of the pass: it reads products, and C where they have not got it, and writes D.
-inline double epilogue_pass_us(const GemmCall& c, DType dtype, const Arch& arch) {
-  const WgmmaCosts& costs = arch.costs->wgmma;
-  const double matrices =
-      c.epilogue.gated ? 1.5 : 2 + (c.epilogue.reads_c() && before_pass(c).beta == 0);
-  const double bytes = double(info(info(dtype).out).bytes) * c.M * c.N * c.batch.count * matrices;
-  return costs.launch + 1e-6 * bytes / costs.memory;
-}
-
-// Of a rung's entry: calls whose epilogue its kernel has not, by a launch and a pass, which its plan
-// counts in.
-inline Entry with_epilogue_pass(Entry e) {
-  const DType dtype = e.dtype;
-  if (e.plan && e.estimates)
-    e.plan = [dtype, fuses = e.fuses, plan = std::move(e.plan)](const Rung& self, const GemmCall& c,
-                                                                const Arch& arch, int variant) {
-      std::optional<Plan> planned = plan(self, c, arch, variant);
-      if (!planned || c.epilogue.is_plain() || (fuses && fuses(c, *planned))) return planned;
-      GemmCall product = c;
-      product.epilogue = before_pass(c);
-      if (c.epilogue.gated) move_to_workspace(product, nullptr, dtype);
-      planned = plan(self, product, arch, variant);
-      planned->makespan += epilogue_pass_us(c, dtype, arch);
-      return planned;
-    };
-  if (e.launch)
-    e.launch = [dtype, plain = std::move(e.launch)](const GemmCall& c) {
-      c.epilogue.is_plain() ? plain(c) : launch_with_pass(c, dtype, plain);
-    };
-  if (e.run)
-    e.run = [dtype, fuses = e.fuses, run = std::move(e.run)](const GemmCall& c, const Plan& plan) {
-      if (c.epilogue.is_plain() || (fuses && fuses(c, plan))) return run(c, plan);
-      launch_with_pass(c, dtype, [&](const GemmCall& product) { run(product, plan); });
-    };
-  return e;
-}
+// Whether this build has a type's kernels. The traced one leaves out second types (dtypes.h), which
+// would take as long to compile again.
+template <class T>
+constexpr bool IS_BUILT =
+    BACKEND != Backend::sim_traced || !(std::is_same_v<T, bf16> || std::is_same_v<T, f8e5m2>);
 
 template <class TA, class TB, class TC>
-Entry entry(DType dtype, LaunchFn<TA, TB, TC> fn) {
+Entry built_entry(DType dtype, LaunchFn<TA, TB, TC> fn) {
   return {.dtype = dtype, .launch = [fn](const GemmCall& c) {
             const Stream stream = static_cast<Stream>(c.stream);
             const DeviceScope on_its_gpu(device_of(stream));
             fn(typed<TA, TB, TC>(c), stream);
           }};
 }
-// `variants` must live as long as the program.
 template <class T, class TC, size_t N>
-Entry entry(DType dtype, const Variant<T, TC> (&variants)[N], Planner<T, TC> planner) {
+Entry built_entry(DType dtype, const Variant<T, TC> (&variants)[N], Planner<T, TC> planner) {
   const auto* const all = variants;
   Entry e{.dtype = dtype};
   e.estimates = planner.estimates;
@@ -252,26 +172,42 @@ Entry entry(DType dtype, const Variant<T, TC> (&variants)[N], Planner<T, TC> pla
   e.explain = [planner](const GemmCall& c, const Plan& plan) {
     return planner.explain(typed<T, T, TC>(c), plan);
   };
-  e.run = [all](const GemmCall& c, const Plan& plan) {
+  const auto fuses = [all](const GemmCall& c, const Plan& plan) {
+    const Variant<T, TC>& v = all[plan.variant];
+    return c.batch.is_single() && (c.epilogue.gated ? v.gated != nullptr : v.fused != nullptr) &&
+           (v.fuses == nullptr || v.fuses(typed<T, T, TC>(c)));
+  };
+  e.fuses = fuses;
+  e.run = [all, fuses](const GemmCall& c, const Plan& plan) {
     const Stream stream = static_cast<Stream>(c.stream);
     const DeviceScope on_its_gpu(device_of(stream));
     const Variant<T, TC>& v = all[plan.variant];
     if (c.epilogue.gated)
       v.gated(gated<T, T, TC>(c), plan, stream);
-    else if (c.batch.is_single() && v.fused != nullptr && wants_fused(c.epilogue))
+    else if (wants_fused(c.epilogue) && fuses(c, plan))
       v.fused(fused<T, T, TC>(c), plan, stream);
     else
       v.launch(typed<T, T, TC>(c), plan, stream);
-  };
-  e.fuses = [all](const GemmCall& c, const Plan& plan) {
-    const Variant<T, TC>& v = all[plan.variant];
-    return c.batch.is_single() && (c.epilogue.gated ? v.gated != nullptr : v.fused != nullptr);
   };
   for (const Variant<T, TC>& v : variants)
     e.variants.push_back({v.name, {}, [fits = v.fits](const GemmCall& c) {
                             return fits == nullptr || fits(typed<T, T, TC>(c));
                           }});
   return e;
+}
+
+// Inlined, so that nothing refers to kernels that are left out.
+template <class TA, class TB, class TC>
+__forceinline__ Entry entry(DType dtype, LaunchFn<TA, TB, TC> fn) {
+  if constexpr (IS_BUILT<TA>) return built_entry(dtype, fn);
+  return {.dtype = dtype};
+}
+// `variants` must live as long as the program.
+template <class T, class TC, size_t N>
+__forceinline__ Entry entry(DType dtype, const Variant<T, TC> (&variants)[N],
+                            Planner<T, TC> planner) {
+  if constexpr (IS_BUILT<T>) return built_entry(dtype, variants, planner);
+  return {.dtype = dtype};
 }
 
 // A batch's ends of groups, in the host's memory: waits until the stream has written them.
@@ -309,46 +245,6 @@ void for_each_product(const GemmArgs<T...>& p, Stream stream, Launch&& launch) {
   }
 }
 
-// Of a rung whose kernels compute one product: a batch by a launch each, planned once.
-inline Entry product_by_product(Entry e) {
-  const DType dtype = e.dtype;
-  if (e.dispatches) return e;  // it only plans: its candidates' entries do this
-  if (e.launch)
-    e.launch = [dtype, one = std::move(e.launch)](const GemmCall& c) {
-      for_each_product(c, dtype, one);
-    };
-  if (e.plan)
-    e.plan = [dtype, one = std::move(e.plan)](const Rung& self, const GemmCall& c, const Arch& arch,
-                                              int variant) {
-      std::optional<Plan> plan = one(self, least_aligned_product(c, dtype), arch, variant);
-      if (plan) plan->makespan *= c.batch.count;
-      return plan;
-    };
-  if (e.explain)
-    e.explain = [dtype, one = std::move(e.explain)](const GemmCall& c, const Plan& plan) {
-      return one(least_aligned_product(c, dtype), plan) + launches_of(c);
-    };
-  if (e.run)
-    e.run = [dtype, one = std::move(e.run)](const GemmCall& c, const Plan& plan) {
-      for_each_product(c, dtype, [&](const GemmCall& product) { one(product, plan); });
-    };
-  for (RungVariant& v : e.variants)
-    v.fits = [dtype, one = std::move(v.fits)](const GemmCall& c) {
-      return one(least_aligned_product(c, dtype));
-    };
-  return e;
-}
-
-// Of a rung that takes no groups: it has no plan for them, so that no dispatcher chooses it.
-inline Entry without_groups(Entry e) {
-  if (e.plan)
-    e.plan = [plan = std::move(e.plan)](const Rung& self, const GemmCall& c, const Arch& arch,
-                                        int variant) {
-      return c.batch.ends == nullptr ? plan(self, c, arch, variant) : std::nullopt;
-    };
-  return e;
-}
-
 // Entries: f32(launch<float>), or of a rung with variants f32(VARIANTS, {plan, explain}), with
 //   const Variant<float> VARIANTS[] = {{"128x128 s4", launch<128, 128, 4>}, ...};
 //   void launch<...>(const GemmArgs<float>& p, const Plan& plan, Stream stream);
@@ -369,9 +265,11 @@ template <size_t N>
 Entry tf32(const Variant<float> (&variants)[N], Planner<float> planner) {
   return entry(DType::tf32, variants, planner);
 }
-inline Entry bfloat16(LaunchFn<bf16> fn) { return entry(DType::bf16, fn); }  // bf16 is the type
+__forceinline__ Entry bfloat16(LaunchFn<bf16> fn) {
+  return entry(DType::bf16, fn);
+}  // bf16 is the type
 template <size_t N>
-Entry bfloat16(const Variant<bf16> (&variants)[N], Planner<bf16> planner) {
+__forceinline__ Entry bfloat16(const Variant<bf16> (&variants)[N], Planner<bf16> planner) {
   return entry(DType::bf16, variants, planner);
 }
 // Of a dispatcher: a rung without a kernel of its own.
@@ -380,51 +278,23 @@ inline Entry dispatcher(DType dtype, Plan (*plan)(const Rung& self, const GemmCa
   return {.dtype = dtype, .plan = plan, .dispatches = true};
 }
 
-struct About {
-  const char* prev = "";  // the rung that this one changes
-  const char* idea = "";  // one line, for --list and the table
-  Needs needs = {};
-  // How wrong a product a * b may be, relative to it, before it is added: of a rung that keeps each
-  // number as two of a narrower type. The harness allows for that much more, and no rung should
-  // need it without saying so in its idea.
-  double product_error = 0;
-};
+inline constexpr BackendCalls BACKEND_CALLS = {
+    BACKEND,
+    [](void* stream, const std::function<void(const Arch&)>& f) {
+      const DeviceScope on_its_gpu(device_of(static_cast<Stream>(stream)));
+      f(current_arch());
+    },
+    [](size_t bytes, void* stream, const std::function<void(void*)>& f) {
+      const Workspace memory(bytes, static_cast<Stream>(stream));
+      f(memory.as<void>());
+    }};
 
 // `const Registration rung({...}, {f32(launch<float>), f16(launch<half>)});` registers a rung under
 // its file's name.
 struct Registration {
-  Registration(About about, std::vector<Entry> entries,
+  Registration(const About& about, std::vector<Entry> entries,
                std::source_location where = std::source_location::current()) {
-    for (Entry& e : entries) {
-      if (!about.needs.batches) e = product_by_product(std::move(e));
-      if (!about.needs.groups) e = without_groups(std::move(e));
-      e = with_epilogue_pass(std::move(e));
-      Rung& rung = gemm::detail::add({.id = {},
-                                      .name = {},
-                                      .file = where.file_name(),
-                                      .prev = about.prev,
-                                      .idea = about.idea,
-                                      .needs = about.needs,
-                                      .product_error = about.product_error,
-                                      .dtype = e.dtype,
-                                      .backend = BACKEND,
-                                      .launch = std::move(e.launch),
-                                      .variants = std::move(e.variants),
-                                      .plan = std::move(e.plan),
-                                      .explain = std::move(e.explain),
-                                      .run = std::move(e.run),
-                                      .estimates = e.estimates,
-                                      .dispatches = e.dispatches});
-      if (!rung.plan) continue;
-      const auto launch = [&rung](int variant) {
-        return [&rung, variant](const GemmCall& c) {
-          const DeviceScope on_its_gpu(device_of(static_cast<Stream>(c.stream)));
-          gemm::launch(c, plan(rung, c, current_arch(), variant));
-        };
-      };
-      rung.launch = launch(ANY_VARIANT);
-      for (size_t i = 0; i < rung.variants.size(); ++i) rung.variants[i].launch = launch(int(i));
-    }
+    register_entries(about, std::move(entries), BACKEND_CALLS, where.file_name());
   }
 };
 

@@ -31,6 +31,19 @@ void with_majors(const GemmArgs<T...>& p, F&& f) {
     p.op_b == Op::N ? f(MN, MN) : f(MN, K);
 }
 
+// Fused kernels take A by rows. Transposed it is in the gradients of weights, which have no epilogue
+// but beta: other calls get an epilogue pass.
+template <class... T>
+bool has_rows_of_a(const GemmArgs<T...>& p) {
+  return p.op_a == Op::N;
+}
+template <class F, class... T>
+void with_majors(const FusedArgs<T...>& p, F&& f) {
+  constexpr std::integral_constant<Major, Major::K> K;
+  constexpr std::integral_constant<Major, Major::MN> MN;
+  p.op_b == Op::N ? f(K, MN) : f(K, K);
+}
+
 // Whether 128-byte rows of A's or B's tiles straddle two cache lines. That is so where base or row
 // pitch is no multiple of 128 bytes but TMA can still address it; L2 is then asked twice for each
 // row.

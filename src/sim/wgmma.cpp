@@ -1,6 +1,7 @@
 #include "sim/wgmma.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -278,7 +279,7 @@ struct Code {
   bool special;  // infinity, NaN
 };
 template <class T>
-Code decode_fp8(uint8_t bits) {
+constexpr Code decode_fp8(uint8_t bits) {
   const int magnitude = bits & 0x7f, field = magnitude >> T::MANTISSA;
   const int fraction = magnitude & ((1 << T::MANTISSA) - 1);
   const int significand = field == 0 ? fraction : fraction + (1 << T::MANTISSA);
@@ -287,6 +288,13 @@ Code decode_fp8(uint8_t bits) {
           significand == 0 && !FP8_SUM.zeros_align ? NO_EXPONENT : exponent,
           magnitude > T::LARGEST};
 }
+
+template <class T>
+constexpr std::array<Code, 256> FP8_CODES = [] {
+  std::array<Code, 256> codes{};
+  for (int bits = 0; bits < 256; ++bits) codes[bits] = decode_fp8<T>(static_cast<uint8_t>(bits));
+  return codes;
+}();
 
 // An operand's codes by k, COUNT rows or columns. Too much for a thread's stack.
 template <int COUNT>
@@ -302,7 +310,7 @@ struct Codes {
       for (size_t e = 0; e < CHUNK; ++e) {
         const size_t k = i % 2 * CHUNK + e, at = i / 2;
         bits[k][at] = static_cast<uint8_t>(o.chunks[i][e]);
-        const Code c = decode_fp8<T>(bits[k][at]);
+        const Code& c = FP8_CODES<T>[bits[k][at]];
         significand[k][at] = c.significand;
         exponent[k][at] = c.exponent;
         special[at] = special[at] || c.special;

@@ -44,16 +44,41 @@ __global__ void code_kernel(CodeArch* code) {
 #endif
 }
 
-template <class T>
-__global__ void fill_kernel(T* allocation, MatrixLayout l, uint32_t outside, bool all_nan,
-                            Operand operand, Generator generator) {
+// with_element, which is the host's.
+template <class Visit>
+GEMM_HOST_DEVICE auto visit_element(Element element, Visit&& visit) {
+  switch (element) {
+#define ROW(name, ...) \
+  case Element::name:  \
+    return visit(GpuTypes::name());
+    GEMM_ELEMENTS(ROW)
+#undef ROW
+  }
+  return visit(GpuTypes::f32());
+}
+
+// allocation[i]: a value, or bits that are none.
+GEMM_HOST_DEVICE void store_element(void* allocation, Element type, int64_t i, float value,
+                                    bool is_value, uint32_t bits) {
+  visit_element(type, [&](auto t) {
+    using T = decltype(t);
+    if (is_value)
+      static_cast<T*>(allocation)[i] = static_cast<T>(value);
+    else
+      static_cast<Bits<T>*>(allocation)[i] = pattern<T>(bits);
+  });
+}
+
+// One kernel for all types, as StoredC's: most of it is the generator.
+__global__ void fill_kernel(void* allocation, Element type, MatrixLayout l, uint32_t outside,
+                            bool all_nan, Operand operand, Generator generator) {
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < l.elements; i += stride) {
     const int64_t element = l.element(i);
-    if (element < 0 || all_nan)
-      reinterpret_cast<Bits<T>*>(allocation)[i] = pattern<T>(element < 0 ? outside : NAN_BITS);
-    else
-      allocation[i] = static_cast<T>(generator.stored(operand, element / l.cols, element % l.cols));
+    const bool is_value = element >= 0 && !all_nan;
+    const float value =
+        is_value ? generator.stored(operand, element / l.cols, element % l.cols) : 0;
+    store_element(allocation, type, i, value, is_value, element < 0 ? outside : NAN_BITS);
   }
 }
 
@@ -95,17 +120,9 @@ struct StoredC {
   const void* c;
   Element element;
 
-  // with_element, which is the host's.
   template <class Visit>
   GEMM_HOST_DEVICE auto visit(Visit&& visit) const {
-    switch (element) {
-#define ROW(name, ...) \
-  case Element::name:  \
-    return visit(GpuTypes::name());
-      GEMM_ELEMENTS(ROW)
-#undef ROW
-    }
-    return visit(GpuTypes::f32());
+    return visit_element(element, visit);
   }
   GEMM_HOST_DEVICE bool is_canary(int64_t i) const {
     return visit([&](auto t) {
@@ -357,11 +374,9 @@ void GpuDevice::fill(void* allocation, const Problem& p, Operand operand, Inputs
   const bool is_c = operand == Operand::C;
   const uint32_t outside = is_c ? CANARY_BITS : NAN_BITS;
   const bool all_nan = is_c && !reads_d(p);
-  with_element<GpuTypes>(info(p.dtype).element(operand), [&](auto t) {
-    fill_kernel<<<blocks_for(l.elements), THREADS, 0, stream_>>>(
-        static_cast<decltype(t)*>(allocation), l, outside, all_nan, operand,
-        Generator(p, kind, seed));
-  });
+  fill_kernel<<<blocks_for(l.elements), THREADS, 0, stream_>>>(
+      allocation, info(p.dtype).element(operand), l, outside, all_nan, operand,
+      Generator(p, kind, seed));
   check_cuda(cudaGetLastError(), "fill_kernel");
 }
 

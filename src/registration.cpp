@@ -1,0 +1,166 @@
+#include "registration.h"
+
+#include <utility>
+
+#include "batch.h"
+#include "dtypes.h"
+
+namespace gemm {
+
+namespace {
+
+// Whether C is D's own memory.
+bool reads_own_c(const GemmCall& call) {
+  const FusedEpilogue& e = call.epilogue;
+  return e.beta != 0 && (e.c == nullptr || (e.c == call.C && e.ldc == call.ldc));
+}
+// What of the epilogue the kernel before an epilogue pass computes.
+FusedEpilogue before_pass(const GemmCall& call) {
+  const FusedEpilogue& e = call.epilogue;
+  return {.alpha = e.alpha, .beta = reads_own_c(call) && !e.has_scales() ? e.beta : 0};
+}
+
+// Moves a call's products to a workspace, with rows of whole 16 bytes; returns the bytes that they take.
+size_t move_to_workspace(GemmCall& product, void* workspace, DType dtype) {
+  product.C = workspace;
+  product.ldc = (int64_t{product.N} + 7) / 8 * 8;
+  product.batch.stride_c = product.M * product.ldc;
+  return size_t(product.batch.count * product.batch.stride_c * info(info(dtype).out).bytes);
+}
+
+// launch(product), and an epilogue pass. The product is computed in D's memory, but where the pass
+// still has to read C there, or D has fewer columns.
+template <class Launch>
+void launch_with_pass(const GemmCall& call, DType dtype, const BackendCalls& backend,
+                      Launch&& launch) {
+  GemmCall product = call, pass = call;
+  FusedEpilogue& e = pass.epilogue;
+  product.epilogue = before_pass(call);
+  const bool reads_d = reads_own_c(call), apart = (reads_d && e.has_scales()) || e.gated;
+  if (reads_d) e.c = nullptr;
+  e.alpha = 1;
+  if (reads_d && !apart) e.beta = 0;
+  const size_t bytes = apart ? move_to_workspace(product, nullptr, dtype) : 0;
+  const auto both = [&](void* products) {
+    if (apart) move_to_workspace(product, products, dtype);
+    launch(product);
+    launch_epilogue_pass(backend.backend, dtype, pass,
+                         {product.C, product.ldc, product.batch.stride_c});
+  };
+  backend.with_workspace(bytes, call.stream, std::ref(both));
+}
+
+// Estimated time of the pass: it reads products, and C where they have not got it, and writes D.
+double epilogue_pass_us(const GemmCall& c, DType dtype, const Arch& arch) {
+  const WgmmaCosts& costs = arch.costs->wgmma;
+  const double matrices =
+      c.epilogue.gated ? 1.5 : 2 + (c.epilogue.reads_c() && before_pass(c).beta == 0);
+  const double bytes = double(info(info(dtype).out).bytes) * c.M * c.N * c.batch.count * matrices;
+  return costs.launch + 1e-6 * bytes / costs.memory;
+}
+
+}  // namespace
+
+Entry with_epilogue_pass(Entry e, const BackendCalls& backend) {
+  const DType dtype = e.dtype;
+  if (e.plan && e.estimates)
+    e.plan = [dtype, fuses = e.fuses, plan = std::move(e.plan)](const Rung& self, const GemmCall& c,
+                                                                const Arch& arch, int variant) {
+      std::optional<Plan> planned = plan(self, c, arch, variant);
+      if (!planned || c.epilogue.is_plain() || (fuses && fuses(c, *planned))) return planned;
+      GemmCall product = c;
+      product.epilogue = before_pass(c);
+      if (c.epilogue.gated) move_to_workspace(product, nullptr, dtype);
+      planned = plan(self, product, arch, variant);
+      planned->makespan += epilogue_pass_us(c, dtype, arch);
+      return planned;
+    };
+  if (e.launch)
+    e.launch = [dtype, backend, plain = std::move(e.launch)](const GemmCall& c) {
+      c.epilogue.is_plain() ? plain(c) : launch_with_pass(c, dtype, backend, plain);
+    };
+  if (e.run)
+    e.run = [dtype, backend, fuses = e.fuses, run = std::move(e.run)](const GemmCall& c,
+                                                                      const Plan& plan) {
+      if (c.epilogue.is_plain() || (fuses && fuses(c, plan))) return run(c, plan);
+      launch_with_pass(c, dtype, backend, [&](const GemmCall& product) { run(product, plan); });
+    };
+  return e;
+}
+
+Entry product_by_product(Entry e) {
+  const DType dtype = e.dtype;
+  if (e.dispatches) return e;  // it only plans: its candidates' entries do this
+  if (e.launch)
+    e.launch = [dtype, one = std::move(e.launch)](const GemmCall& c) {
+      for_each_product(c, dtype, one);
+    };
+  if (e.plan)
+    e.plan = [dtype, one = std::move(e.plan)](const Rung& self, const GemmCall& c, const Arch& arch,
+                                              int variant) {
+      std::optional<Plan> plan = one(self, least_aligned_product(c, dtype), arch, variant);
+      if (plan) plan->makespan *= c.batch.count;
+      return plan;
+    };
+  if (e.explain)
+    e.explain = [dtype, one = std::move(e.explain)](const GemmCall& c, const Plan& plan) {
+      return one(least_aligned_product(c, dtype), plan) + launches_of(c);
+    };
+  if (e.run)
+    e.run = [dtype, one = std::move(e.run)](const GemmCall& c, const Plan& plan) {
+      for_each_product(c, dtype, [&](const GemmCall& product) { one(product, plan); });
+    };
+  for (RungVariant& v : e.variants)
+    v.fits = [dtype, one = std::move(v.fits)](const GemmCall& c) {
+      return one(least_aligned_product(c, dtype));
+    };
+  return e;
+}
+
+Entry without_groups(Entry e) {
+  if (e.plan)
+    e.plan = [plan = std::move(e.plan)](const Rung& self, const GemmCall& c, const Arch& arch,
+                                        int variant) {
+      return c.batch.ends == nullptr ? plan(self, c, arch, variant) : std::nullopt;
+    };
+  return e;
+}
+
+void register_entries(const About& about, std::vector<Entry> entries, const BackendCalls& backend,
+                      const char* file) {
+  for (Entry& e : entries) {
+    if (backend.backend == Backend::sim_traced && is_second_type(e.dtype)) continue;
+    if (!about.needs.batches) e = product_by_product(std::move(e));
+    if (!about.needs.groups) e = without_groups(std::move(e));
+    e = with_epilogue_pass(std::move(e), backend);
+    Rung& rung = detail::add({.id = {},
+                              .name = {},
+                              .file = file,
+                              .prev = about.prev,
+                              .idea = about.idea,
+                              .needs = about.needs,
+                              .product_error = about.product_error,
+                              .dtype = e.dtype,
+                              .backend = backend.backend,
+                              .launch = std::move(e.launch),
+                              .variants = std::move(e.variants),
+                              .plan = std::move(e.plan),
+                              .explain = std::move(e.explain),
+                              .run = std::move(e.run),
+                              .estimates = e.estimates,
+                              .dispatches = e.dispatches});
+    if (!rung.plan) continue;
+    const auto launch = [&rung, on_gpu_of = backend.on_gpu_of](int variant) {
+      return [&rung, on_gpu_of, variant](const GemmCall& c) {
+        const auto planned = [&](const Arch& arch) {
+          gemm::launch(c, plan(rung, c, arch, variant));
+        };
+        on_gpu_of(c.stream, std::ref(planned));
+      };
+    };
+    rung.launch = launch(ANY_VARIANT);
+    for (size_t i = 0; i < rung.variants.size(); ++i) rung.variants[i].launch = launch(int(i));
+  }
+}
+
+}  // namespace gemm

@@ -1,0 +1,60 @@
+// What a registration makes of a rung's entries: rungs that take every call. In a file of its own,
+// as all rungs include rung.h and none needs this code compiled again.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gemm_types.h"
+#include "plan/arch.h"
+#include "plan/plan.h"
+#include "registry.h"
+
+namespace gemm {
+
+struct Entry {
+  DType dtype;
+  std::function<void(const GemmCall&)> launch = {};
+  std::vector<RungVariant> variants = {};
+  decltype(Rung::plan) plan = {};
+  decltype(Rung::explain) explain = {};
+  decltype(Rung::run) run = {};
+  bool estimates = false, dispatches = false;
+  // Whether `run` has the call's whole epilogue in its kernel; empty: never.
+  std::function<bool(const GemmCall&, const Plan&)> fuses = {};
+};
+
+struct About {
+  const char* prev = "";  // the rung that this one changes
+  const char* idea = "";  // one line, for --list and the table
+  Needs needs = {};
+  // How wrong a product a * b may be, relative to it, before it is added: of a rung that keeps each
+  // number as two of a narrower type. The harness allows for that much more, and no rung should
+  // need it without saying so in its idea.
+  double product_error = 0;
+};
+
+// What registration asks of a backend. rung.h has each build's.
+struct BackendCalls {
+  Backend backend;
+  // Calls f with the stream's GPU as the current one.
+  void (*on_gpu_of)(void* stream, const std::function<void(const Arch&)>& f);
+  // Calls f with so many bytes of the GPU's memory, in stream order.
+  void (*with_workspace)(size_t bytes, void* stream, const std::function<void(void*)>& f);
+};
+
+// Of a rung whose kernels compute one product: a batch by a launch each, planned once.
+Entry product_by_product(Entry e);
+// Of a rung that takes no groups: it has no plan for them, so that no dispatcher chooses it.
+Entry without_groups(Entry e);
+// Of a rung's entry: calls whose epilogue its kernel has not, by a launch and a pass, which its plan
+// counts in.
+Entry with_epilogue_pass(Entry e, const BackendCalls& backend);
+
+// Adds a rung, under its file's name.
+void register_entries(const About& about, std::vector<Entry> entries, const BackendCalls& backend,
+                      const char* file);
+
+}  // namespace gemm
