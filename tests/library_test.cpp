@@ -1152,6 +1152,22 @@ TEST_F(Library, APlanForAnEpilogue) {
   EXPECT_EQ(gemm_plan_create_for(&p, &e, GEMM_SIMULATOR, &plan), GEMM_BAD_ARGUMENT);
 }
 
+// Scales beside the call's own C: f32 has an epilogue pass, which still has to read C, so the product
+// lies in a workspace.
+TEST_F(Library, APlanForScalesCountsTheProduct) {
+  gemm_problem p = GEMM_PROBLEM_DEFAULT;
+  p.m = p.n = p.k = 256;
+  p.type_a = p.type_b = p.type_c = GEMM_F32;
+  gemm_epilogue e = GEMM_EPILOGUE_DEFAULT;
+  e.scale_columns = &p;
+  gemm_plan plan;
+  ASSERT_EQ(gemm_plan_create_for(&p, &e, GEMM_SIMULATOR, &plan), GEMM_OK) << gemm_last_error();
+  const size_t without = workspace_of(plan);
+  e.beta = 1;
+  ASSERT_EQ(gemm_plan_create_for(&p, &e, GEMM_SIMULATOR, &plan), GEMM_OK) << gemm_last_error();
+  EXPECT_GE(workspace_of(plan), without + 256 * 256 * sizeof(float));
+}
+
 TEST_F(Library, ManyShapesGoThroughThePlansThatAThreadKeeps) {
   for (int round = 0; round < 2; ++round)
     for (int n = 1; n <= 300; ++n) {

@@ -189,7 +189,8 @@ GEMM_API gemm_status gemm_plan_explain(const gemm_plan* plan, char* text, size_t
 
 /* Bytes of device memory that a run of this plan takes and gives back, in the order of its stream,
  * from the library's own pool of that device: copies of unaligned operands, partial sums. 0 for most
- * plans. The pool keeps what it has. */
+ * plans. A run with scales whose beta multiplies C itself may take a product besides, m x n elements;
+ * a plan of gemm_plan_create_for for such an epilogue counts it. The pool keeps what it has. */
 GEMM_API gemm_status gemm_plan_workspace_size(const gemm_plan* plan, size_t* bytes);
 
 /* Runs a plan on other pointers: aligned as planned or better, else GEMM_BAD_ARGUMENT. `stream`, a

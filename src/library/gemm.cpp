@@ -528,6 +528,9 @@ PreparedPlan prepare(const PlanKey& key, const char* rung = nullptr) {
       e.gated = key.gated != 0;
       if (!e.gated || !e.reads_c()) launch(make_call(key, e), made.plan);
     }
+    // Scales beside the call's own C: a pass may want the product in a workspace.
+    if (const FusedEpilogue own = epilogue_of(key); own.has_scales() && own.beta != 0)
+      launch(make_call(key, own), made.plan);
     made.workspace = launch_mode().workspace_peak;
   });
   return made;
