@@ -50,9 +50,9 @@ constexpr Costs H200_COSTS = {
             // [fitted]
             .tensor = 11.9,
             .narrow = 9.501,
-            .memory = 4.823,
+            .memory = 4.835,
             .l2 = 11.39,
-            .fetch = 0.126,
+            .fetch = 0.1261,
             .uneven = 0.5991,
             .launch = 2.869,
             .wave = 2.221,
