@@ -157,8 +157,8 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
                                                                  cut.tallest() * WX;
   if (straddled && cluster == 1 && (p.K >= 1024 || cut.waves(arch.sms) <= 1))
     plan.makespan =
-        persistent_us(p, arch, cut.makespan(arch.sms) * arch.costs->straddled_clusters + epilogues, 1,
-                      reads_of_passes(p, cut.passes()));
+        persistent_us(p, arch, cut.makespan(arch.sms) * arch.costs->straddled_clusters + epilogues,
+                      1, reads_of_passes(p, cut.passes()));
   plan.keep(cut);
   return plan;
 }

@@ -236,7 +236,8 @@ def process(name: str, gpu: str, options: argparse.Namespace) -> int:
         off = np.log(estimated[known] / data.us[known])
         choices = [cost_of_choice(estimated, data, s) for s in shapes]
         left_out = [
-            cost_of_choice(planner.us(fit(planner, group, gpu, data, s)[0]), data, s) for s in shapes
+            cost_of_choice(planner.us(fit(planner, group, gpu, data, s)[0]), data, s)
+            for s in shapes
         ]
     print(f"{gpu}, {name}")
     print(initialiser(group, gpu, constants), end="")
