@@ -56,8 +56,7 @@ struct Shared {                     // every tile starts at a multiple of 1024 b
 // A cluster's tiles, by the rows of a CTA and the columns of the narrowest and the widest panel. Column
 // panels are row panels of C^T.
 template <int BM, int NARROWEST, int BN>
-constexpr RowPanelShape COLUMN_PANELS = {
-    .width = CLUSTER* BM, .shortest = NARROWEST, .tallest = BN, .group = 8};
+constexpr RowPanelShape COLUMN_PANELS = {CLUSTER * BM, NARROWEST, BN, 8};
 
 template <class T, int BM, int NARROWEST, int BN, int STAGES>
 __global__ void __launch_bounds__(THREADS, 1)
