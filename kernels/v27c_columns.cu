@@ -53,10 +53,10 @@ struct Shared {                     // every tile starts at a multiple of 1024 b
   uint64_t full[STAGES], empty[STAGES], order[2];
 };
 
-// A cluster's tiles, by the rows of a CTA and the columns of the narrowest and the widest panel. Column
+// Of the two tiles of a cluster, by the rows of a CTA and the columns of the narrowest and the widest panel. Column
 // panels are row panels of C^T.
 template <int BM, int NARROWEST, int BN>
-constexpr RowPanelShape COLUMN_PANELS = {CLUSTER * BM, NARROWEST, BN, 8};
+constexpr RowPanelShape COLUMN_PANELS = {2 * BM, NARROWEST, BN, 8};
 
 template <class T, int BM, int NARROWEST, int BN, int STAGES>
 __global__ void __launch_bounds__(THREADS, 1)
