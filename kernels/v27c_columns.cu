@@ -53,8 +53,8 @@ struct Shared {                     // every tile starts at a multiple of 1024 b
   uint64_t full[STAGES], empty[STAGES], order[2];
 };
 
-// Of the two tiles of a cluster, by the rows of a CTA and the columns of the narrowest and the widest panel. Column
-// panels are row panels of C^T.
+// Of a cluster's two tiles, by the rows of a CTA, and the columns of the narrowest panel and of the
+// widest. Column panels are row panels of C^T.
 template <int BM, int NARROWEST, int BN>
 constexpr RowPanelShape COLUMN_PANELS = {2 * BM, NARROWEST, BN, 8};
 
