@@ -57,8 +57,8 @@ struct Arrivals {
 
   // [region idea]
   // Returns when rows `first` to before `end` of a shard are there, for this thread's TMA. `seen`:
-  // the flags that it has waited for, a bit each. A flag is read by a system-wide load, which takes as
-  // long as a k-tile or two: once is enough.
+  // the flags that it has waited for, a bit each. A flag is read by a system-wide load, which takes
+  // as long as a k-tile or two: once is enough.
   GEMM_DEVICE void wait(int shard, int first, int end, uint32_t& seen GEMM_CALLER_ARG) const {
     for (int chunk = first / chunk_rows; chunk * chunk_rows < end; ++chunk) {
       const int flag = shard * CHUNKS + chunk;

@@ -2,13 +2,14 @@
 //
 // before: 512 x 3072 is 96 tiles of 128 x 128: 36 of 132 SMs idle. v27 cuts M, where there is
 //         nothing to cut, and reads B once for tall tiles and once more for short ones
-// idea:   cut N. Column panels have any width that is a multiple of 8 and fills the waves: 93 columns
-//         on average, and 512 x 3072 is one wave. Narrow tiles read more of A and B for each result,
-//         so two CTAs, one above the other, share B's panel: each loads every other k-tile for both
-// watch:  a box of B begins at any column where B is K-major, transposed. Panels end within 64
-//         columns, so C is stored from the registers
-// needs:  sm_90a; A as stored, B transposed, C's rows in whole 16 bytes: v24 otherwise; copies as
-//         for v24
+// idea:   cut N. Column panels have any width that is a multiple of 8 and fills the waves: 93
+//         columns on average, and 512 x 3072 is one wave. Narrow tiles read more for each result,
+//         so two CTAs, one above the other, share B's panel: each loads every other k-tile of B
+//         for both
+// watch:  a box of B begins at any column where B is K-major, transposed. A panel may end in the
+//         middle of TMA's 64 columns, so C is stored from the registers
+// needs:  sm_90a; A as stored, B transposed, C's rows in whole 16 bytes: v27 or v24 otherwise;
+//         copies as for v24
 //
 //   role        threads   waits for               then                   and tells
 //   producer    one       empty[stage]            loads A's k-tile, and  full[stage], of both CTAs
@@ -18,11 +19,12 @@
 //
 //   barrier        completes after
 //   full[stage]    1 arrival, the producer's, and TMA's bytes: A's own, B's from either CTA
-//   empty[stage]   2 arrivals, one of each CTA: of the consumer whose tile it is
+//   empty[stage]   2 arrivals, one of each CTA: of the consumer whose tile it is. Each producer waits
+//                  for both: in its turn it writes to both, and else the other one does
 //   order[wg]      4 arrivals, one of each warp of the other consumer
 //
-//   CTA 0   | A 0, B 0 for both | A 1            | A 2, B 2 for both | ...
-//   CTA 1   | A 0               | A 1, B 1 for both | A 2            | ...
+//   CTA 0   | A 0, B 0 for both | A 1               | A 2, B 2 for both | ...
+//   CTA 1   | A 0               | A 1, B 1 for both | A 2               | ...
 #include "device/dynamic_shared.cuh"
 #include "device/multicast.cuh"
 #include "device/operand_tile.cuh"
