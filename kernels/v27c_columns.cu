@@ -177,8 +177,10 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
                                     1, {.rows = rows});
     if (plan.variant >= 0 && us >= plan.makespan) continue;
     plan.variant = i;
-    // M of many tiles v27 cuts as well, and it stores with TMA.
-    plan.makespan = straddles_lines(p) || p.M > 1024 ? NEVER : us;
+    // M of many tiles v27 cuts as well, and it stores with TMA. A small B v24 has in L2, without
+    // waiting for a cluster.
+    const bool few_rows = p.M <= 2048 && sizeof(T) * double(p.N) * p.K >= 10e6;
+    plan.makespan = few_rows && !straddles_lines(p) ? us : NEVER;
     plan.keep(cut);
   }
   return plan;
