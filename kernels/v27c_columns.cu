@@ -179,7 +179,7 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
     plan.variant = i;
     // M of many tiles v27 cuts as well, and it stores with TMA. A small B v24 has in L2, without
     // waiting for a cluster.
-    const bool few_rows = p.M <= 2048 && sizeof(T) * double(p.N) * p.K >= 10e6;
+    const bool few_rows = p.M <= 1024 && sizeof(T) * double(p.N) * p.K >= 10e6;
     plan.makespan = few_rows && !straddles_lines(p) ? us : NEVER;
     plan.keep(cut);
   }

@@ -28,7 +28,6 @@ constexpr Costs H100_COSTS = [] {
       // [/fitted]
       .clusters = {},
   };
-  costs.whole[1].cost = 1.05;  // 128 x 128, by hand: L2 gives less than an H200's
   // How clusters fill GPCs was not measured there.
   std::ranges::copy(H200_COSTS.wgmma.clusters, costs.wgmma.clusters);
   return costs;
