@@ -19,8 +19,8 @@
 //
 //   barrier        completes after
 //   full[stage]    1 arrival, the producer's, and TMA's bytes: A's own, B's from either CTA
-//   empty[stage]   2 arrivals, one of each CTA: of the consumer whose tile it is. Each producer waits
-//                  for both: in its turn it writes to both, and else the other one does
+//   empty[stage]   2 arrivals, one of each CTA: of the consumer whose tile it is. Each producer
+//                  waits for both: in its turn it writes to both, and else the other one does
 //   order[wg]      4 arrivals, one of each warp of the other consumer
 //
 //   CTA 0   | A 0, B 0 for both | A 1               | A 2, B 2 for both | ...
