@@ -168,7 +168,9 @@ template <class T>
 bool fits_in_one_launch(const GemmArgs<T>& p) {
   return tma_can_address(p.A, p.lda) && tma_can_address(p.B, p.ldb) &&
          p.batch.stride_a * sizeof(T) % 16 == 0 && p.batch.stride_b * sizeof(T) % 16 == 0 &&
-         (has_rows_of_a(p) || (p.batch.ends == nullptr && p.op_b == Op::N)) &&
+         takes_majors(p.batch.ends == nullptr ? Products::batch : Products::groups,
+                      p.op_a == Op::N ? Major::K : Major::MN,
+                      p.op_b == Op::N ? Major::MN : Major::K) &&
          tiles_of_batch(p, 64, 128) < 1 << 30;
 }
 

@@ -55,10 +55,19 @@ struct Shared {                     // every tile starts at a multiple of 1024 b
   uint64_t full[STAGES], empty[STAGES], order[2];
 };
 
-// Of a cluster's two tiles, by the rows of a CTA, and the columns of the narrowest panel and of the
-// widest. Column panels are row panels of C^T.
-template <int BM, int NARROWEST, int BN>
-constexpr RowPanelShape COLUMN_PANELS = {2 * BM, NARROWEST, BN, 8};
+// A variant: rows of a tile, columns of its narrowest and of its widest panel, stages, and what a
+// result costs. Narrow panels leave room for more stages, with which tensor cores wait less; tiles
+// of 64 rows read more shared memory.
+struct Tile {
+  int bm, narrowest, bn, stages;
+  double cost;
+
+  // A cluster's two tiles. Column panels are row panels of C^T.
+  constexpr RowPanelShape panels() const { return {CLUSTER * bm, narrowest, bn, 8}; }
+};
+constexpr Tile TILES[] = {{128, 136, 192, 5, 1.05}, {128, 104, 160, 6, 0.97},
+                          {128, 72, 128, 7, 1},     {64, 104, 192, 7, 1.1},
+                          {64, 72, 128, 9, 0.95},   {64, 40, 96, 11, 0.93}};
 
 template <class T, int BM, int NARROWEST, int BN, int STAGES>
 __global__ void __launch_bounds__(THREADS, 1)
@@ -136,8 +145,9 @@ __global__ void __launch_bounds__(THREADS, 1)
   sync_cluster<CLUSTER>();  // the neighbour's last arrivals have come
 }
 
-template <class T, int BM, int NARROWEST, int BN, int STAGES>
+template <class T, int TILE>
 void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
+  constexpr int BM = TILES[TILE].bm, BN = TILES[TILE].bn, STAGES = TILES[TILE].stages;
   const RowPanelChoice cut = plan.kept<RowPanelChoice>();
   const int64_t grid = std::min<int64_t>(cut.tiles(), plan.ctas / CLUSTER) * CLUSTER;
   const TmaOperands<T> in(p, stream);
@@ -146,56 +156,45 @@ void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
   const auto map_b = [&](int columns) {
     return tensor_map(in.B.data, p.N, p.K, in.B.ld, columns, BK, TileB::MODE);
   };
-  gemm::launch(gemm_v27c<T, BM, NARROWEST, BN, STAGES>, grid, dim3(THREADS),
+  gemm::launch(gemm_v27c<T, BM, TILES[TILE].narrowest, BN, STAGES>, grid, dim3(THREADS),
                {.smem = sizeof(Shared<TileA, TileB, STAGES>), .cluster = CLUSTER, .pdl = true},
                stream, p, cut.row_panels, TileA::map(in.A.data, p.M, p.K, in.A.ld),
                map_b(cut.row_panels.short_box() + 8), map_b(cut.row_panels.short_box()));
 }
 
-// Narrow panels leave room for more stages.
 template <class T>
-const Variant<T> VARIANTS[] = {
-    {"128x192 s5", launch<T, 128, 136, 192, 5>}, {"128x160 s6", launch<T, 128, 104, 160, 6>},
-    {"128x128 s7", launch<T, 128, 72, 128, 7>},  {"64x192 s7", launch<T, 64, 104, 192, 7>},
-    {"64x128 s9", launch<T, 64, 72, 128, 9>},    {"64x96 s11", launch<T, 64, 40, 96, 11>}};
-constexpr RowPanelShape SHAPES[] = {COLUMN_PANELS<128, 136, 192>, COLUMN_PANELS<128, 104, 160>,
-                                    COLUMN_PANELS<128, 72, 128>,  COLUMN_PANELS<64, 104, 192>,
-                                    COLUMN_PANELS<64, 72, 128>,   COLUMN_PANELS<64, 40, 96>};
+const Variant<T> VARIANTS[] = {{"128x192 s5", launch<T, 0>}, {"128x160 s6", launch<T, 1>},
+                               {"128x128 s7", launch<T, 2>}, {"64x192 s7", launch<T, 3>},
+                               {"64x128 s9", launch<T, 4>},  {"64x96 s11", launch<T, 5>}};
 
 template <class T>
 Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
-  // Of a result: 64 rows read more shared memory, and with more stages tensor cores wait less.
-  constexpr double COSTS[] = {1.05, 0.97, 1, 1.1, 0.95, 0.93};
-  const int pairs = arch.sms / CLUSTER;
-  Plan plan{.variant = -1, .makespan = NEVER};
-  for (int i = 0; i < int{std::size(SHAPES)}; ++i) {
-    if (variant != ANY_VARIANT && i != variant) continue;
-    const RowPanelChoice cut = choose_row_panels(p.N, p.M, SHAPES[i], pairs);
-    const double last_tile = epilogue_waves(p, *arch.costs) * cut.tallest() * SHAPES[i].width;
-    const double rows = std::max(double(CLUSTER) / SHAPES[i].width + 1 / cut.height(), 1 / 64.);
-    const double us = persistent_us(p, arch, COSTS[i] * (cut.makespan(pairs) + last_tile) / CLUSTER,
-                                    1, {.rows = rows});
-    if (plan.variant >= 0 && us >= plan.makespan) continue;
+  const int pairs = arch.sms / CLUSTER, first = variant == ANY_VARIANT ? 0 : variant;
+  const int end = variant == ANY_VARIANT ? int{std::size(TILES)} : variant + 1;
+  Plan plan;
+  double least = NEVER;
+  for (int i = first; i < end; ++i) {
+    const Tile& tile = TILES[i];
+    const RowPanelChoice cut = choose_row_panels(p.N, p.M, tile.panels(), pairs);
+    const double last_tile = epilogue_waves(p, *arch.costs) * cut.tallest() * cut.shape.width;
+    const double makespan = tile.cost * (cut.makespan(pairs) + last_tile) / CLUSTER;
+    const double rows = std::max(1. / tile.bm + 1 / cut.height(), 1 / 64.);
+    const double us = persistent_us(p, arch, makespan, 1, {.rows = rows});
+    if (i > first && us >= least) continue;
+    least = us;
     plan.variant = i;
-    // M of many tiles v27 cuts as well, and it stores with TMA. A small B v24 has in L2, without
-    // waiting for a cluster.
-    const bool few_rows = p.M <= 1024 && sizeof(T) * double(p.N) * p.K >= 10e6;
-    plan.makespan = few_rows && !straddles_lines(p) ? us : NEVER;
     plan.keep(cut);
   }
+  // M of many tiles v27 cuts as well, and it stores with TMA. A small B v24 has in L2, without
+  // waiting for a cluster.
+  const bool few_rows = p.M <= 1024 && sizeof(T) * double(p.N) * p.K >= 10e6;
+  plan.makespan = few_rows && !straddles_lines(p) ? least : NEVER;
   return plan;
 }
 
 template <class T>
 std::string explain(const GemmArgs<T>&, const Plan& plan) {
-  const RowPanelChoice cut = plan.kept<RowPanelChoice>();
-  const int pairs = plan.sms / CLUSTER;
-  char text[120];
-  std::snprintf(text, sizeof text, "%lld column panels of %.0f columns, %lld tiles in %lld waves",
-                static_cast<long long>(cut.tiles() / std::max(cut.columns(), 1)), cut.height(),
-                static_cast<long long>(CLUSTER * cut.tiles()),
-                static_cast<long long>(cut.waves(pairs)));
-  return text;
+  return plan.kept<RowPanelChoice>().why(plan.sms / CLUSTER, "column", CLUSTER);
 }
 
 // A panel of columns can begin anywhere in a K-major B.

@@ -154,11 +154,4 @@ auto with_element(Element element, Visit&& visit) {
   return visit(typename Types::f32());
 }
 
-// Types whose code is another's, with elements of the same size: bf16 runs f16's, and e5m2 runs
-// e4m3's. Tests of tiles and variants take the first of the two, and so does the traced build.
-inline bool is_second_type(DType dtype) {
-  const Element in = info(dtype).in;
-  return in == Element::bf16 || in == Element::f8e5m2;
-}
-
 }  // namespace gemm

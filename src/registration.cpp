@@ -129,7 +129,6 @@ Entry without_groups(Entry e) {
 void register_entries(const About& about, std::vector<Entry> entries, const BackendCalls& backend,
                       const char* file) {
   for (Entry& e : entries) {
-    if (backend.backend == Backend::sim_traced && is_second_type(e.dtype)) continue;
     if (!about.needs.batches) e = product_by_product(std::move(e));
     if (!about.needs.groups) e = without_groups(std::move(e));
     e = with_epilogue_pass(std::move(e), backend);

@@ -144,22 +144,17 @@ inline bool wants_fused(const FusedEpilogue& e) {
   return !e.is_plain() || info(e.activation).roundings > 1;
 }
 
-// Whether this build has a type's kernels. The traced one leaves out second types (dtypes.h), which
-// would take as long to compile again.
-template <class T>
-constexpr bool IS_BUILT =
-    BACKEND != Backend::sim_traced || !(std::is_same_v<T, bf16> || std::is_same_v<T, f8e5m2>);
-
 template <class TA, class TB, class TC>
-Entry built_entry(DType dtype, LaunchFn<TA, TB, TC> fn) {
+Entry entry(DType dtype, LaunchFn<TA, TB, TC> fn) {
   return {.dtype = dtype, .launch = [fn](const GemmCall& c) {
             const Stream stream = static_cast<Stream>(c.stream);
             const DeviceScope on_its_gpu(device_of(stream));
             fn(typed<TA, TB, TC>(c), stream);
           }};
 }
+// `variants` must live as long as the program.
 template <class T, class TC, size_t N>
-Entry built_entry(DType dtype, const Variant<T, TC> (&variants)[N], Planner<T, TC> planner) {
+Entry entry(DType dtype, const Variant<T, TC> (&variants)[N], Planner<T, TC> planner) {
   const auto* const all = variants;
   Entry e{.dtype = dtype};
   e.estimates = planner.estimates;
@@ -194,20 +189,6 @@ Entry built_entry(DType dtype, const Variant<T, TC> (&variants)[N], Planner<T, T
                             return fits == nullptr || fits(typed<T, T, TC>(c));
                           }});
   return e;
-}
-
-// Inlined, so that nothing refers to kernels that are left out.
-template <class TA, class TB, class TC>
-__forceinline__ Entry entry(DType dtype, LaunchFn<TA, TB, TC> fn) {
-  if constexpr (IS_BUILT<TA>) return built_entry(dtype, fn);
-  return {.dtype = dtype};
-}
-// `variants` must live as long as the program.
-template <class T, class TC, size_t N>
-__forceinline__ Entry entry(DType dtype, const Variant<T, TC> (&variants)[N],
-                            Planner<T, TC> planner) {
-  if constexpr (IS_BUILT<T>) return built_entry(dtype, variants, planner);
-  return {.dtype = dtype};
 }
 
 // A batch's ends of groups, in the host's memory: waits until the stream has written them.
@@ -265,11 +246,9 @@ template <size_t N>
 Entry tf32(const Variant<float> (&variants)[N], Planner<float> planner) {
   return entry(DType::tf32, variants, planner);
 }
-__forceinline__ Entry bfloat16(LaunchFn<bf16> fn) {
-  return entry(DType::bf16, fn);
-}  // bf16 is the type
+inline Entry bfloat16(LaunchFn<bf16> fn) { return entry(DType::bf16, fn); }  // bf16 is the type
 template <size_t N>
-__forceinline__ Entry bfloat16(const Variant<bf16> (&variants)[N], Planner<bf16> planner) {
+Entry bfloat16(const Variant<bf16> (&variants)[N], Planner<bf16> planner) {
   return entry(DType::bf16, variants, planner);
 }
 // Of a dispatcher: a rung without a kernel of its own.

@@ -2,11 +2,11 @@
 // simulator and for the GPU.
 #include <gtest/gtest.h>
 
-#include "dtypes.h"
 #include "extra/extra_rungs.h"
 #include "gpu.h"
 #include "harness/verify.h"
 #include "print.h"
+#include "second_type.h"
 #include "sim/simulator.h"
 
 namespace gemm {
@@ -410,6 +410,23 @@ TEST_P(ColumnsTest, ReadsC) {
   for (Problem p : {shape(65, 40, 47), shape(300, 264, 72)}) {
     p.alpha = 2, p.beta = -0.5f, p.activation = Activation::relu;
     expect_right(p, ALIGNED);
+  }
+}
+
+// A problem for which no dispatcher takes v27c still runs in its best variant: many rows in tiles of
+// 128. Of the problem only the alignment is looked at.
+TEST(ColumnsPlan, IsTheBestVariantAlsoWhereNobodyDispatchesIt) {
+  const Rung* const rung = find_rung(Backend::sim, "v27c", DType::f16);
+  ASSERT_NE(rung, nullptr);
+  void* const aligned = reinterpret_cast<void*>(uintptr_t{4096});
+  for (const int size : {1536, 2048, 4096}) {
+    GemmCall call{.M = size, .N = size, .K = size, .A = aligned, .lda = size, .B = aligned};
+    call.ldb = call.ldc = size;
+    call.C = aligned;
+    call.op_b = Op::T;
+    const Plan planned = plan(*rung, call, simulated_arch());
+    EXPECT_EQ(planned.makespan, NEVER) << size;
+    EXPECT_EQ(rung->variants[planned.variant].name.substr(0, 4), "128x") << size;
   }
 }
 

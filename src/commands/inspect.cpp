@@ -28,15 +28,16 @@ nlohmann::ordered_json context(const Options& o) {
           {"build", BUILD_DESCRIPTION}};
 }
 
-Inspection not_inspected(const Job& job, const char* why) {
-  Inspection i;
-  i.rung = *job.rung, i.problem = job.problem, i.skipped = why;
-  return i;
+// The traced build's rung, as one of its variants where it has several.
+Rung traced(const Job& job, const Device& device) {
+  const Rung rung = *find_rung(Backend::sim_traced, job.rung->name, job.rung->dtype);
+  return rung.variants.empty() ? rung : with_variant(rung, choose(job, {}, device).variant);
 }
 
-// The traced build's rung, as one of its variants where it has several.
-Rung traced(const Job& job, const Rung& rung, const Device& device) {
-  return rung.variants.empty() ? rung : with_variant(rung, choose(job, {}, device).variant);
+Inspection out_of_memory(const Job& job) {
+  Inspection i;
+  i.rung = *job.rung, i.problem = job.problem, i.skipped = "out of memory";
+  return i;
 }
 
 // `kept`: where the results of the jobs before it are; empty: there are none.
@@ -89,14 +90,11 @@ ExitStatus inspect(const Options& o) {
         inspector.reset();  // before the next one is allocated
         inspector = std::make_unique<Inspector>(problem = job.problem, html ? PAGE_PAD : 16);
       }
-      const Rung* const rung = find_rung(Backend::sim_traced, job.rung->name, job.rung->dtype);
-      i = rung == nullptr
-              ? not_inspected(job, "not traced, as f16 and e4m3 have the same code")
-              : inspector->inspect(traced(job, *rung, *device),
-                                   o.traced_blocks.value_or(default_traced_blocks(job.problem)),
-                                   o.watched);
+      i = inspector->inspect(traced(job, *device),
+                             o.traced_blocks.value_or(default_traced_blocks(job.problem)),
+                             o.watched);
     } catch (const std::bad_alloc&) {
-      i = not_inspected(job, "out of memory");
+      i = out_of_memory(job);
       too_large = true;
     }
     refuse_missing_warp(i, job, kept);

@@ -134,11 +134,13 @@ struct RowPanelChoice {
     const double more_bytes = 1 / height() + 1. / shape.width - (1. / 128 + 1. / 192);
     return (1 + bytes * more_bytes) * makespan_rows(sms) * shape.width;
   }
-  std::string why(int sms) const {
+  // `along`: "column" where these are row panels of C^T. `ctas`: how many share a tile.
+  std::string why(int sms, const char* along = "row", int ctas = 1) const {
     char text[120];
-    std::snprintf(text, sizeof text, "%d%s row panels of %.0f rows, %lld tiles in %lld waves",
-                  row_panels.count, row_panels.columns[1] > 0 ? " or more" : "", height(),
-                  static_cast<long long>(tiles()), static_cast<long long>(waves(sms)));
+    std::snprintf(text, sizeof text, "%d%s %s panels of %.0f %ss, %lld tiles in %lld %s",
+                  row_panels.count, row_panels.columns[1] > 0 ? " or more" : "", along, height(),
+                  along, static_cast<long long>(ctas * tiles()), static_cast<long long>(waves(sms)),
+                  waves(sms) == 1 ? "wave" : "waves");
     return text;
   }
 };

@@ -56,10 +56,8 @@ Rung rung(const char* name, Entry e) {
 }
 
 std::vector<Rung> all() {
-  std::vector<Rung> all = {rung("repacks", f32(launch_repacks<float>)),
-                           rung("repacks", f16(launch_repacks<half>))};
-  if (IS_BUILT<bf16>) all.push_back(rung("repacks", bfloat16(launch_repacks<bf16>)));
-  return all;
+  return {rung("repacks", f32(launch_repacks<float>)), rung("repacks", f16(launch_repacks<half>)),
+          rung("repacks", bfloat16(launch_repacks<bf16>))};
 }
 
 }  // namespace
