@@ -16,10 +16,23 @@ void AsyncProxy::begin(const SharedMemory& shared) {
   landed_.assign(shared.dynamic_size() / 16 + 1, false);
 }
 
-void AsyncProxy::fence(const SharedMemory& shared, std::source_location where) {
+// A copy for each of 32 lanes takes a third of a kernel's time. So the first lane at a line copies at
+// once, and one that finds another lane's fence there lets the lanes after it come as far: then one
+// copy is what each of them would have made, for none has gone on. (A lane alone makes its own copy,
+// or stores of lanes that forgot their fence would seem to have one.)
+void AsyncProxy::fence(const SharedMemory& shared, Scheduler& scheduler,
+                       std::source_location where) {
   begin(shared);
-  std::memcpy(seen_.data(), shared.dynamic(), seen_.size());
+  const int thread = scheduler.thread();
+  const bool follows = last_thread_ != thread && last_thread_ / WARP == thread / WARP &&
+                       last_fence_ && same_place(*last_fence_, where);
   last_fence_ = where;
+  last_thread_ = thread;
+  const int64_t before = copies_;
+  if (follows) scheduler.yield_lane();
+  if (copies_ != before) return;
+  std::memcpy(seen_.data(), shared.dynamic(), seen_.size());
+  ++copies_;
 }
 
 void AsyncProxy::wrote(const SharedMemory& shared, const void* p, size_t bytes) {
@@ -62,7 +75,7 @@ void AsyncProxy::check_written(const Caller& caller, const SharedMemory& shared,
 
 void runtime::fence_proxy_async(Where where) {
   Block& block = current_block("fence.proxy.async");
-  block.proxy.fence(block.shared, where);
+  block.proxy.fence(block.shared, block.scheduler, where);
   block.mbarriers.fence();  // it makes their initialisation visible as well
 }
 

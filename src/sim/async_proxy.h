@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sim/caller.h"
+#include "sim/scheduler.h"
 #include "sim/shared_memory.h"
 
 namespace gemm::sim {
@@ -22,8 +23,10 @@ class AsyncProxy {
     seen_.clear();
     landed_.clear();
     last_fence_.reset();
+    last_thread_ = -1;
   }
-  void fence(const SharedMemory& shared, std::source_location where);
+  // Of the running thread. Lanes that call it one after the other share a copy of shared memory.
+  void fence(const SharedMemory& shared, Scheduler& scheduler, std::source_location where);
   // TMA has written dynamic shared memory.
   void wrote(const SharedMemory& shared, const void* p, size_t bytes);
   // Throws when the proxy may see something else there than there is.
@@ -38,6 +41,8 @@ class AsyncProxy {
   std::vector<char> seen_;    // empty: nothing was fenced or copied yet
   std::vector<bool> landed_;  // by 16 bytes: TMA has written them
   std::optional<std::source_location> last_fence_;
+  int last_thread_ = -1;  // whose fence it was
+  int64_t copies_ = 0;    // of shared memory, so far
 };
 
 }  // namespace gemm::sim

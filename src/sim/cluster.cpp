@@ -1,6 +1,7 @@
 #include "sim/cluster.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/hopper.h"
 #include "sim/tracer.h"
@@ -72,6 +73,8 @@ void Cluster::start(const Work& work, int64_t first) {
     b.scheduler.start(run_thread, const_cast<Work*>(&work), work.shape);
     blocks.push_back(&b);
   }
+  // As much as a megabyte, of all kernels: not again where blocks have left it as it was.
+  if (!std::exchange(statics_fresh_, false)) blocks[0]->shared.poison_statics();
   loads_.reset();
   barrier_.reset(std::move(blocks));
 }
@@ -85,10 +88,10 @@ void Cluster::run(const Work& work, int64_t first, const std::function<void(Bloc
     this_thread.block_idx = {static_cast<unsigned>(b.index), 0, 0};
     this_thread.tracer = b.tracer;
     b.scheduler.resume();
+    if (!b.scheduler.finished()) return;
     if (size_ > 1 && !b.shared.statics_untouched())
       fail("a __shared__ variable in a cluster of {} blocks; allowed there: dynamic_shared()",
            size_);
-    if (!b.scheduler.finished()) return;
     --unfinished;
     loads_.check_end(b);
     b.wgmma.check_warpgroups((b.scheduler.threads() + WARP - 1) / WARP);
@@ -130,6 +133,7 @@ void Cluster::run(const Work& work, int64_t first, const std::function<void(Bloc
     const std::string device = work.device < 0 ? "" : fmt::format("device {}, ", work.device);
     throw Failure(index, fmt::format("{}block {}: {}", device, index, what));
   }
+  statics_fresh_ = size_ > 1;
   this_thread.block = nullptr;
   this_thread.tracer = nullptr;
 }

@@ -110,6 +110,7 @@ class Cluster {
   Outside* outside_ = nullptr;
   std::vector<const SignalWait*> signal_waits_;
   bool yields_ = false;
+  bool statics_fresh_ = false;  // filled, and not written since
   BulkLoads loads_;
   ClusterBarrier barrier_;
 };

@@ -90,6 +90,7 @@ void Scheduler::start(void (*body)(void*), void* context, dim3 shape) {
   std::fill_n(state_, threads_, State::fresh);
   std::fill_n(waits_, threads_, nullptr);
   std::fill_n(ready_, MAX_THREADS / WARP, 0);
+  std::fill_n(yielded_, MAX_THREADS / WARP, 0);
   ready_warps_ = 0;
   for (int w = 0; w * WARP < threads_; ++w) set_ready(w, lanes_of(w));
 }
@@ -115,6 +116,16 @@ void Scheduler::yield_to(int thread) {
   const int self = running_;
   set_ready(warp(), 1u << lane());
   const int next = take_next(thread / WARP);
+  if (next == self) return;
+  switch_to(next);
+  if (abandoned_) throw Abandoned();
+}
+
+void Scheduler::yield_lane() {
+  const int self = running_;
+  yielded_[warp()] |= 1u << lane();
+  ready_warps_ |= 1u << warp();
+  const int next = take_next(warp());
   if (next == self) return;
   switch_to(next);
   if (abandoned_) throw Abandoned();

@@ -10,6 +10,7 @@
 #include <memory>
 #include <source_location>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/runtime.h"
@@ -56,6 +57,8 @@ class Scheduler {
   void wake(int thread) { set_ready(thread / WARP, 1u << thread % WARP); }
   // Lets `thread`, just woken, run before the running one.
   void yield_to(int thread);
+  // Lets the other lanes of the running thread's warp run until they wait, exit or do the same.
+  void yield_lane();
   // Lets the other blocks of the cluster run before the running thread.
   void yield_block();
   // __syncthreads
@@ -132,7 +135,8 @@ class Scheduler {
   int exited_ = 0;
   bool abandoned_ = false;
   std::string failure_;  // the first; empty: none
-  uint32_t ready_warps_ = 0, ready_[MAX_THREADS / WARP] = {};
+  // ready_warps_: those that have a lane which is ready, or yielded_: ready after the others.
+  uint32_t ready_warps_ = 0, ready_[MAX_THREADS / WARP] = {}, yielded_[MAX_THREADS / WARP] = {};
   State state_[MAX_THREADS] = {};
   const Wait* waits_[MAX_THREADS] = {};
   uint3 index_[MAX_THREADS] = {};
@@ -167,10 +171,11 @@ GEMM_SIM_INLINE int Scheduler::take_next(int warp) {
     if (ready_warps_ == 0) return NONE;
     const uint32_t later = ready_warps_ & (~0u << warp);
     warp = std::countr_zero(later ? later : ready_warps_);
+    if (ready_[warp] == 0) ready_[warp] = std::exchange(yielded_[warp], 0);
   }
   const int lane = std::countr_zero(ready_[warp]);
   ready_[warp] &= ready_[warp] - 1;
-  if (ready_[warp] == 0) ready_warps_ &= ~(1u << warp);
+  if ((ready_[warp] | yielded_[warp]) == 0) ready_warps_ &= ~(1u << warp);
   return warp * WARP + lane;
 }
 

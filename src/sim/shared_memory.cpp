@@ -56,6 +56,9 @@ SharedMemory::~SharedMemory() { operator delete(dynamic_, ALIGNMENT); }
 void SharedMemory::poison(size_t dynamic_bytes) {
   dynamic_bytes_ = dynamic_bytes;
   std::memset(dynamic_, 0xff, dynamic_bytes);
+}
+
+void SharedMemory::poison_statics() {
   // this_thread lies in the range, and stays.
   char* keep = reinterpret_cast<char*>(&this_thread);
   char* keep_begin = std::clamp(keep, static_begin_, static_end_);
@@ -81,7 +84,7 @@ bool SharedMemory::in_dynamic(const void* p, size_t bytes) const {
   return within(p, bytes, dynamic_, dynamic_ + dynamic_bytes_);
 }
 
-// By memcmp: a cluster asks whenever a block stops, for all kernels' variables, a megabyte.
+// By memcmp: a cluster asks when a block ends, for all kernels' variables, a megabyte.
 bool SharedMemory::statics_untouched() const {
   const auto untouched = [](const char* begin, const char* end) {
     return begin >= end ||

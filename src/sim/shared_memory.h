@@ -22,8 +22,10 @@ class SharedMemory {
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
 
-  // Sets the size of the dynamic part and fills everything.
+  // Sets the size of the dynamic part and fills it.
   void poison(size_t dynamic_bytes);
+  // Fills the static part, which all blocks of an OS thread share.
+  void poison_statics();
   // Whether all of these bytes are shared memory; the block's dynamic part of it.
   bool contains(const void* p, size_t bytes) const;
   bool in_dynamic(const void* p, size_t bytes) const;

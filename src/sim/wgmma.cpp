@@ -299,8 +299,10 @@ constexpr std::array<Code, 256> FP8_CODES = [] {
 // An operand's codes by k, COUNT rows or columns. Too much for a thread's stack.
 template <int COUNT>
 struct Codes {
-  alignas(32) int32_t significand[FP8_K][COUNT], exponent[FP8_K][COUNT];
-  uint8_t bits[FP8_K][COUNT];
+  // Rows a power of two apart would share a few sets of the cache: decoding took four times as long.
+  static constexpr int PITCH = COUNT + 16;
+  alignas(32) int32_t significand[FP8_K][PITCH], exponent[FP8_K][PITCH];
+  uint8_t bits[FP8_K][PITCH];
   bool special[COUNT];  // any of its k
 
   template <class T>
@@ -313,7 +315,7 @@ struct Codes {
         const Code& c = FP8_CODES<T>[bits[k][at]];
         significand[k][at] = c.significand;
         exponent[k][at] = c.exponent;
-        special[at] = special[at] || c.special;
+        special[at] |= c.special;
       }
   }
 };
