@@ -615,7 +615,7 @@ class SeveralDevices(Base):
         a, b = self.operands(product, 4, np.float16)
         self.refuses(ValueError, "a has 1 matrices: one a rank, 2", product, a[:1], b)
         self.refuses(TypeError, r"a\[0\] is a list", product, [[], []], b)
-        self.refuses(TypeError, r"of one kind", product, a, [b[0], []])
+        self.refuses(TypeError, r"b\[1\] is a list", product, a, [b[0], []])
         self.refuses(ValueError, r"a\[1\] is 64 x 40: wanted is 36 x 40", product, [a[0]] * 2, b)
         wide = [x.astype(np.float32) for x in b]
         self.refuses(TypeError, r"b\[0\] is float32: wanted is float16", product, a, wide)

@@ -321,9 +321,11 @@ GEMM_API gemm_status gemm_sharded_explain(const gemm_sharded* sharded, char* tex
  * a rank's stream finds the rank's C, and may overwrite its A, B and C. A captured stream is
  * GEMM_UNSUPPORTED.
  *
- * Several threads may run one handle, or several: products are queued one at a time, in the same
- * order on all devices. After a failure but GEMM_BAD_ARGUMENT and GEMM_UNSUPPORTED, the handle can
- * only be destroyed. */
+ * Several threads may run one handle, or several: products are queued one at a time, and run in that
+ * order on all devices. Order other kernels that wait for other GPUs, such as NCCL's, before or after
+ * the product by the ranks' streams: side by side, both could wait for ever.
+ *
+ * After a failure but GEMM_BAD_ARGUMENT and GEMM_UNSUPPORTED, the handle can only be destroyed. */
 GEMM_API gemm_status gemm_sharded_run(gemm_sharded* sharded, const gemm_sharded_operands* operands);
 
 /* Waits for what was queued on the handle's devices, 60 seconds at most, and frees the handle. No run

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from ._arrays import Extent, NumpyArrays, Stored, TorchTensors, kind_of, layout
+from ._arrays import CupyArrays, Extent, Stored, kind_of, layout
 from ._library import (
     COLLECTIVES,
     SIMULATOR,
@@ -74,8 +74,8 @@ class _ShardedGemm:
             )
         )
         # Destroyed with this object, and at exit.
-        self._destroy = weakref.finalize(self, library.sharded_destroy, made.value)
-        self._handle = made.value
+        self._handle = made.value or 0
+        self._destroy = weakref.finalize(self, library.sharded_destroy, self._handle)
         self._shards = [self._shard(problem, rank) for rank in range(ranks)]
 
     def _shard(self, problem: ShardedProblem, rank: int) -> slice:
@@ -121,17 +121,17 @@ class _ShardedGemm:
             if arrays is not None and len(arrays) != self.ranks:
                 raise ValueError(f"{name} has {len(arrays)} matrices: one a rank, {self.ranks}")
         kind = kind_of(a[0], "a[0]")
-        if not isinstance(kind, (NumpyArrays, TorchTensors)) or kind.name == "CuPy arrays":
+        if isinstance(kind, CupyArrays):
             raise TypeError("a[0] is a CuPy array: allowed are NumPy arrays and torch tensors")
-        operands, results, extents = (ShardedOperands * self.ranks)(), [], []
+        operands = (ShardedOperands * self.ranks)()
+        results: list[Any] = []
+        extents: list[list[Extent]] = []
         for rank in range(self.ranks):
             own = self._shards[rank].stop - self._shards[rank].start
             gathers = self._collective == "all_gather"
             rows_a, rows_c = (own, self.m) if gathers else (self.m, own)
             left = self._stored(kind, a[rank], f"a[{rank}]", rows_a, self.k)
-            right = self._stored(
-                kind, b[rank], f"b[{rank}]", self.k, self.n, self.layout == "nt"
-            )
+            right = self._stored(kind, b[rank], f"b[{rank}]", self.k, self.n, self.layout == "nt")
             if out is None:
                 result = kind.empty(rows_c, self.n, b[rank], None)
             else:

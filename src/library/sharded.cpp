@@ -179,6 +179,9 @@ void enqueue(gemm_sharded& h, const ShardedCall& call, const std::vector<void*>&
   const int ranks = h.problem.ranks;
   const LaunchModeScope scope(LaunchMode{});
   for (int rank = 0; rank < ranks; ++rank) h.fabric->begin_after(rank, streams[rank]);
+  // A kernel that waits for another rank fills its GPU. What that rank's stream waits for may have to
+  // run there, so no kernel begins before all streams have come this far.
+  join_ranks(*h.fabric);
   h.gemm->enqueue(call);
   for (int rank = 0; rank < ranks; ++rank) h.fabric->end_before(rank, streams[rank]);
   if (h.computer.backend == Backend::sim) h.fabric->synchronize();

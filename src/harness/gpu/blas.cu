@@ -11,8 +11,8 @@
 
 #include "batch.h"
 #include "device/blas.h"
-#include "harness/gpu/blas.h"
 #include "harness/device.h"
+#include "harness/gpu/blas.h"
 #include "harness/gpu/cuda_check.h"
 
 // A baseline's call: what it throws says that the rung itself is not to blame.
