@@ -1808,25 +1808,43 @@ TEST_F(LibraryRanks, FieldsOfALaterVersion) {
   EXPECT_THAT(gemm_last_error(), HasSubstr("gemm_sharded_problem has fields that version "));
 }
 
-// Threads share a handle, and have others beside it.
+// Threads share a handle, and have others beside it, and products of one device. Nothing is allocated
+// meanwhile: on GPUs that would wait for kernels of other threads.
 TEST_F(LibraryRanks, ThreadsRunAtOnce) {
-  const Sharded shape(GEMM_REDUCE_SCATTER, GEMM_BF16, 2, 64, 40, 48);
-  const Handle shared = created(shape.problem);
+  constexpr int THREADS = 4;
+  struct Work {
+    Sharded own, p;
+    Product single;
+    Handle handle;
+    explicit Work(int collective)
+        : own(collective, GEMM_F16, 2, 64, 40, 48),
+          p(GEMM_REDUCE_SCATTER, GEMM_BF16, 2, 64, 40, 48),
+          single((use_rank(0), TYPES[2]), 136, 264, 72),
+          handle(created(own.problem)) {}
+  };
+  std::vector<std::unique_ptr<Work>> works;
+  for (int thread = 0; thread < THREADS; ++thread)
+    works.push_back(std::make_unique<Work>(COLLECTIVES[thread % 2]));
+  const Handle shared = created(works[0]->p.problem);
   std::vector<std::jthread> threads;
-  for (int thread = 0; thread < 4; ++thread)
+  for (int thread = 0; thread < THREADS; ++thread)
     threads.emplace_back([&, thread] {
-      Sharded own(thread % 2 == 0 ? GEMM_ALL_GATHER : GEMM_REDUCE_SCATTER, GEMM_F16, 2, 64, 40, 48);
-      Sharded p(GEMM_REDUCE_SCATTER, GEMM_BF16, 2, 64, 40, 48);
-      const Handle handle = created(own.problem);
+      Work& w = *works[thread];
       for (int i = 0; i < 3; ++i) {
-        own.fill(thread + 10 * i);
-        p.fill(thread + 10 * i + 5);
-        EXPECT_EQ(own.run(handle.get()), GEMM_OK) << gemm_last_error();
-        EXPECT_EQ(p.run(shared.get()), GEMM_OK) << gemm_last_error();
-        EXPECT_EQ(own.wrong(), "");
-        EXPECT_EQ(p.wrong(), "");
+        w.own.fill(thread + 10 * i);
+        w.p.fill(thread + 10 * i + 5);
+        use_rank(0);
+        w.single.fill();
+        EXPECT_EQ(w.own.run(w.handle.get()), GEMM_OK) << gemm_last_error();
+        EXPECT_EQ(w.single.matmul(), GEMM_OK) << gemm_last_error();
+        EXPECT_EQ(w.p.run(shared.get()), GEMM_OK) << gemm_last_error();
+        EXPECT_EQ(w.own.wrong(), "");
+        EXPECT_EQ(w.p.wrong(), "");
+        use_rank(0);
+        EXPECT_EQ(w.single.wrong(), "");
       }
     });
+  threads.clear();  // joined
 }
 
 TEST_F(LibraryRanks, TheCppFace) {
