@@ -1445,6 +1445,493 @@ TEST(LibraryItself, TellsWhatItIs) {
   EXPECT_EQ(gemm_gpu_count(nullptr), GEMM_BAD_ARGUMENT);
 }
 
+// Several devices
+// -------------------------------------------------------------------------------------------------
+
+#ifdef LIBRARY_ON_GPU
+void use_rank(int rank) { CUDA(cudaSetDevice(rank)); }
+int most_ranks() { return std::min<int>(gpu_count(), GEMM_MOST_RANKS); }
+#else
+void use_rank(int) {}
+int most_ranks() { return GEMM_MOST_RANKS; }
+#endif
+
+class LibraryRanks : public Library {
+ protected:
+  void SetUp() override {
+    Library::SetUp();
+    if (!IsSkipped() && most_ranks() < 2) GTEST_SKIP() << "a second GPU is needed";
+  }
+#ifdef LIBRARY_ON_GPU
+  void TearDown() override { cudaSetDevice(0); }
+#endif
+};
+
+// A sharded product with the matrices of all ranks. Elements are -1, 0 and 1, by chance: all sums are
+// exact, and another row, column or rank is another number.
+struct Sharded {
+  gemm_sharded_problem problem = GEMM_SHARDED_PROBLEM_DEFAULT;
+  std::vector<std::unique_ptr<Matrix>> a, b, c;  // by rank
+  std::vector<gemm_sharded_operands> operands;
+
+  Sharded(int collective, int type, int ranks, int m, int n, int k, int op_b = GEMM_N, int pad = 0,
+          int skew = 0) {
+    problem.collective = collective;
+    problem.m = m;
+    problem.n = n;
+    problem.k = k;
+    problem.type = type;
+    problem.op_b = op_b;
+    problem.ranks = ranks;
+    for (int rank = 0; rank < ranks; ++rank) {
+      use_rank(rank);
+      const int64_t own = shard(rank)[1];
+      const auto add = [&](auto& to, int64_t rows, int64_t cols) {
+        to.push_back(std::make_unique<Matrix>(type, rows, cols, pad, skew));
+      };
+      add(a, gathers() ? own : m, k);
+      add(b, op_b == GEMM_T ? n : k, op_b == GEMM_T ? k : n);
+      add(c, gathers() ? m : own, n);
+      gemm_sharded_operands of = GEMM_SHARDED_OPERANDS_DEFAULT;
+      // A shard without rows needs no pointer, and rows without gaps no pitch.
+      of.a = gathers() && own == 0 ? nullptr : a[rank]->data();
+      of.b = b[rank]->data();
+      of.c = !gathers() && own == 0 ? nullptr : c[rank]->data();
+      of.lda = pad == 0 ? 0 : a[rank]->ld();
+      of.ldb = pad == 0 ? 0 : b[rank]->ld();
+      of.ldc = pad == 0 ? 0 : c[rank]->ld();
+      operands.push_back(of);
+    }
+    fill(1);
+  }
+
+  bool gathers() const { return problem.collective == GEMM_ALL_GATHER; }
+  // First row, and how many.
+  std::array<int64_t, 2> shard(int rank) const {
+    std::array<int64_t, 2> found{-1, -1};
+    EXPECT_EQ(gemm_shard_rows(&problem, rank, &found[0], &found[1]), GEMM_OK) << gemm_last_error();
+    return found;
+  }
+
+  void fill(uint64_t seed) {
+    for (int rank = 0; rank < problem.ranks; ++rank) {
+      use_rank(rank);
+      uint64_t state = seed * 1000 + rank;
+      const auto next = [&](int64_t, int64_t) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        return float((state >> 33) % 3) - 1;
+      };
+      a[rank]->fill(next);
+      b[rank]->fill(next);
+      c[rank]->fill([](int64_t, int64_t) { return NAN; });
+    }
+  }
+
+  gemm_status run(gemm_sharded* handle) const { return gemm_sharded_run(handle, operands.data()); }
+
+  // In double precision: of the rank's C.
+  std::vector<double> want(int rank) const {
+    const auto [first, own] = shard(rank);
+    const int64_t n = problem.n, k = problem.k;
+    std::vector<double> sums;
+    const auto add = [&](double* sum, const Matrix& rows, int64_t row, const Matrix& columns) {
+      for (int64_t l = 0; l < k; ++l)
+        for (int64_t j = 0; j < n; ++j)
+          sum[j] += double{rows.at(row, l)} *
+                    (problem.op_b == GEMM_T ? columns.at(j, l) : columns.at(l, j));
+    };
+    if (gathers()) {
+      sums.resize(problem.m * n);
+      for (int owner = 0; owner < problem.ranks; ++owner) {
+        const auto [begin, count] = shard(owner);
+        for (int64_t i = 0; i < count; ++i) add(&sums[(begin + i) * n], *a[owner], i, *b[rank]);
+      }
+    } else {
+      sums.resize(own * n);
+      for (int from = 0; from < problem.ranks; ++from)
+        for (int64_t i = 0; i < own; ++i) add(&sums[i * n], *a[from], first + i, *b[from]);
+    }
+    return sums;
+  }
+  // Empty: every rank's C holds what it should, and nothing around it has changed.
+  std::string wrong() {
+    for (int rank = 0; rank < problem.ranks; ++rank) {
+      use_rank(rank);
+      wait(operands[rank].stream);
+      c[rank]->read();
+      const std::vector<double> sums = want(rank);
+      for (size_t i = 0; i < sums.size(); ++i) {
+        const int64_t row = i / problem.n, col = i % problem.n;
+        if (c[rank]->at(row, col) != sums[i])
+          return "C(" + std::to_string(row) + ", " + std::to_string(col) + ") of rank " +
+                 std::to_string(rank) + " is " + std::to_string(c[rank]->at(row, col)) + ", not " +
+                 std::to_string(sums[i]);
+      }
+      if (!c[rank]->only_elements_written())
+        return "written outside of C of rank " + std::to_string(rank);
+    }
+    return "";
+  }
+};
+
+struct Destroy {
+  void operator()(gemm_sharded* handle) const {
+    EXPECT_EQ(gemm_sharded_destroy(handle), GEMM_OK) << gemm_last_error();
+  }
+};
+using Handle = std::unique_ptr<gemm_sharded, Destroy>;
+
+Handle created(const gemm_sharded_problem& problem, const char* rung = nullptr) {
+  gemm_sharded* handle = nullptr;
+  EXPECT_EQ(gemm_sharded_create(&problem, nullptr, rung, &handle), GEMM_OK) << gemm_last_error();
+  return Handle(handle);
+}
+std::string explained(const Handle& handle) {
+  char text[256] = {};
+  EXPECT_EQ(gemm_sharded_explain(handle.get(), text, sizeof text), GEMM_OK) << gemm_last_error();
+  return text;
+}
+
+constexpr int COLLECTIVES[] = {GEMM_ALL_GATHER, GEMM_REDUCE_SCATTER};
+
+TEST_F(LibraryRanks, EveryShapeTypeAndLayout) {
+  struct Case {
+    int ranks, m, n, k, op_b, pad, skew;
+  };
+  const Case cases[] = {
+      {2, 300, 200, 136, GEMM_N, 0, 0}, {2, 33, 77, 65, GEMM_T, 3, 1},
+      {4, 150, 130, 72, GEMM_N, 8, 0},  {4, 100, 40, 96, GEMM_T, 0, 0},
+      {8, 260, 72, 64, GEMM_T, 5, 1},   {8, 40, 9, 33, GEMM_N, 0, 0},  // five ranks have no rows
+      {3, 1, 1, 1, GEMM_N, 0, 0}};
+  for (const Case& x : cases)
+    for (const int collective : COLLECTIVES)
+      for (const int type : {GEMM_F16, GEMM_BF16}) {
+        if (x.ranks > most_ranks()) continue;
+        SCOPED_TRACE(testing::Message()
+                     << "collective " << collective << " type " << type << " ranks " << x.ranks
+                     << " " << x.m << "x" << x.n << "x" << x.k << " op_b " << x.op_b);
+        Sharded p(collective, type, x.ranks, x.m, x.n, x.k, x.op_b, x.pad, x.skew);
+        const Handle handle = created(p.problem);
+        ASSERT_NE(handle, nullptr);
+        ASSERT_EQ(p.run(handle.get()), GEMM_OK) << gemm_last_error();
+        ASSERT_EQ(p.wrong(), "");
+      }
+}
+
+TEST_F(LibraryRanks, EveryRungOfACollective) {
+  const auto compute = [](int collective, const char* rung) {
+    Sharded p(collective, GEMM_BF16, 2, 150, 72, 80, GEMM_T, 4);
+    gemm_sharded* made = nullptr;
+    const gemm_status status = gemm_sharded_create(&p.problem, nullptr, rung, &made);
+    if (status == GEMM_UNSUPPORTED) return std::string(gemm_last_error());  // no NCCL
+    EXPECT_EQ(status, GEMM_OK) << gemm_last_error();
+    const Handle handle(made);
+    EXPECT_EQ(p.run(handle.get()), GEMM_OK) << gemm_last_error();
+    EXPECT_EQ(p.wrong(), "") << rung;
+    const std::string told = explained(handle);
+    return told.substr(0, told.find(' '));
+  };
+  EXPECT_THAT(compute(GEMM_ALL_GATHER, "m1"), testing::AnyOf("m01_collective", HasSubstr("nccl")));
+  EXPECT_THAT(compute(GEMM_REDUCE_SCATTER, "m1"),
+              testing::AnyOf("m01_collective", HasSubstr("nccl")));
+  EXPECT_EQ(compute(GEMM_ALL_GATHER, "m2"), "m02_chunks");
+  EXPECT_EQ(compute(GEMM_ALL_GATHER, "m03_peer_copies"), "m03_peer_copies");
+  EXPECT_EQ(compute(GEMM_REDUCE_SCATTER, "m4"), "m04_peer_stores");
+  EXPECT_EQ(compute(GEMM_ALL_GATHER, nullptr), "m03_peer_copies");
+  EXPECT_EQ(compute(GEMM_REDUCE_SCATTER, nullptr), "m04_peer_stores");
+}
+
+TEST_F(LibraryRanks, AHandleTakesOtherOperands) {
+  for (const int collective : COLLECTIVES) {
+    Sharded p(collective, GEMM_BF16, 2, 150, 72, 80),
+        q(collective, GEMM_BF16, 2, 150, 72, 80, GEMM_N, 16);
+    const Handle handle = created(p.problem);
+    for (int seed = 2; seed < 5; ++seed) {
+      p.fill(seed);
+      q.fill(seed + 10);
+      ASSERT_EQ(p.run(handle.get()), GEMM_OK) << gemm_last_error();
+      ASSERT_EQ(q.run(handle.get()), GEMM_OK) << gemm_last_error();
+      ASSERT_EQ(p.wrong(), "") << seed;
+      ASSERT_EQ(q.wrong(), "") << seed;
+    }
+  }
+}
+
+TEST_F(LibraryRanks, BadOperandsLeaveTheHandleAsItIs) {
+  for (const int collective : COLLECTIVES) {
+    Sharded p(collective, GEMM_F16, 2, 100, 24, 40);
+    const Handle handle = created(p.problem);
+    const auto expect = [&](const char* text, const auto& change) {
+      const std::vector<gemm_sharded_operands> good = p.operands;
+      change(p.operands[1]);
+      EXPECT_EQ(p.run(handle.get()), GEMM_BAD_ARGUMENT);
+      EXPECT_THAT(gemm_last_error(), HasSubstr(text));
+      p.operands = good;
+      p.fill(7);
+      EXPECT_EQ(p.run(handle.get()), GEMM_OK) << gemm_last_error();
+      EXPECT_EQ(p.wrong(), "") << text;
+    };
+    using Operands = gemm_sharded_operands;
+    const auto odd = [](const void* x) { return (void*)((const char*)x + 1); };
+    expect("rank 1: A is a null pointer", [](Operands& x) { x.a = nullptr; });
+    expect("rank 1: B is a null pointer", [](Operands& x) { x.b = nullptr; });
+    expect("rank 1: C is a null pointer", [](Operands& x) { x.c = nullptr; });
+    expect("rank 1: A is not aligned to its elements of 2 bytes",
+           [&](Operands& x) { x.a = odd(x.a); });
+    expect("rank 1: C is not aligned", [&](Operands& x) { x.c = odd(x.c); });
+    expect("rank 1: the rows of A lie 39 elements apart: allowed are 40",
+           [](Operands& x) { x.lda = 39; });
+    expect("rank 1: the rows of B lie 23 elements apart: allowed are 24",
+           [](Operands& x) { x.ldb = 23; });
+    expect("rank 1: the rows of C lie -1 elements apart", [](Operands& x) { x.ldc = -1; });
+    expect("rank 1: gemm_sharded_operands.reserved is not 0", [](Operands& x) { x.reserved = 1; });
+    expect("rank 1: gemm_sharded_operands.size is 0, and rank 0 has ",
+           [](Operands& x) { x.size = 0; });
+  }
+}
+
+TEST_F(LibraryRanks, BadShardedProblems) {
+  const auto expect = [](gemm_sharded_problem p, gemm_status status, const char* text,
+                         const int* devices = nullptr, const char* rung = nullptr) {
+    gemm_sharded* handle = reinterpret_cast<gemm_sharded*>(1);
+    EXPECT_EQ(gemm_sharded_create(&p, devices, rung, &handle), status) << text;
+    EXPECT_THAT(gemm_last_error(), HasSubstr(text));
+    EXPECT_EQ(handle, nullptr);
+  };
+  const auto expect_bad = [&](const char* text, const auto& change) {
+    gemm_sharded_problem p = GEMM_SHARDED_PROBLEM_DEFAULT;
+    p.m = p.n = p.k = 64;
+    change(p);
+    expect(p, GEMM_BAD_ARGUMENT, text);
+    int64_t first = 0, rows = 0;
+    EXPECT_EQ(gemm_shard_rows(&p, 0, &first, &rows), GEMM_BAD_ARGUMENT);
+    EXPECT_THAT(gemm_last_error(), HasSubstr(text));
+  };
+  using Problem = gemm_sharded_problem;
+  expect_bad("collective is 2: allowed are ", [](Problem& p) { p.collective = 2; });
+  expect_bad("m is 0: allowed are 1 to ", [](Problem& p) { p.m = 0; });
+  expect_bad("n is -1: allowed are 1 to ", [](Problem& p) { p.n = -1; });
+  expect_bad("k is 2147483647: allowed are 1 to ", [](Problem& p) { p.k = INT32_MAX; });
+  expect_bad("type is 0: allowed are GEMM_F16 and GEMM_BF16", [](Problem& p) { p.type = 0; });
+  expect_bad("op_b is 2: allowed are GEMM_N and GEMM_T", [](Problem& p) { p.op_b = 2; });
+  expect_bad("ranks is 1: allowed are 2 to 8", [](Problem& p) { p.ranks = 1; });
+  expect_bad("ranks is 9: allowed are 2 to 8", [](Problem& p) { p.ranks = 9; });
+  expect_bad("gemm_sharded_problem.reserved is not 0", [](Problem& p) { p.reserved = 1; });
+  expect_bad("gemm_sharded_problem.size is 8: start from ", [](Problem& p) { p.size = 8; });
+  expect_bad("m * k is 1099513724928: allowed are 1 to 1099511627776",
+             [](Problem& p) { p.m = 1 << 20, p.k = (1 << 20) + 2; });
+  expect_bad("m * n is ", [](Problem& p) {
+    p.collective = GEMM_REDUCE_SCATTER, p.m = 1 << 20, p.n = (1 << 20) + 2;
+  });
+
+  gemm_sharded_problem good = GEMM_SHARDED_PROBLEM_DEFAULT;
+  good.m = good.n = good.k = 64;
+  expect(good, GEMM_BAD_ARGUMENT, "there is no rung \"m4\" of all_gather: choose from m1, m2, m3",
+         nullptr, "m4");
+  const int beyond[] = {GEMM_CURRENT_DEVICE, 1000}, mixed[] = {0, GEMM_SIMULATOR}, twice[] = {1, 1};
+  expect(good, GEMM_NO_DEVICE, "there is no ", beyond);
+#ifdef LIBRARY_ON_GPU
+  expect(good, GEMM_BAD_ARGUMENT, "rank 1: the ranks are GPUs, or all of them are GEMM_SIMULATOR",
+         mixed);
+  expect(good, GEMM_BAD_ARGUMENT, "GPU 1 is rank 0 and rank 1: each rank has a GPU of its own",
+         twice);
+#else  // every device is the simulator, which is device 0
+  static_cast<void>(mixed);
+  expect(good, GEMM_NO_DEVICE, "there is no device 1: the simulator is device 0", twice);
+#endif
+
+  gemm_sharded* handle = nullptr;
+  EXPECT_EQ(gemm_sharded_create(nullptr, nullptr, nullptr, &handle), GEMM_BAD_ARGUMENT);
+  EXPECT_EQ(gemm_sharded_create(&good, nullptr, nullptr, nullptr), GEMM_BAD_ARGUMENT);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("sharded is a null pointer"));
+  EXPECT_EQ(gemm_sharded_run(nullptr, nullptr), GEMM_BAD_ARGUMENT);
+  EXPECT_EQ(gemm_sharded_explain(nullptr, nullptr, 0), GEMM_BAD_ARGUMENT);
+  EXPECT_EQ(gemm_sharded_destroy(nullptr), GEMM_OK);
+  const Handle made = created(good);
+  EXPECT_EQ(gemm_sharded_run(made.get(), nullptr), GEMM_BAD_ARGUMENT);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("operands is a null pointer"));
+  EXPECT_EQ(gemm_sharded_explain(made.get(), nullptr, 10), GEMM_BAD_ARGUMENT);
+  char text[4];
+  EXPECT_EQ(gemm_sharded_explain(made.get(), text, sizeof text), GEMM_OK);
+  EXPECT_STREQ(text, "m03");
+}
+
+TEST(LibraryItself, ShardsAreRowsInOrder) {
+  gemm_sharded_problem p = GEMM_SHARDED_PROBLEM_DEFAULT;
+  p.n = p.k = 1;
+  for (p.ranks = 2; p.ranks <= GEMM_MOST_RANKS; ++p.ranks)
+    for (p.m = 1; p.m < 300; p.m += 7) {
+      int64_t end = 0;
+      for (int rank = 0; rank < p.ranks; ++rank) {
+        int64_t first = -1, rows = -1;
+        ASSERT_EQ(gemm_shard_rows(&p, rank, &first, &rows), GEMM_OK) << gemm_last_error();
+        EXPECT_EQ(first, end);
+        EXPECT_TRUE(rows % 16 == 0 || first + rows == p.m);
+        end = first + rows;
+      }
+      EXPECT_EQ(end, p.m);
+    }
+  int64_t first = 0, rows = 0;
+  p.ranks = 2;
+  EXPECT_EQ(gemm_shard_rows(&p, 2, &first, &rows), GEMM_BAD_ARGUMENT);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("rank is 2: allowed are 0 to 1"));
+  EXPECT_EQ(gemm_shard_rows(&p, -1, &first, &rows), GEMM_BAD_ARGUMENT);
+  EXPECT_EQ(gemm_shard_rows(&p, 0, nullptr, &rows), GEMM_BAD_ARGUMENT);
+  EXPECT_EQ(gemm_shard_rows(&p, 0, &first, nullptr), GEMM_BAD_ARGUMENT);
+  EXPECT_EQ(gemm_shard_rows(nullptr, 0, &first, &rows), GEMM_BAD_ARGUMENT);
+}
+
+TEST_F(LibraryRanks, FieldsOfALaterVersion) {
+  struct LaterProblem {
+    gemm_sharded_problem problem;
+    int64_t field = 0;
+  };
+  struct LaterOperands {
+    gemm_sharded_operands operands;
+    int64_t field = 0;
+  };
+  Sharded p(GEMM_REDUCE_SCATTER, GEMM_F16, 2, 100, 24, 40);
+  LaterProblem problem{p.problem};
+  problem.problem.size = sizeof problem;
+  LaterOperands operands[2] = {{p.operands[0]}, {p.operands[1]}};
+  for (LaterOperands& x : operands) x.operands.size = sizeof x;
+  const Handle handle = created(problem.problem);
+  ASSERT_EQ(gemm_sharded_run(handle.get(), &operands[0].operands), GEMM_OK) << gemm_last_error();
+  EXPECT_EQ(p.wrong(), "");
+  operands[1].field = 1;
+  EXPECT_EQ(gemm_sharded_run(handle.get(), &operands[0].operands), GEMM_UNSUPPORTED);
+  EXPECT_THAT(gemm_last_error(),
+              HasSubstr("rank 1: gemm_sharded_operands has fields that version"));
+  problem.field = 1;
+  gemm_sharded* none = nullptr;
+  EXPECT_EQ(gemm_sharded_create(&problem.problem, nullptr, nullptr, &none), GEMM_UNSUPPORTED);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("gemm_sharded_problem has fields that version "));
+}
+
+// Threads share a handle, and have others beside it, and products of one device. Nothing is allocated
+// meanwhile: on GPUs that would wait for kernels of other threads.
+TEST_F(LibraryRanks, ThreadsRunAtOnce) {
+  constexpr int THREADS = 4;
+  struct Work {
+    Sharded own, p;
+    Product single;
+    Handle handle;
+    explicit Work(int collective)
+        : own(collective, GEMM_F16, 2, 64, 40, 48),
+          p(GEMM_REDUCE_SCATTER, GEMM_BF16, 2, 64, 40, 48),
+          single((use_rank(0), TYPES[2]), 136, 264, 72),
+          handle(created(own.problem)) {}
+  };
+  std::vector<std::unique_ptr<Work>> works;
+  for (int thread = 0; thread < THREADS; ++thread)
+    works.push_back(std::make_unique<Work>(COLLECTIVES[thread % 2]));
+  const Handle shared = created(works[0]->p.problem);
+  std::vector<std::jthread> threads;
+  for (int thread = 0; thread < THREADS; ++thread)
+    threads.emplace_back([&, thread] {
+      Work& w = *works[thread];
+      for (int i = 0; i < 3; ++i) {
+        w.own.fill(thread + 10 * i);
+        w.p.fill(thread + 10 * i + 5);
+        use_rank(0);
+        w.single.fill();
+        EXPECT_EQ(w.own.run(w.handle.get()), GEMM_OK) << gemm_last_error();
+        EXPECT_EQ(w.single.matmul(), GEMM_OK) << gemm_last_error();
+        EXPECT_EQ(w.p.run(shared.get()), GEMM_OK) << gemm_last_error();
+        EXPECT_EQ(w.own.wrong(), "");
+        EXPECT_EQ(w.p.wrong(), "");
+        use_rank(0);
+        EXPECT_EQ(w.single.wrong(), "");
+      }
+    });
+  threads.clear();  // joined
+}
+
+TEST_F(LibraryRanks, TheCppFace) {
+  const auto operands_of = [](const Sharded& p) {
+    std::vector<gemm::ShardedOperands<__half>> operands;
+    for (const gemm_sharded_operands& x : p.operands)
+      operands.push_back({.a = static_cast<const __half*>(x.a),
+                          .b = static_cast<const __half*>(x.b),
+                          .c = static_cast<__half*>(x.c),
+                          .lda = x.lda,
+                          .ldb = x.ldb,
+                          .ldc = x.ldc});
+    return operands;
+  };
+  const gemm::ShardedProblem problem{.m = 100, .n = 24, .k = 40, .op_b = GEMM_T, .ranks = 2};
+  Sharded p(GEMM_ALL_GATHER, GEMM_F16, 2, 100, 24, 40, GEMM_T, 8);
+  gemm::AllGatherGemm<__half> gather(problem);
+  EXPECT_EQ(gather.explain().substr(0, 15), "m03_peer_copies");
+  EXPECT_EQ(gather.shard(1).first, 64);
+  EXPECT_EQ(gather.shard(1).rows, 36);
+  gather.run(operands_of(p));
+  EXPECT_EQ(p.wrong(), "");
+  gemm::AllGatherGemm<__half> moved = std::move(gather);
+  p.fill(9);
+  moved.run(operands_of(p));
+  EXPECT_EQ(p.wrong(), "");
+  static_assert(!std::is_copy_constructible_v<gemm::AllGatherGemm<__half>>);
+
+  Sharded q(GEMM_REDUCE_SCATTER, GEMM_F16, 2, 100, 24, 40, GEMM_T);
+  const gemm::GemmReduceScatter<__half> scatter(problem, {}, "m4");
+  scatter.run(operands_of(q));
+  EXPECT_EQ(q.wrong(), "");
+
+  const auto expect = [](const char* text, const auto& call) {
+    try {
+      call();
+      ADD_FAILURE() << "no error: " << text;
+    } catch (const gemm::Error& e) {
+      EXPECT_EQ(e.status, GEMM_BAD_ARGUMENT);
+      EXPECT_THAT(e.what(), HasSubstr(text));
+    }
+  };
+  expect("there are operands of 1 ranks: problem.ranks is 2", [&] { scatter.run({{}}); });
+  expect("rank 0: A is a null pointer", [&] { scatter.run({{}, {}}); });
+  expect("there are 3 devices: problem.ranks is 2", [&] {
+    gemm::AllGatherGemm<__half> bad(problem, {0, 1, 2});
+  });
+  expect("there is no rung \"m3\" of reduce_scatter",
+         [&] { gemm::GemmReduceScatter<__nv_bfloat16> bad(problem, {}, "m3"); });
+}
+
+// On host memory, with or without GPUs: each rank's B is its number times the unit matrix.
+TEST(LibraryItself, ComputesOnSimulatedRanks) {
+  constexpr int M = 40, N = 4;
+  const auto bf16 = [](int x) {
+    unsigned char bytes[2];
+    encode(GEMM_BF16, float(x), bytes);
+    return static_cast<uint16_t>(bytes[0] | bytes[1] << 8);
+  };
+  std::vector<uint16_t> a[2], b[2], c[2];
+  gemm_sharded_operands operands[2];
+  gemm_sharded_problem problem = GEMM_SHARDED_PROBLEM_DEFAULT;
+  problem.collective = GEMM_REDUCE_SCATTER;
+  problem.type = GEMM_BF16;
+  problem.m = M;
+  problem.n = problem.k = N;
+  for (int rank = 0; rank < 2; ++rank) {
+    for (int i = 0; i < M * N; ++i) a[rank].push_back(bf16(i % 16 + rank));
+    for (int i = 0; i < N * N; ++i) b[rank].push_back(bf16(i % (N + 1) == 0 ? rank + 1 : 0));
+    c[rank].resize(M * N);
+    operands[rank] = GEMM_SHARDED_OPERANDS_DEFAULT;
+    operands[rank].a = a[rank].data();
+    operands[rank].b = b[rank].data();
+    operands[rank].c = c[rank].data();
+  }
+  const int devices[] = {GEMM_SIMULATOR, GEMM_SIMULATOR};
+  gemm_sharded* made = nullptr;
+  ASSERT_EQ(gemm_sharded_create(&problem, devices, nullptr, &made), GEMM_OK) << gemm_last_error();
+  const Handle handle(made);
+  EXPECT_EQ(explained(handle), "m04_peer_stores on 2 simulated devices");
+  ASSERT_EQ(gemm_sharded_run(made, operands), GEMM_OK) << gemm_last_error();
+  for (int i = 0; i < M * N; ++i) {
+    const int want = i % 16 + 2 * (i % 16 + 1);
+    EXPECT_EQ(i < 32 * N ? c[0][i] : c[1][i - 32 * N], bf16(want)) << i;
+  }
+}
+
 // GPUs
 // -------------------------------------------------------------------------------------------------
 
@@ -1466,6 +1953,11 @@ TEST(LibraryItself, WithoutAGpuSaysSo) {
     EXPECT_EQ(gemm_plan_create(&problem, device, &plan), GEMM_NO_DEVICE);
     EXPECT_NE(std::string(gemm_last_error()), "");
   }
+  gemm_sharded_problem sharded = GEMM_SHARDED_PROBLEM_DEFAULT;
+  sharded.m = sharded.n = sharded.k = 16;
+  gemm_sharded* handle = nullptr;
+  EXPECT_EQ(gemm_sharded_create(&sharded, nullptr, nullptr, &handle), GEMM_NO_DEVICE);
+  EXPECT_EQ(handle, nullptr);
   EXPECT_EQ(gemm_plan_create(&problem, 0, &plan), GEMM_NO_DEVICE);
   EXPECT_THAT(gemm_last_error(), HasSubstr("there is no GPU"));
   EXPECT_THAT(gemm_last_error(), HasSubstr("GEMM_SIMULATOR computes without one"));
@@ -1575,6 +2067,73 @@ TEST_F(LibraryPair, AThreadForEach) {
         EXPECT_EQ(p.wrong(), "");
       }
     });
+}
+
+// A product begins after what is in every rank's stream, and what comes later finds its result and may
+// overwrite its operands.
+TEST_F(LibraryRanks, IsOrderedWithTheStreams) {
+  for (const int collective : COLLECTIVES) {
+    Sharded p(collective, GEMM_BF16, 2, 512, 256, 256);
+    std::vector<std::unique_ptr<Stream>> streams;
+    for (int rank = 0; rank < 2; ++rank) {
+      use_rank(rank);
+      streams.push_back(std::make_unique<Stream>());
+      p.operands[rank].stream = static_cast<cudaStream_t>(*streams[rank]);
+    }
+    const Handle handle = created(p.problem);
+    for (int turn = 0; turn < 3; ++turn) {
+      p.fill(turn + 20);
+      std::atomic<bool> may_go = false;
+      use_rank(1);
+      CUDA(cudaLaunchHostFunc(
+          *streams[1],
+          [](void* flag) {
+            while (!static_cast<std::atomic<bool>*>(flag)->load()) std::this_thread::yield();
+          },
+          &may_go));
+      use_rank(0);
+      const Stream other;
+      const gemm_status status = p.run(handle.get());
+      int current = -1;
+      CUDA(cudaGetDevice(&current));
+      EXPECT_EQ(current, 0);
+      uint16_t first = 0;
+      CUDA(cudaMemcpyAsync(&first, p.c[0]->data(), sizeof first, cudaMemcpyDefault, other));
+      wait(other);
+      for (int rank = 0; rank < 2; ++rank) {
+        use_rank(rank);
+        const int64_t rows = p.gathers() ? p.shard(rank)[1] : p.problem.m;
+        CUDA(cudaMemsetAsync(p.a[rank]->data(), 0xff, rows * p.problem.k * 2, *streams[rank]));
+      }
+      may_go = true;
+      ASSERT_EQ(status, GEMM_OK) << gemm_last_error();
+      EXPECT_TRUE(std::isnan(decode(GEMM_BF16, reinterpret_cast<const unsigned char*>(&first))))
+          << "C was written before its turn";
+      EXPECT_EQ(p.wrong(), "") << turn;
+    }
+  }
+}
+
+TEST_F(LibraryRanks, StreamsThatCannotBeUsed) {
+  Sharded p(GEMM_ALL_GATHER, GEMM_BF16, 2, 64, 64, 64);
+  const Handle handle = created(p.problem);
+  use_rank(0);
+  const Stream of_first;
+  p.operands[0].stream = static_cast<cudaStream_t>(of_first);
+  cudaGraph_t graph = nullptr;
+  CUDA(cudaStreamBeginCapture(of_first, cudaStreamCaptureModeThreadLocal));
+  EXPECT_EQ(p.run(handle.get()), GEMM_UNSUPPORTED);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("rank 0: the stream is captured"));
+  CUDA(cudaStreamEndCapture(of_first, &graph));
+  CUDA(cudaGraphDestroy(graph));
+#if CUDART_VERSION >= 12080
+  p.operands[1].stream = static_cast<cudaStream_t>(of_first);
+  EXPECT_EQ(p.run(handle.get()), GEMM_BAD_ARGUMENT);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("rank 1: the stream is of GPU 0"));
+#endif
+  p.operands[1].stream = nullptr;
+  EXPECT_EQ(p.run(handle.get()), GEMM_OK) << gemm_last_error();
+  EXPECT_EQ(p.wrong(), "");
 }
 
 #endif

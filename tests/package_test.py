@@ -67,7 +67,7 @@ class Package(unittest.TestCase):
 
     def test_from_c(self) -> None:
         built = self.project(ROOT / "tests/package", f"-DVERSION={version}")
-        self.assertEqual(run(built / "from_c").stdout, "17 36\n")
+        self.assertEqual(run(built / "from_c").stdout, "3c00 4000\n17 36\n")
         run(built / "status_of_gemm")
 
     def test_opened_by_python(self) -> None:

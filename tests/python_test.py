@@ -533,6 +533,105 @@ class Matmul(Base):
         self.refuses(ValueError, "out overlaps b", gemm.matmul, matrix(5, 5), square.T, out=square)
 
 
+class SeveralDevices(Base):
+    """In the simulator: integers, whose sums are exact, against a product in double precision."""
+
+    @staticmethod
+    def operands(product: Any, seed: int, dtype: Any, pad: int = 0) -> tuple[list, list]:
+        random = np.random.default_rng(seed)
+
+        def integers(rows: int, cols: int) -> np.ndarray:
+            stored = random.integers(-1, 2, (rows, cols + pad)).astype(dtype)
+            return stored[:, :cols]
+
+        gathers = isinstance(product, gemm.AllGatherGemm)
+        a, b = [], []
+        for rank in range(product.ranks):
+            own = product.shard(rank)
+            a.append(integers(own.stop - own.start if gathers else product.m, product.k))
+            b_t = product.layout == "nt"
+            x = integers(product.n, product.k).T if b_t else integers(product.k, product.n)
+            b.append(x)
+        return a, b
+
+    def wanted(self, product: Any, a: list, b: list) -> list:
+        a, b = [[x.astype(np.float64) for x in arrays] for arrays in (a, b)]
+        if isinstance(product, gemm.AllGatherGemm):
+            return [np.concatenate(a) @ x for x in b]
+        total = sum(x @ y for x, y in zip(a, b))
+        return [total[product.shard(rank)] for rank in range(product.ranks)]
+
+    def exact(self, got: list, wanted: list) -> None:
+        self.assertEqual(len(got), len(wanted))
+        for x, y in zip(got, wanted):
+            np.testing.assert_array_equal(x.astype(np.float64), y)
+
+    def test_products(self) -> None:
+        for ranks, (m, n, k), layout, dtype, pad in (
+            (2, (150, 72, 80), "nn", np.float16, 0),
+            (2, (33, 77, 65), "nt", ml_dtypes.bfloat16, 3),
+            (4, (100, 40, 48), "nt", np.float16, 0),
+            (8, (40, 9, 33), "nn", ml_dtypes.bfloat16, 8),
+        ):
+            for kind in (gemm.AllGatherGemm, gemm.GemmReduceScatter):
+                with self.subTest(kind=kind.__name__, ranks=ranks, layout=layout, pad=pad):
+                    with kind(m, n, k, dtype, ranks=ranks, layout=layout) as product:
+                        for seed in (1, 2):
+                            a, b = self.operands(product, seed, dtype, pad)
+                            self.exact(product(a, b), self.wanted(product, a, b))
+
+    def test_into_parts_of_a_matrix(self) -> None:
+        product = gemm.GemmReduceScatter(100, 24, 40, "float16", rung="m1")
+        a, b = self.operands(product, 3, np.float16)
+        whole = np.full((100, 30), 7, np.float16)
+        out = [whole[product.shard(rank), :24] for rank in range(2)]
+        got = product(a, b, out=out)
+        self.assertIs(got[1], out[1])
+        self.exact([whole[:, :24]], [np.concatenate(self.wanted(product, a, b))])
+        self.assertTrue((whole[:, 24:] == 7).all())
+
+    def test_what_it_tells(self) -> None:
+        product = gemm.AllGatherGemm(100, 24, 40, "bfloat16")
+        self.assertEqual(product.explain(), "m03_peer_copies on 2 simulated devices")
+        self.assertEqual([product.shard(0), product.shard(1)], [slice(0, 64), slice(64, 100)])
+        told = "AllGatherGemm(100 x 24 x 40, bfloat16: m03_peer_copies on 2 simulated devices)"
+        self.assertEqual(repr(product), told)
+        product.close()
+        product.close()
+        self.assertIn("closed", repr(product))
+        self.refuses(ValueError, "has been closed", product, [], [])
+
+    def test_refuses(self) -> None:
+        make = gemm.AllGatherGemm
+        self.refuses(gemm.BadArgument, "ranks is 9: allowed", make, 8, 8, 8, "float16", ranks=9)
+        self.refuses(gemm.BadArgument, "m is 0: allowed", make, 0, 8, 8, "float16")
+        self.refuses(gemm.BadArgument, "type is 0: allowed", make, 8, 8, 8, "float32")
+        self.refuses(gemm.BadArgument, 'no rung "m4"', make, 8, 8, 8, "float16", rung="m4")
+        self.refuses(TypeError, "the type int8", make, 8, 8, 8, "int8")
+        self.refuses(ValueError, "layout is 'tn'", make, 8, 8, 8, "float16", layout="tn")
+        self.refuses(ValueError, "backend is 'cpu'", make, 8, 8, 8, "float16", backend="cpu")
+        self.refuses(ValueError, "there are 1 devices", make, 8, 8, 8, "float16", devices=[0])
+        product = make(100, 24, 40, "float16")
+        a, b = self.operands(product, 4, np.float16)
+        self.refuses(ValueError, "a has 1 matrices: one a rank, 2", product, a[:1], b)
+        self.refuses(TypeError, r"a\[0\] is a list", product, [[], []], b)
+        self.refuses(TypeError, r"b\[1\] is a list", product, a, [b[0], []])
+        self.refuses(ValueError, r"a\[1\] is 64 x 40: wanted is 36 x 40", product, [a[0]] * 2, b)
+        wide = [x.astype(np.float32) for x in b]
+        self.refuses(TypeError, r"b\[0\] is float32: wanted is float16", product, a, wide)
+        turned = [np.asfortranarray(x) for x in b]
+        text = r'the rows of b\[0\] must be contiguous: layout="nt"'
+        self.refuses(ValueError, text, product, a, turned)
+        out = [np.empty((100, 24), np.float16)] * 2
+        text = r"out\[0\] lies in the memory of out\[1\]"
+        self.refuses(ValueError, text, product, a, b, out=out)
+        fixed = np.empty((100, 24), np.float16)
+        fixed.flags.writeable = False
+        text = r"out\[1\] cannot be written to"
+        self.refuses(ValueError, text, product, a, b, out=[out[0], fixed])
+        self.exact(product(a, b), self.wanted(product, a, b))
+
+
 class Planning(Base):
     def test_plan(self) -> None:
         plan = gemm.plan(4096, 4096, 4096, "float16")

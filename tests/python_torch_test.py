@@ -305,5 +305,57 @@ class Streams(Base):
             gemm_ladder.matmul(a, matrix(100, 300, "cuda:1"))
 
 
+class SeveralDevices(Base):
+    """Sharded products, on torch's current stream of each device; and of CPU tensors, simulated."""
+
+    def products(self, ranks: int, size: tuple[int, int, int], **where: Any) -> None:
+        on_gpus = where["backend"] == "gpu"
+        for kind in (gemm_ladder.AllGatherGemm, gemm_ladder.GemmReduceScatter):
+            gathers = kind is gemm_ladder.AllGatherGemm
+            product = kind(*size, torch.bfloat16, ranks=ranks, layout="nt", **where)
+            for _ in range(3):
+                a, b = [], []
+                for rank in range(ranks):
+                    own, device = product.shard(rank), f"cuda:{rank}" if on_gpus else "cpu"
+                    rows = own.stop - own.start if gathers else product.m
+                    a.append(matrix(rows, product.k, device, torch.bfloat16))
+                    b.append(matrix(product.n, product.k, device, torch.bfloat16).t())
+                c = product(a, b)
+                wide = [[x.double().cpu() for x in arrays] for arrays in (a, b)]
+                if gathers:
+                    wanted = [torch.cat(wide[0]) @ x for x in wide[1]]
+                else:
+                    total = sum(x @ y for x, y in zip(*wide))
+                    wanted = [total[product.shard(rank)] for rank in range(ranks)]
+                for x, y in zip(c, wanted):
+                    self.close(x.cpu(), y, 1.6e-2)
+                for x in a:  # later work in the streams may overwrite what was read
+                    x.fill_(float("nan"))
+            product.close()
+
+    def test_on_the_cpu(self) -> None:
+        self.products(2, (100, 40, 48), backend="simulator")
+
+    @unittest.skipUnless(torch.cuda.device_count() > 1, "a second GPU is needed")
+    def test_on_gpus(self) -> None:
+        self.products(2, (1000, 520, 264), backend="gpu")
+        self.assertEqual(torch.cuda.current_device(), 0)
+
+    @unittest.skipUnless(torch.cuda.device_count() > 1, "a second GPU is needed")
+    def test_on_streams(self) -> None:
+        streams = [torch.cuda.Stream(device) for device in range(2)]
+        with torch.cuda.stream(streams[0]), torch.cuda.stream(streams[1]):
+            self.products(2, (2048, 1024, 1024), backend="gpu")
+
+    @unittest.skipUnless(torch.cuda.device_count() > 1, "a second GPU is needed")
+    def test_wrong_places(self) -> None:
+        product = gemm_ladder.AllGatherGemm(32, 16, 16, torch.float16, backend="gpu")
+        a = [matrix(16, 16, f"cuda:{rank}", torch.float16) for rank in range(2)]
+        with self.assertRaisesRegex(ValueError, r"a\[0\] is on GPU 1, and rank 0 on GPU 0"):
+            product(a[::-1], a[::-1])
+        with self.assertRaisesRegex(ValueError, r"a\[0\] is in host memory, and rank 0 on GPU 0"):
+            product([x.cpu() for x in a], [x.cpu() for x in a])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -12,8 +12,8 @@
  * pointers, and the result is there on return. gemm::gemm has both, where a CUDA toolkit was found
  * when it was built; gemm::sim has the simulator alone.
  *
- * Every function may be called by several threads at once. There is no handle and no setting: what a
- * call needs to know is among its arguments. */
+ * Every function may be called by several threads at once. There is no setting, and no handle but
+ * gemm_sharded's, a product on several devices: what a call needs to know is among its arguments. */
 #ifndef GEMM_GEMM_H
 #define GEMM_GEMM_H
 
@@ -251,6 +251,87 @@ typedef struct gemm_quantisation {
 /* Quantises on a device: queued on the stream of a GPU, like gemm_matmul. */
 GEMM_API gemm_status gemm_quantise(const gemm_quantisation* quantisation, const void* x, void* q,
                                    float* scales, void* stream, int device);
+
+/* A product of several devices of one host, the ranks of one process. Each multiplies m x k by k x n,
+ * and all are row-major:
+ *
+ *                       A of a rank     B of a rank   C of a rank
+ *   GEMM_ALL_GATHER     its rows x k    k x n         m x n: all ranks' rows of A, times its own B
+ *   GEMM_REDUCE_SCATTER m x k           k x n         its rows x n: of the sum of all ranks' A * B
+ *
+ * m counts the rows of all ranks. gemm_shard_rows says which of them are a rank's: equal shards of a
+ * multiple of 16 rows, but the last one with rows may be shorter, and those after it have none.
+ * GEMM_REDUCE_SCATTER rounds what a rank sends to the type before it is added. */
+typedef enum gemm_collective { GEMM_ALL_GATHER = 0, GEMM_REDUCE_SCATTER = 1 } gemm_collective;
+
+enum { GEMM_MOST_RANKS = 8 };
+
+typedef struct gemm_sharded_problem {
+  uint32_t size;      /* sizeof(gemm_sharded_problem) */
+  int32_t collective; /* gemm_collective */
+  /* 1 to 2147482623 each. m * k of GEMM_ALL_GATHER, m * n of GEMM_REDUCE_SCATTER: up to 2^40. */
+  int64_t m, n, k;
+  int32_t type;     /* of A, B and C: GEMM_F16 or GEMM_BF16 */
+  int32_t op_b;     /* gemm_op: a transposed B is stored n x k */
+  int32_t ranks;    /* 2 to GEMM_MOST_RANKS */
+  int32_t reserved; /* 0 */
+} gemm_sharded_problem;
+
+/* One rank's matrices, in the memory of its device, and a stream of its device. C must not overlap
+ * any rank's A or B. A matrix without rows may be null. */
+typedef struct gemm_sharded_operands {
+  uint32_t size;    /* sizeof(gemm_sharded_operands) */
+  int32_t reserved; /* 0 */
+  const void* a;
+  const void* b;
+  void* c;
+  int64_t lda, ldb, ldc; /* elements from row to row; 0: rows without gaps */
+  void* stream;          /* cudaStream_t; null: the device's default stream */
+} gemm_sharded_operands;
+
+/* Initialisers. float16; 2 ranks. */
+#define GEMM_SHARDED_PROBLEM_DEFAULT \
+  { (uint32_t)sizeof(gemm_sharded_problem), GEMM_ALL_GATHER, 0, 0, 0, GEMM_F16, GEMM_N, 2, 0 }
+#define GEMM_SHARDED_OPERANDS_DEFAULT \
+  { (uint32_t)sizeof(gemm_sharded_operands), 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/* A sharded product with the memory that its ranks exchange data through. Made by
+ * gemm_sharded_create, never copied, run as often as wanted on other matrices of the same shape. */
+typedef struct gemm_sharded gemm_sharded;
+
+/* The rows of the rank's shard: `rows` of them from `first` on. */
+GEMM_API gemm_status gemm_shard_rows(const gemm_sharded_problem* problem, int rank, int64_t* first,
+                                     int64_t* rows);
+
+/* Makes a handle, allocates on every device, and waits for that.
+ *
+ * `devices`: problem->ranks different GPUs of one kind that reach each other's memory, or
+ * GEMM_SIMULATOR as often. Null: GPUs 0, 1 and so on; of gemm::sim the simulator.
+ * `rung`: id or name of a rung of several GPUs, such as "m1". Null: the last one of this collective
+ * that runs here: "m3" gathers, "m4" scatters. GEMM_UNSUPPORTED where none runs, where two GPUs do not
+ * reach each other's memory, or where "m1" finds no NCCL. */
+GEMM_API gemm_status gemm_sharded_create(const gemm_sharded_problem* problem, const int* devices,
+                                         const char* rung, gemm_sharded** sharded);
+
+/* In words, one line: "m03_peer_copies on GPUs 0, 1". At most `size` bytes with the terminating 0. */
+GEMM_API gemm_status gemm_sharded_explain(const gemm_sharded* sharded, char* text, size_t size);
+
+/* Queues the product on all ranks, and returns; the simulator has computed it then. `operands`:
+ * problem->ranks of them, by rank. It begins after what was in every rank's stream. What comes later in
+ * a rank's stream finds the rank's C, and may overwrite its A, B and C. A captured stream is
+ * GEMM_UNSUPPORTED.
+ *
+ * Several threads may run one handle, or several: products are queued one at a time, and run in that
+ * order on all devices. Order other kernels that wait for other GPUs, such as NCCL's, before or after
+ * the product by the ranks' streams: side by side, both could wait for ever.
+ *
+ * After a failure but GEMM_BAD_ARGUMENT and GEMM_UNSUPPORTED, the handle can only be destroyed. */
+GEMM_API gemm_status gemm_sharded_run(gemm_sharded* sharded, const gemm_sharded_operands* operands);
+
+/* Waits for what was queued on the handle's devices, 60 seconds at most, and frees the handle. No run
+ * of it may still be going on in another thread. After that time, or where a device has failed:
+ * GEMM_DEVICE_FAULT, and its device memory is left as it is. Null is ignored. */
+GEMM_API gemm_status gemm_sharded_destroy(gemm_sharded* sharded);
 
 /* "bad argument"; never null. */
 GEMM_API const char* gemm_status_string(gemm_status status);

@@ -5,8 +5,10 @@
 //   plan.run(a, b, c, {.beta = 1}, stream);
 #pragma once
 
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "gemm/gemm.h"
 
@@ -218,6 +220,113 @@ class Plan {
  private:
   gemm_plan plan_;
 };
+
+// As gemm_sharded_problem, but for the collective, which is the class, and the type.
+struct ShardedProblem {
+  int64_t m = 0, n = 0, k = 0;  // m: rows of all ranks
+  gemm_op op_b = GEMM_N;
+  int32_t ranks = 2;
+};
+
+// One rank's matrices and stream, as gemm_sharded_operands.
+template <class T>
+struct ShardedOperands {
+  const T* a = nullptr;
+  const T* b = nullptr;
+  T* c = nullptr;
+  int64_t lda = 0, ldb = 0, ldc = 0;  // 0: rows without gaps
+  void* stream = nullptr;
+};
+
+// Rows of a matrix that are one rank's shard.
+struct ShardRows {
+  int64_t first = 0, rows = 0;
+};
+
+namespace detail {
+
+// A gemm_sharded and its owner. Move only. Throws Error.
+template <class T, gemm_collective COLLECTIVE>
+class ShardedGemm {
+ public:
+  // `devices`: by rank; empty, and `rung`: as gemm_sharded_create takes null.
+  explicit ShardedGemm(const ShardedProblem& problem, const std::vector<int>& devices = {},
+                       const char* rung = nullptr)
+      : problem_(to_c(problem)) {
+    if (!devices.empty() && devices.size() != static_cast<size_t>(problem.ranks))
+      throw Error(GEMM_BAD_ARGUMENT, "there are " + std::to_string(devices.size()) +
+                                         " devices: problem.ranks is " +
+                                         std::to_string(problem.ranks));
+    gemm_sharded* made = nullptr;
+    check(gemm_sharded_create(&problem_, devices.empty() ? nullptr : devices.data(), rung, &made));
+    sharded_.reset(made);
+  }
+  // As gemm_sharded_run; `operands` by rank.
+  void run(const std::vector<ShardedOperands<T>>& operands) const {
+    if (operands.size() != static_cast<size_t>(problem_.ranks))
+      throw Error(GEMM_BAD_ARGUMENT, "there are operands of " + std::to_string(operands.size()) +
+                                         " ranks: problem.ranks is " +
+                                         std::to_string(problem_.ranks));
+    gemm_sharded_operands all[GEMM_MOST_RANKS];
+    for (size_t rank = 0; rank < operands.size(); ++rank) {
+      const ShardedOperands<T>& of = operands[rank];
+      all[rank] = GEMM_SHARDED_OPERANDS_DEFAULT;
+      all[rank].a = of.a;
+      all[rank].b = of.b;
+      all[rank].c = of.c;
+      all[rank].lda = of.lda;
+      all[rank].ldb = of.ldb;
+      all[rank].ldc = of.ldc;
+      all[rank].stream = of.stream;
+    }
+    check(gemm_sharded_run(sharded_.get(), all));
+  }
+  // The rows of A, or of the sum, that the rank has.
+  ShardRows shard(int rank) const {
+    ShardRows shard;
+    check(gemm_shard_rows(&problem_, rank, &shard.first, &shard.rows));
+    return shard;
+  }
+  std::string explain() const {
+    char text[256];
+    check(gemm_sharded_explain(sharded_.get(), text, sizeof text));
+    return text;
+  }
+
+ private:
+  static gemm_sharded_problem to_c(const ShardedProblem& p) {
+    static_assert(type_of<T> == GEMM_F16 || type_of<T> == GEMM_BF16, "of f16 or bf16");
+    gemm_sharded_problem problem = GEMM_SHARDED_PROBLEM_DEFAULT;
+    problem.collective = COLLECTIVE;
+    problem.m = p.m;
+    problem.n = p.n;
+    problem.k = p.k;
+    problem.type = type_of<T>;
+    problem.op_b = p.op_b;
+    problem.ranks = p.ranks;
+    return problem;
+  }
+  // Its status has no one to go to: a failed device tells it to every other call, too.
+  struct Destroy {
+    void operator()(gemm_sharded* sharded) const { gemm_sharded_destroy(sharded); }
+  };
+
+  gemm_sharded_problem problem_;
+  std::unique_ptr<gemm_sharded, Destroy> sharded_;
+};
+
+}  // namespace detail
+
+// Each rank gathers all rows of A, and multiplies them by its own B:
+//
+//   gemm::AllGatherGemm<__half> gemm({.m = m, .n = n, .k = k, .ranks = 2});   // GPUs 0 and 1
+//   gemm.run({{.a = a0, .b = b0, .c = c0, .stream = s0}, {.a = a1, .b = b1, .c = c1, .stream = s1}});
+template <class T>
+using AllGatherGemm = detail::ShardedGemm<T, GEMM_ALL_GATHER>;
+
+// Each rank multiplies its A by its B, and keeps its rows of the sum of all ranks' products.
+template <class T>
+using GemmReduceScatter = detail::ShardedGemm<T, GEMM_REDUCE_SCATTER>;
 
 }  // namespace api
 }  // namespace gemm

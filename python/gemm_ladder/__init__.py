@@ -30,6 +30,7 @@ from ._library import (
 )
 from ._matmul import Plan, Rung, matmul, plan, rungs
 from ._scaled import quantise, scaled_mm
+from ._sharded import AllGatherGemm, GemmReduceScatter
 
 __all__ = [
     "matmul",
@@ -38,6 +39,8 @@ __all__ = [
     "interleave_gate",
     "scaled_mm",
     "quantise",
+    "AllGatherGemm",
+    "GemmReduceScatter",
     "plan",
     "rungs",
     "inspect",

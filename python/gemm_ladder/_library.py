@@ -14,6 +14,7 @@ BYTES = (4, 2, 2, 1, 1)
 ALLOWED_TYPES = f"{', '.join(TYPES[:-1])} and {TYPES[-1]}"
 COMPUTE = ("exact", "tf32", "fast_sums", "block_scales")  # gemm_compute
 SCALE_OF = ("tensor", "row", "1x128", "128x128")  # gemm_scale_of
+COLLECTIVES = ("all_gather", "reduce_scatter")  # gemm_collective
 ACTIVATIONS = (None, "relu", "leaky_relu", "gelu", "silu", "gelu_erf")  # gemm_activation
 PLAN_WORDS = 64  # of 8 bytes, in a gemm_plan
 
@@ -95,6 +96,25 @@ class Quantisation(ctypes.Structure):
     ]
 
 
+class ShardedProblem(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint32),
+        ("collective", ctypes.c_int32),
+        *((name, ctypes.c_int64) for name in ("m", "n", "k")),
+        *((name, ctypes.c_int32) for name in ("type", "op_b", "ranks", "reserved")),
+    ]
+
+
+class ShardedOperands(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint32),
+        ("reserved", ctypes.c_int32),
+        *((name, ctypes.c_void_p) for name in ("a", "b", "c")),
+        *((name, ctypes.c_int64) for name in ("lda", "ldb", "ldc")),
+        ("stream", ctypes.c_void_p),
+    ]
+
+
 class RungRecord(ctypes.Structure):
     _fields_ = [
         ("size", ctypes.c_uint32),
@@ -131,6 +151,13 @@ class Library:
         )
         self.plan_explain = function("gemm_plan_explain", pointer, pointer, ctypes.c_size_t)
         self.plan_workspace_size = function("gemm_plan_workspace_size", pointer, pointer)
+        self.shard_rows = function("gemm_shard_rows", pointer, integer, pointer, pointer)
+        self.sharded_create = function(
+            "gemm_sharded_create", pointer, pointer, ctypes.c_char_p, pointer
+        )
+        self.sharded_explain = function("gemm_sharded_explain", pointer, pointer, ctypes.c_size_t)
+        self.sharded_run = function("gemm_sharded_run", pointer, pointer)
+        self.sharded_destroy = function("gemm_sharded_destroy", pointer)
         self.rung_count = function("gemm_rung_count", integer, pointer)
         self.rung_get = function("gemm_rung_get", integer, integer, pointer)
         self.gpu_count = function("gemm_gpu_count", pointer)

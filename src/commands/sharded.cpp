@@ -384,7 +384,9 @@ Ranks make_ranks(const Options& o, std::string& note) {
   Ranks ranks;
   std::string why;
   if (o.backend != Backend::sim) {
-    ranks.fabric = make_gpu_fabric(o.gpus, why);
+    std::vector<int> devices(o.gpus);
+    std::iota(devices.begin(), devices.end(), 0);
+    ranks.fabric = make_gpu_fabric(devices, why);
     if (ranks.fabric == nullptr && o.backend == Backend::gpu)
       throw UsageError(fmt::format("--gpus {}: {}", o.gpus, why));
   }

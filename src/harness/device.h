@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "device_errors.h"
 #include "harness/check.h"
 #include "harness/inputs.h"
 #include "harness/problem.h"
@@ -15,15 +16,6 @@
 
 namespace gemm {
 
-// A kernel could not be launched, or (simulator) its diagnosis. The device can go on. what() is one
-// line.
-struct LaunchError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-// A kernel or a library broke the device's context: nothing can run on it in this process any more.
-struct DeviceFault : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 // The baseline (cuBLAS, cuBLASLt) could not compute this problem. The rung is verified and not
 // timed.
 struct BaselineError : std::runtime_error {

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "gemm/gemm.h"
 #include "gemm_types.h"
 #include "plan/arch.h"
+#include "sharded/fabric.h"
 
 namespace gemm::library {
 
@@ -40,6 +43,10 @@ struct Computer {
   int (*gpu_count)();
   // Waits for the stream, and copies what lies in the device's memory. Throws Failure.
   void (*read)(int device, void* stream, void* host, const void* p, size_t bytes);
+  // Several devices by rank; null where they do not reach each other's memory, and `why`.
+  std::unique_ptr<Fabric> (*make_fabric)(const std::vector<int>& devices, std::string& why);
+  // Throws Failure where the stream is another device's, or is being captured.
+  void (*check_stream)(int device, void* stream);
 };
 
 extern const Computer SIMULATOR;

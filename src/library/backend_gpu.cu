@@ -108,6 +108,28 @@ void read(int device, void* stream, void* host, const void* p, size_t bytes) {
                 "the ends of the groups cannot be read: " + words(error));
 }
 
+void check_stream(int device, void* stream) {
+  const DeviceScope scope(device);
+  const auto s = static_cast<cudaStream_t>(stream);
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  const cudaError_t error = cudaStreamIsCapturing(s, &capture);
+  cudaGetLastError();
+  // The default stream may not be asked while another one is captured: nor may it take work.
+  if (error == cudaErrorStreamCaptureImplicit || capture != cudaStreamCaptureStatusNone)
+    throw Failure(GEMM_UNSUPPORTED,
+                  "the stream is captured: a sharded product counts its calls, and cannot be "
+                  "repeated by a graph");
+  if (error != cudaSuccess)
+    throw Failure(GEMM_BAD_ARGUMENT, "the stream cannot be used: " + words(error));
+#if CUDART_VERSION >= 12080
+  int owner = device;
+  if (s != nullptr && cudaStreamGetDevice(s, &owner) == cudaSuccess && owner != device)
+    throw Failure(GEMM_BAD_ARGUMENT, "the stream is of GPU " + std::to_string(owner) +
+                                         ", and the rank's is GPU " + std::to_string(device));
+  cudaGetLastError();
+#endif
+}
+
 const Computer CUDA{.backend = Backend::gpu,
                     .name = "cuda",
                     .current_device = asked_for_current_device,
@@ -115,7 +137,9 @@ const Computer CUDA{.backend = Backend::gpu,
                     .on_device = on_device,
                     .is_broken = is_broken,
                     .gpu_count = [] { return static_cast<int>(devices().size()); },
-                    .read = read};
+                    .read = read,
+                    .make_fabric = make_gpu_fabric,
+                    .check_stream = check_stream};
 
 }  // namespace
 

@@ -15,14 +15,18 @@ const DeviceInfo& device_info(int device) {
 
 }  // namespace
 
-const Computer SIMULATOR{.backend = Backend::sim,
-                         .name = "simulator",
-                         .current_device = [] { return 0; },
-                         .device_info = device_info,
-                         .on_device = [](int, const std::function<void()>& f) { f(); },
-                         .is_broken = [](int) { return false; },
-                         .gpu_count = [] { return 0; },
-                         .read = [](int, void*, void* host, const void* p,
-                                    size_t bytes) { std::memcpy(host, p, bytes); }};
+const Computer SIMULATOR{
+    .backend = Backend::sim,
+    .name = "simulator",
+    .current_device = [] { return 0; },
+    .device_info = device_info,
+    .on_device = [](int, const std::function<void()>& f) { f(); },
+    .is_broken = [](int) { return false; },
+    .gpu_count = [] { return 0; },
+    .read = [](int, void*, void* host, const void* p,
+               size_t bytes) { std::memcpy(host, p, bytes); },
+    .make_fabric = [](const std::vector<int>& devices,
+                      std::string&) { return make_sim_fabric(static_cast<int>(devices.size())); },
+    .check_stream = [](int, void*) {}};
 
 }  // namespace gemm::library

@@ -14,6 +14,7 @@
 #include "batch.h"
 #include "launch_mode.h"
 #include "library/backend.h"
+#include "library/call.h"
 #include "library/plan_cache.h"
 #include "quantise.h"
 #include "registry.h"
@@ -22,55 +23,10 @@
 namespace gemm::library {
 namespace {
 
-constexpr int64_t LARGEST_EXTENT = INT32_MAX - 1024;  // a tile's end must fit in an int
-constexpr int MAX_ALIGN = 128;                        // bytes; plans look no further
-
-thread_local std::string last_error;
-
-template <class... Parts>
-[[noreturn]] void fail(gemm_status status, const Parts&... parts) {
-  std::string what;
-  const auto append = [&](const auto& part) {
-    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(part)>>)
-      what += std::to_string(part);
-    else
-      what += part;
-  };
-  (append(parts), ...);
-  throw Failure(status, what);
-}
-
-// Devices
-// -------------------------------------------------------------------------------------------------
-
-// Where a call computes: one of a computer's devices.
-struct Place {
-  const Computer& computer;
-  int device;
-  const DeviceInfo& info() const { return computer.device_info(device); }
-};
-
-// `device` as in a PlanKey: GEMM_SIMULATOR, or a GPU.
-Place place_of(int device) {
-  return device == GEMM_SIMULATOR ? Place{SIMULATOR, 0} : Place{*GPUS, device};
-}
-
-// A caller's device as in a PlanKey. Where there are no GPUs, every device is to be the simulator's.
-int key_device(int device) {
-  if (device == GEMM_SIMULATOR) return GEMM_SIMULATOR;
-  if (GPUS != nullptr) return device == GEMM_CURRENT_DEVICE ? GPUS->current_device() : device;
-  if (device != GEMM_CURRENT_DEVICE) SIMULATOR.device_info(device);  // throws
-  return GEMM_SIMULATOR;
-}
+constexpr int MAX_ALIGN = 128;  // bytes; plans look no further
 
 // Arguments
 // -------------------------------------------------------------------------------------------------
-
-struct Matrix {
-  const char* name;
-  int64_t rows, cols, ld;  // as stored
-  int bytes;               // of an element
-};
 
 // gemm_type and Element are the same list.
 static_assert(int{GEMM_F32} == int(Element::f32) && int{GEMM_F16} == int(Element::f16) &&
@@ -108,25 +64,6 @@ DType dtype_of(const gemm_problem& p) {
                                   " with GEMM_COMPUTE_BLOCK_SCALES"};
   fail(GEMM_UNSUPPORTED, "no kernel takes A, B and C of the types ", TYPE_NAMES[p.type_a], ", ",
        TYPE_NAMES[p.type_b], " and ", TYPE_NAMES[p.type_c], WITH[p.compute]);
-}
-
-// The structure as this library knows it. Fields that the program's header lacked are 0; fields that
-// this library lacks must be. `first`: its bytes in the first version that had it.
-template <class T>
-T sized(const T& given, uint32_t first, const char* name, const char* initialiser) {
-  constexpr uint32_t LARGEST = 4096;  // no version will be larger
-  const uint32_t size = given.size;
-  if (size == sizeof(T)) return given;
-  if (size < first || size > LARGEST)
-    fail(GEMM_BAD_ARGUMENT, name, ".size is ", size, ": start from ", initialiser);
-  const char* const bytes = reinterpret_cast<const char*>(&given);
-  if (size > sizeof(T) &&
-      std::any_of(bytes + sizeof(T), bytes + size, [](char byte) { return byte != 0; }))
-    fail(GEMM_UNSUPPORTED, name, " has fields that version ", GEMM_VERSION, " does not know");
-  T known{};
-  std::memcpy(&known, &given, std::min<size_t>(size, sizeof known));
-  known.size = sizeof known;
-  return known;
 }
 
 // A problem whose sizes, types and rows have been checked.
@@ -200,17 +137,9 @@ gemm_problem with_all_fields(const gemm_problem& problem) {
 Checked checked(const gemm_problem* problem, bool grouped = false) {
   if (problem == nullptr) fail(GEMM_BAD_ARGUMENT, "problem is a null pointer");
   const gemm_problem p = with_all_fields(*problem);
-  const auto check_extent = [](const char* name, int64_t value) {
-    if (value < 0 || value > LARGEST_EXTENT)
-      fail(GEMM_BAD_ARGUMENT, name, " is ", value, ": allowed are 0 to ", LARGEST_EXTENT);
-  };
-  check_extent("m", p.m);
-  check_extent("n", p.n);
-  check_extent("k", p.k);
-  const auto check_op = [](const char* name, int32_t op) {
-    if (op != GEMM_N && op != GEMM_T)
-      fail(GEMM_BAD_ARGUMENT, name, " is ", op, ": allowed are GEMM_N and GEMM_T");
-  };
+  check_extent("m", p.m, 0);
+  check_extent("n", p.n, 0);
+  check_extent("k", p.k, 0);
   check_op("op_a", p.op_a);
   check_op("op_b", p.op_b);
   if (p.gated != 0 && p.gated != 1)
@@ -228,13 +157,7 @@ Checked checked(const gemm_problem* problem, bool grouped = false) {
                 {"C", p.m, p.gated != 0 ? p.n / 2 : p.n, p.ldc, element_bytes(p.type_c)},
             }};
   c.key.gated = static_cast<uint8_t>(p.gated);
-  for (Matrix& x : c.matrices) {
-    if (x.ld == 0) x.ld = x.cols;
-    if (x.ld < x.cols || x.ld > INT64_MAX / 8 / std::max<int64_t>(x.rows, 1))
-      fail(GEMM_BAD_ARGUMENT, "the rows of ", x.name, " lie ", x.ld,
-           " elements apart: allowed are ", x.cols,
-           ", a stored row's length, or more, within 2^63 bytes in all");
-  }
+  for (Matrix& x : c.matrices) check_rows(x);
   grouped ? check_groups(p, c) : check_batch(p, c);
   c.key.lda = c.matrices[0].ld;
   c.key.ldb = c.matrices[1].ld;
@@ -375,18 +298,12 @@ uint8_t align_of(const void* p) {
 // Checks the pointers. `reads_products`: A and B are read.
 void check_pointers(const Matrix (&matrices)[3], const void* a, const void* b, const void* c,
                     bool reads_products) {
-  const auto check = [](const Matrix& x, const void* p) {
-    if (x.rows == 0 || x.cols == 0) return;
-    if (p == nullptr) fail(GEMM_BAD_ARGUMENT, x.name, " is a null pointer");
-    if (reinterpret_cast<uintptr_t>(p) % x.bytes != 0)
-      fail(GEMM_BAD_ARGUMENT, x.name, " is not aligned to its elements of ", x.bytes, " bytes");
-  };
   if (matrices[2].rows == 0 || matrices[2].cols == 0) return;
   if (reads_products) {
-    check(matrices[0], a);
-    check(matrices[1], b);
+    check_pointer(matrices[0], a);
+    check_pointer(matrices[1], b);
   }
-  check(matrices[2], c);
+  check_pointer(matrices[2], c);
 }
 
 uint8_t planned_align(const char* name, int32_t align, int bytes) {
@@ -454,11 +371,6 @@ GemmCall make_call(const PlanKey& key, const FusedEpilogue& e) {
                    key.grouped != 0 ? static_cast<const int32_t*>(address(MAX_ALIGN)) : nullptr);
 }
 
-bool runs_on(const Rung& rung, const DeviceInfo& device) {
-  return device.sm >= rung.needs.sm && (device.sm == rung.needs.sm || !rung.needs.exact_arch) &&
-         (device.exact_arch || !rung.needs.exact_arch);
-}
-
 bool takes_ops(const Rung& rung, const PlanKey& key) {
   return rung.needs.transposed || (key.op_a == 0 && key.op_b == 0);
 }
@@ -467,19 +379,13 @@ bool takes_groups(const Rung& rung, const PlanKey& key) {
   return rung.needs.groups || key.grouped == 0;
 }
 
-// The library's rungs for a computer.
-const std::vector<const Rung*>& rungs_of(const Computer& computer) {
-  static const std::vector<const Rung*> simulated = rungs(Backend::sim), gpu = rungs(Backend::gpu);
-  return computer.backend == Backend::gpu ? gpu : simulated;
-}
-
 // By the dispatcher of this type. Where there is none, by the rung with the least makespan, or, if
 // none estimates one, by the last of the ladder.
 Plan choose(const PlanKey& key, const GemmCall& call, const Place& place) {
   const DeviceInfo& device = place.info();
   std::vector<const Rung*> usable;
   for (const Rung* rung : rungs_of(place.computer))
-    if (rung->dtype == static_cast<DType>(key.dtype) && runs_on(*rung, device) &&
+    if (rung->dtype == static_cast<DType>(key.dtype) && runs_on(rung->needs, device) &&
         takes_ops(*rung, key) && takes_groups(*rung, key) && rung->product_error == 0)
       usable.push_back(rung);
   if (usable.empty())
@@ -504,7 +410,7 @@ Plan choose(const PlanKey& key, const GemmCall& call, const Place& place, const 
     known = true;
     if (rung->dtype != static_cast<DType>(key.dtype)) continue;
     if (!takes_ops(*rung, key)) fail(GEMM_UNSUPPORTED, rung->name, " takes no transposed operands");
-    if (!runs_on(*rung, device))
+    if (!runs_on(rung->needs, device))
       fail(GEMM_UNSUPPORTED, rung->name, " does not run on ", device.arch.name, " (sm_", device.sm,
            ")");
     return plan(*rung, call, device.arch);
@@ -571,7 +477,7 @@ bool has_grouped_rung(const PlanKey& key) {
   const std::vector<const Rung*>& all = rungs_of(place.computer);
   return std::any_of(all.begin(), all.end(), [&](const Rung* rung) {
     return rung->needs.groups && rung->dtype == static_cast<DType>(key.dtype) &&
-           runs_on(*rung, place.info()) && takes_ops(*rung, key) && rung->product_error == 0;
+           runs_on(rung->needs, place.info()) && takes_ops(*rung, key) && rung->product_error == 0;
   });
 }
 
@@ -676,38 +582,6 @@ const HeldPlan& held(const gemm_plan* plan) {
   return h;
 }
 
-// Calls f and returns what became of it. `device`: where it was to run, as in a PlanKey.
-template <class F>
-gemm_status guarded(int& device, F&& f) noexcept {
-  constexpr char NO_MEMORY[] = "out of memory";
-  try {
-    try {
-      f();
-      return GEMM_OK;
-    } catch (const Failure& e) {
-      last_error = e.what();
-      return e.status;
-    } catch (const std::bad_alloc&) {
-      last_error = NO_MEMORY;
-      return GEMM_OUT_OF_MEMORY;
-    } catch (const std::logic_error& e) {
-      last_error = e.what();
-      return GEMM_INTERNAL_ERROR;
-    } catch (const std::exception& e) {
-      last_error = e.what();
-      return device >= 0 && GPUS->is_broken(device) ? GEMM_DEVICE_FAULT : GEMM_LAUNCH_REFUSED;
-    }
-  } catch (...) {  // no memory for the text
-    return GEMM_OUT_OF_MEMORY;
-  }
-}
-
-template <class F>
-gemm_status guarded(F&& f) noexcept {
-  int device = -1;
-  return guarded(device, f);
-}
-
 }  // namespace
 }  // namespace gemm::library
 
@@ -761,15 +635,12 @@ gemm_status gemm_plan_create_with(const gemm_problem* problem, int device, const
 gemm_status gemm_plan_explain(const gemm_plan* plan, char* text, size_t size) {
   return guarded([&] {
     const HeldPlan& h = held(plan);
-    if (text == nullptr || size == 0) fail(GEMM_BAD_ARGUMENT, "there is no place for the text");
     const gemm::Plan& p = h.prepared.plan;
     std::string told = p.rung->name;
     if (p.variant != gemm::ANY_VARIANT) told += " " + p.rung->variants[p.variant].name;
     const std::string how = explain(p, make_call(h.prepared.key, EPILOGUES[0]));
     if (!how.empty()) told += ": " + how;
-    const size_t length = std::min(size - 1, told.size());
-    std::memcpy(text, told.data(), length);
-    text[length] = 0;
+    put_text(told, text, size);
   });
 }
 
@@ -952,7 +823,7 @@ const char* gemm_status_string(gemm_status status) {
   return "unknown status";
 }
 
-const char* gemm_last_error() { return last_error.c_str(); }
+const char* gemm_last_error() { return last_error().c_str(); }
 const char* gemm_version() { return GEMM_VERSION; }
 const char* gemm_backend() { return (GPUS == nullptr ? SIMULATOR : *GPUS).name; }
 
@@ -984,7 +855,7 @@ gemm_status gemm_rung_get(int device, int index, gemm_rung* rung) {
              .type_c = type_of(types.out),
              .transposed = r.needs.transposed,
              .approximate = r.product_error != 0,
-             .runs = runs_on(r, place.info()),
+             .runs = runs_on(r.needs, place.info()),
              .id = r.id.c_str(),
              .name = r.name.c_str(),
              .idea = r.idea.c_str()};

@@ -57,6 +57,12 @@ class Fabric {
   virtual Event record(void* stream, Where where = Where::current()) = 0;
   virtual void wait(void* stream, Event event, Where where = Where::current()) = 0;
 
+  // A caller's stream of the rank's device; null is its default stream. The simulator has none.
+  // What comes next in the rank's compute stream runs after what is now in the caller's,
+  virtual void begin_after(int rank, void* callers_stream) = 0;
+  // and what comes next in the caller's runs after what is now in the rank's compute stream.
+  virtual void end_before(int rank, void* callers_stream) = 0;
+
   // NCCL's collectives, on the compute streams. Rank r's part of all_gather is `bytes` bytes at
   // from[r]; all parts, in order of ranks, go to to[r]. reduce_scatter adds the ranks' from[r], of
   // ranks() * count elements, and rank r keeps the r-th `count` of the sum at to[r].
@@ -105,8 +111,12 @@ class SharedMemory {
 void join_ranks(Fabric& fabric);
 
 std::unique_ptr<Fabric> make_sim_fabric(int ranks);
-// GPUs `first` to before `first + ranks`. Null where there are none (or no CUDA in this build);
-// `why` then says so in a few words: too few GPUs, no peer access between two of them.
-std::unique_ptr<Fabric> make_gpu_fabric(int ranks, std::string& why);
+// GPUs by CUDA's numbers, all different, by rank. Null where there are none (or no CUDA in this
+// build); `why` then says so in a few words: too few GPUs, no peer access between two of them.
+//
+// All such fabrics of a process share each GPU's two streams. Kernels that wait for each other on
+// two GPUs must all run at once: those of two products, each on one GPU, would wait for ever. So
+// products are queued in the same order on all GPUs: by one thread at a time.
+std::unique_ptr<Fabric> make_gpu_fabric(const std::vector<int>& devices, std::string& why);
 
 }  // namespace gemm

@@ -220,7 +220,7 @@ std::unique_ptr<Device> make_gpu_device(std::string&, int ordinal) {
   if (ordinal > 0) throw std::out_of_range("there is GPU 0 alone");
   return std::make_unique<FakeGpu>();
 }
-std::unique_ptr<Fabric> make_gpu_fabric(int, std::string& why) {
+std::unique_ptr<Fabric> make_gpu_fabric(const std::vector<int>&, std::string& why) {
   why = "there is 1 GPU";
   return nullptr;
 }

@@ -11,6 +11,7 @@
 
 #include "batch.h"
 #include "device/blas.h"
+#include "harness/device.h"
 #include "harness/gpu/blas.h"
 #include "harness/gpu/cuda_check.h"
 

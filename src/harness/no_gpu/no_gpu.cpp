@@ -14,7 +14,7 @@ std::unique_ptr<Device> make_gpu_device(std::string& why, int) {
   why = "built without a CUDA toolkit";
   return nullptr;
 }
-std::unique_ptr<Fabric> make_gpu_fabric(int, std::string& why) {
+std::unique_ptr<Fabric> make_gpu_fabric(const std::vector<int>&, std::string& why) {
   why = "built without a CUDA toolkit";
   return nullptr;
 }

@@ -4,13 +4,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "device/current_device.h"
-#include "harness/gpu/cuda_check.h"
 #include "sharded/fabric.h"
+#include "sharded/gpu/cuda_check.h"
 #if __has_include(<nccl.h>)
 #include <nccl.h>
 #define GEMM_HAS_NCCL 1
@@ -81,21 +83,38 @@ auto stream_writer() {
   return write;
 }
 
+// The two streams of one GPU, which all fabrics share. Never destroyed: at exit CUDA may be gone
+// first.
+struct Streams {
+  cudaStream_t compute = nullptr, copies = nullptr;
+};
+const Streams& streams_of(int device) {
+  static std::mutex mutex;
+  static std::map<int, Streams>& all = *new std::map<int, Streams>;
+  const std::lock_guard lock(mutex);
+  if (const auto it = all.find(device); it != all.end()) return it->second;
+  const DeviceScope scope(device);
+  Streams made;
+  GEMM_CUDA(cudaStreamCreateWithFlags(&made.compute, cudaStreamNonBlocking));
+  GEMM_CUDA(cudaStreamCreateWithFlags(&made.copies, cudaStreamNonBlocking));
+  return all[device] = made;
+}
+
 class GpuFabric final : public Fabric {
  public:
-  explicit GpuFabric(int ranks) : of_(ranks) {
-    for (int rank = 0; rank < ranks; ++rank) {
-      const DeviceScope scope(rank);
-      for (int peer = 0; peer < ranks; ++peer) {
-        if (peer == rank) continue;
+  explicit GpuFabric(const std::vector<int>& devices) : of_(devices.size()) {
+    for (int rank = 0; rank < ranks(); ++rank) {
+      of_[rank].device = devices[rank];
+      const DeviceScope scope(devices[rank]);
+      for (const int peer : devices) {
+        if (peer == devices[rank]) continue;
         const cudaError_t error = cudaDeviceEnablePeerAccess(peer, 0);
         if (error == cudaErrorPeerAccessAlreadyEnabled)
           cudaGetLastError();
         else
           GEMM_CUDA(error);
       }
-      GEMM_CUDA(cudaStreamCreateWithFlags(&of_[rank].compute, cudaStreamNonBlocking));
-      GEMM_CUDA(cudaStreamCreateWithFlags(&of_[rank].copies, cudaStreamNonBlocking));
+      of_[rank].streams = streams_of(devices[rank]);
     }
   }
   // Not checked: at the end it can only repeat an earlier failure.
@@ -104,20 +123,16 @@ class GpuFabric final : public Fabric {
     for (const ncclComm_t comm : comms_) Nccl::get().abort(comm);
 #endif
     for (const cudaEvent_t event : events_) cudaEventDestroy(event);
-    for (int rank = 0; rank < ranks(); ++rank) {
-      cudaStreamDestroy(of_[rank].compute);
-      cudaStreamDestroy(of_[rank].copies);
-    }
   }
 
   Backend backend() const override { return Backend::gpu; }
   int ranks() const override { return static_cast<int>(of_.size()); }
-  int device(int rank) const override { return rank; }
-  void* compute(int rank) override { return of_[rank].compute; }
-  void* copies(int rank) override { return of_[rank].copies; }
+  int device(int rank) const override { return of_[rank].device; }
+  void* compute(int rank) override { return of_[rank].streams.compute; }
+  void* copies(int rank) override { return of_[rank].streams.copies; }
 
   void* allocate(int rank, size_t bytes, const std::string&, Contents contents) override {
-    const DeviceScope scope(rank);
+    const DeviceScope scope(device(rank));
     void* p = nullptr;
     GEMM_CUDA(cudaMalloc(&p, std::max<size_t>(bytes, 1)));
     if (contents == Contents::zeros) {
@@ -127,12 +142,12 @@ class GpuFabric final : public Fabric {
     return p;
   }
   void release(int rank, void* p) override {
-    const DeviceScope scope(rank);
+    const DeviceScope scope(device(rank));
     cudaFree(p);  // waits for what uses it
   }
 
   void copy(void* stream, const Region& r, Where) override {
-    const DeviceScope scope(rank_of(stream));
+    const DeviceScope scope(device_of(stream));
     auto* const on = static_cast<cudaStream_t>(stream);
     if (r.width == 0 || r.rows == 0) return;
     if (r.width == r.to_pitch && r.width == r.from_pitch)
@@ -142,23 +157,20 @@ class GpuFabric final : public Fabric {
                                   cudaMemcpyDeviceToDevice, on));
   }
   void write_flag(void* stream, uint32_t* flag, uint32_t value, Where) override {
-    const DeviceScope scope(rank_of(stream));
+    const DeviceScope scope(device_of(stream));
     const CUresult result = stream_writer()(static_cast<CUstream>(stream),
                                             reinterpret_cast<CUdeviceptr>(flag), value, 0);
     if (result != CUDA_SUCCESS)
       throw std::runtime_error("cuStreamWriteValue32: error " + std::to_string(result));
   }
 
-  Event record(void* stream, Where) override {
-    const int rank = rank_of(stream);
-    const DeviceScope scope(rank);
-    const int index = next_event(rank);
-    GEMM_CUDA(cudaEventRecord(events_[index], static_cast<cudaStream_t>(stream)));
-    return {index};
+  Event record(void* stream, Where) override { return record_on(rank_of(stream), stream); }
+  void wait(void* stream, Event event, Where) override { wait_on(rank_of(stream), stream, event); }
+  void begin_after(int rank, void* callers_stream) override {
+    wait_on(rank, compute(rank), record_on(rank, callers_stream));
   }
-  void wait(void* stream, Event event, Where) override {
-    const DeviceScope scope(rank_of(stream));
-    GEMM_CUDA(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), events_[event.index]));
+  void end_before(int rank, void* callers_stream) override {
+    wait_on(rank, callers_stream, record_on(rank, compute(rank)));
   }
 
   std::string without_collectives() const override {
@@ -172,9 +184,9 @@ class GpuFabric final : public Fabric {
   void all_gather(const std::vector<const void*>& from, const std::vector<void*>& to,
                   size_t bytes) override {
     in_group([&](const Nccl& nccl, int rank) {
-      nccl.check(
-          nccl.all_gather(from[rank], to[rank], bytes, ncclInt8, comms_[rank], of_[rank].compute),
-          "ncclAllGather");
+      nccl.check(nccl.all_gather(from[rank], to[rank], bytes, ncclInt8, comms_[rank],
+                                 of_[rank].streams.compute),
+                 "ncclAllGather");
     });
   }
   void reduce_scatter(const std::vector<const void*>& from, const std::vector<void*>& to,
@@ -184,7 +196,7 @@ class GpuFabric final : public Fabric {
     const ncclDataType_t type = element == Element::f16 ? ncclFloat16 : ncclBfloat16;
     in_group([&](const Nccl& nccl, int rank) {
       nccl.check(nccl.reduce_scatter(from[rank], to[rank], count, type, ncclSum, comms_[rank],
-                                     of_[rank].compute),
+                                     of_[rank].streams.compute),
                  "ncclReduceScatter");
     });
   }
@@ -201,8 +213,8 @@ class GpuFabric final : public Fabric {
   void synchronize() override {
     const auto end = std::chrono::steady_clock::now() + TIME_LIMIT;
     for (int rank = 0; rank < ranks(); ++rank) {
-      const DeviceScope scope(rank);
-      for (const cudaStream_t stream : {of_[rank].compute, of_[rank].copies}) {
+      const DeviceScope scope(device(rank));
+      for (const cudaStream_t stream : {of_[rank].streams.compute, of_[rank].streams.copies}) {
         cudaError_t error = cudaStreamQuery(stream);
         for (; error == cudaErrorNotReady; error = cudaStreamQuery(stream)) {
           cudaGetLastError();
@@ -225,15 +237,29 @@ class GpuFabric final : public Fabric {
 
  private:
   struct Rank {
-    cudaStream_t compute = nullptr, copies = nullptr;
+    int device = 0;
+    Streams streams;
     std::vector<int> events;  // of its device: indices of events_
     size_t taken = 0;         // of those, again
   };
 
   int rank_of(void* stream) const {
     for (int rank = 0; rank < ranks(); ++rank)
-      if (of_[rank].compute == stream || of_[rank].copies == stream) return rank;
+      if (of_[rank].streams.compute == stream || of_[rank].streams.copies == stream) return rank;
     throw std::logic_error("not a stream of this fabric");
+  }
+  int device_of(void* stream) const { return device(rank_of(stream)); }
+
+  // By a stream of the rank's device, the fabric's or a caller's.
+  Event record_on(int rank, void* stream) {
+    const DeviceScope scope(device(rank));
+    const int index = next_event(rank);
+    GEMM_CUDA(cudaEventRecord(events_[index], static_cast<cudaStream_t>(stream)));
+    return {index};
+  }
+  void wait_on(int rank, void* stream, Event event) {
+    const DeviceScope scope(device(rank));
+    GEMM_CUDA(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), events_[event.index]));
   }
 
   // An event of the rank's device, taken again when 4096 others have been recorded since: by then
@@ -274,28 +300,28 @@ class GpuFabric final : public Fabric {
 
 }  // namespace
 
-std::unique_ptr<Fabric> make_gpu_fabric(int ranks, std::string& why) {
+std::unique_ptr<Fabric> make_gpu_fabric(const std::vector<int>& devices, std::string& why) {
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess || count == 0) {
     cudaGetLastError();
     why = error == cudaSuccess ? "there is no GPU" : describe(error);
     return nullptr;
   }
-  if (count < ranks) {
+  if (*std::max_element(devices.begin(), devices.end()) >= count) {
     why =
         "there " + std::string(count == 1 ? "is 1 GPU" : "are " + std::to_string(count) + " GPUs");
     return nullptr;
   }
-  for (int rank = 0; rank < ranks; ++rank)
-    for (int peer = 0; peer < ranks; ++peer) {
+  for (const int device : devices)
+    for (const int peer : devices) {
       int reaches = 1;
-      if (peer != rank) GEMM_CUDA(cudaDeviceCanAccessPeer(&reaches, rank, peer));
+      if (peer != device) GEMM_CUDA(cudaDeviceCanAccessPeer(&reaches, device, peer));
       if (reaches != 0) continue;
-      why =
-          "GPU " + std::to_string(rank) + " cannot reach the memory of GPU " + std::to_string(peer);
+      why = "GPU " + std::to_string(device) + " cannot reach the memory of GPU " +
+            std::to_string(peer);
       return nullptr;
     }
-  return std::make_unique<GpuFabric>(ranks);
+  return std::make_unique<GpuFabric>(devices);
 }
 
 }  // namespace gemm

@@ -1,0 +1,307 @@
+// Products on several devices: arguments checked, and handed to a rung of several GPUs.
+#include "sharded/sharded.h"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "gemm/gemm.h"
+#include "launch_mode.h"
+#include "library/backend.h"
+#include "library/call.h"
+
+// A handle as the caller holds it. It is used under its computer's lock.
+struct gemm_sharded {
+  static constexpr uint64_t MAGIC = 0x64726168736d6567;  // "gemshard"
+  uint64_t magic = MAGIC;
+  const gemm::library::Computer& computer;
+  gemm::ShardedProblem problem;
+  std::vector<int> devices;  // by rank
+  const gemm::ShardedRung* rung = nullptr;
+  std::unique_ptr<gemm::Fabric> fabric = nullptr;
+  std::unique_ptr<gemm::ShardedGemm> gemm = nullptr;  // destroyed before the fabric
+  std::string broken = {};  // why no further product can run; empty: it can
+};
+
+namespace gemm::library {
+namespace {
+
+// Elements of what ranks exchange: counts of its tiles fit in an int.
+constexpr int64_t LARGEST_EXCHANGE = int64_t{1} << 40;
+
+static_assert(int{GEMM_MOST_RANKS} == MOST_RANKS);
+static_assert(int{GEMM_ALL_GATHER} == int(Collective::all_gather) &&
+              int{GEMM_REDUCE_SCATTER} == int(Collective::reduce_scatter));
+
+// One product is queued, on all of its devices, before the next one begins (make_gpu_fabric).
+std::mutex& turn_of(const Computer& computer) {
+  static std::mutex simulator, gpus;
+  return computer.backend == Backend::gpu ? gpus : simulator;
+}
+
+ShardedProblem checked(const gemm_sharded_problem* problem) {
+  if (problem == nullptr) fail(GEMM_BAD_ARGUMENT, "problem is a null pointer");
+  const gemm_sharded_problem p = sized(*problem, sizeof(gemm_sharded_problem),
+                                       "gemm_sharded_problem", "GEMM_SHARDED_PROBLEM_DEFAULT");
+  if (p.collective != GEMM_ALL_GATHER && p.collective != GEMM_REDUCE_SCATTER)
+    fail(GEMM_BAD_ARGUMENT, "collective is ", p.collective,
+         ": allowed are GEMM_ALL_GATHER and GEMM_REDUCE_SCATTER");
+  check_extent("m", p.m, 1);
+  check_extent("n", p.n, 1);
+  check_extent("k", p.k, 1);
+  if (p.type != GEMM_F16 && p.type != GEMM_BF16)
+    fail(GEMM_BAD_ARGUMENT, "type is ", p.type, ": allowed are GEMM_F16 and GEMM_BF16");
+  check_op("op_b", p.op_b);
+  if (p.ranks < 2 || p.ranks > MOST_RANKS)
+    fail(GEMM_BAD_ARGUMENT, "ranks is ", p.ranks, ": allowed are 2 to ", MOST_RANKS);
+  if (p.reserved != 0) fail(GEMM_BAD_ARGUMENT, "gemm_sharded_problem.reserved is not 0");
+  const bool gather = p.collective == GEMM_ALL_GATHER;
+  if (const int64_t exchanged = p.m * (gather ? p.k : p.n); exchanged > LARGEST_EXCHANGE)
+    fail(GEMM_BAD_ARGUMENT, gather ? "m * k is " : "m * n is ", exchanged, ": allowed are 1 to ",
+         LARGEST_EXCHANGE);
+  return {.collective = static_cast<Collective>(p.collective),
+          .dtype = p.type == GEMM_F16 ? DType::f16 : DType::bf16,
+          .ranks = p.ranks,
+          .M = static_cast<int>(p.m),
+          .N = static_cast<int>(p.n),
+          .K = static_cast<int>(p.k),
+          .op_b = static_cast<Op>(p.op_b)};
+}
+
+// The ranks' devices as in a PlanKey: all simulated, or different GPUs.
+std::vector<int> checked_devices(const int* devices, int ranks) {
+  std::vector<int> keys;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const bool first_gpus = devices == nullptr && GPUS != nullptr;
+    const int device = first_gpus ? rank : devices == nullptr ? int{GEMM_SIMULATOR} : devices[rank];
+    const int key = key_device(device);
+    place_of(key).info();  // throws where there is none
+    if (!keys.empty() && (key == GEMM_SIMULATOR) != (keys[0] == GEMM_SIMULATOR))
+      fail(GEMM_BAD_ARGUMENT, "rank ", rank,
+           ": the ranks are GPUs, or all of them are GEMM_SIMULATOR");
+    if (const auto same = std::find(keys.begin(), keys.end(), key);
+        key != GEMM_SIMULATOR && same != keys.end())
+      fail(GEMM_BAD_ARGUMENT, "GPU ", key, " is rank ", same - keys.begin(), " and rank ", rank,
+           ": each rank has a GPU of its own");
+    keys.push_back(key);
+  }
+  return keys;
+}
+
+// Kernels that wait for each other must fill their GPUs alike.
+void check_alike(const std::vector<int>& devices) {
+  const DeviceInfo& first = place_of(devices[0]).info();
+  for (const int device : devices)
+    if (const DeviceInfo& info = place_of(device).info();
+        info.sm != first.sm || info.arch.sms != first.arch.sms)
+      fail(GEMM_UNSUPPORTED, "GPU ", devices[0], " has ", first.arch.sms, " SMs of sm_", first.sm,
+           " and GPU ", device, " ", info.arch.sms, " of sm_", info.sm,
+           ": all ranks have the same kind of GPU");
+}
+
+// Rungs of this problem, in order: all of them, or the one with this id or name.
+std::vector<const ShardedRung*> candidates(const ShardedProblem& p, Backend backend,
+                                           const char* id) {
+  std::vector<const ShardedRung*> found;
+  std::string known;
+  for (const ShardedRung* rung : sharded_rungs(backend)) {
+    if (rung->collective != p.collective || rung->dtype != p.dtype) continue;
+    known += (known.empty() ? "" : ", ") + rung->id;
+    if (id == nullptr || rung->id == id || rung->name == id) found.push_back(rung);
+  }
+  if (found.empty())
+    fail(GEMM_BAD_ARGUMENT, "there is no rung \"", id == nullptr ? "" : id, "\" of ",
+         name_of(p.collective), ": choose from ", known);
+  return found;
+}
+
+// Why a rung cannot run; empty: it can. One without needs of its own multiplies by the dispatcher's
+// choice, and needs what that does.
+std::string unmet(const ShardedRung& rung, const Place& place, const Fabric& fabric) {
+  Needs needs = rung.needs;
+  for (const Rung* r : rungs_of(place.computer))
+    if (needs.sm == 0 && r->dispatches && r->dtype == rung.dtype) needs = r->needs;
+  if (!runs_on(needs, place.info()))
+    return rung.name + " does not run on " + place.info().arch.name + " (sm_" +
+           std::to_string(place.info().sm) + ")";
+  return rung.collectives ? fabric.without_collectives() : std::string();
+}
+
+// The last one that can run: a later rung is the faster one.
+const ShardedRung& choose(const std::vector<const ShardedRung*>& rungs, const Place& place,
+                          const Fabric& fabric) {
+  for (auto it = rungs.rbegin(); it != rungs.rend(); ++it)
+    if (unmet(**it, place, fabric).empty()) return **it;
+  fail(GEMM_UNSUPPORTED, unmet(*rungs.back(), place, fabric));
+}
+
+const gemm_sharded& held(const gemm_sharded* sharded) {
+  if (sharded == nullptr) fail(GEMM_BAD_ARGUMENT, "sharded is a null pointer");
+  if (sharded->magic != gemm_sharded::MAGIC)
+    fail(GEMM_BAD_ARGUMENT, "sharded was not made by gemm_sharded_create");
+  return *sharded;
+}
+gemm_sharded& held(gemm_sharded* sharded) {
+  held(static_cast<const gemm_sharded*>(sharded));
+  return *sharded;
+}
+
+// One rank's operands, checked.
+ShardedOperands checked(const gemm_sharded& h, int rank, const gemm_sharded_operands& given) {
+  const gemm_sharded_operands x = sized(given, sizeof(gemm_sharded_operands),
+                                        "gemm_sharded_operands", "GEMM_SHARDED_OPERANDS_DEFAULT");
+  if (x.reserved != 0) fail(GEMM_BAD_ARGUMENT, "gemm_sharded_operands.reserved is not 0");
+  const ShardedProblem& p = h.problem;
+  const bool gather = p.collective == Collective::all_gather, transposed = p.op_b == Op::T;
+  const int rows = p.shards().rows(rank), bytes = info(info(p.dtype).in).bytes;
+  Matrix a{"A", gather ? rows : p.M, p.K, x.lda, bytes};
+  Matrix b{"B", transposed ? p.N : p.K, transposed ? p.K : p.N, x.ldb, bytes};
+  Matrix c{"C", gather ? p.M : rows, p.N, x.ldc, bytes};
+  for (Matrix* matrix : {&a, &b, &c}) check_rows(*matrix);
+  check_pointer(a, x.a);
+  check_pointer(b, x.b);
+  check_pointer(c, x.c);
+  h.computer.check_stream(h.devices[rank], x.stream);
+  return {.A = x.a, .lda = a.ld, .B = x.b, .ldb = b.ld, .C = x.c, .ldc = c.ld};
+}
+
+// The i-th of an array whose elements have the size that the program was compiled with.
+const gemm_sharded_operands& at(const gemm_sharded_operands* operands, int i) {
+  const char* const first = reinterpret_cast<const char*>(operands);
+  return *reinterpret_cast<const gemm_sharded_operands*>(first + i * int64_t{operands->size});
+}
+
+// Queues the product. In the simulator it has been computed on return.
+void enqueue(gemm_sharded& h, const ShardedCall& call, const std::vector<void*>& streams) {
+  const int ranks = h.problem.ranks;
+  const LaunchModeScope scope(LaunchMode{});
+  for (int rank = 0; rank < ranks; ++rank) h.fabric->begin_after(rank, streams[rank]);
+  // A kernel that waits for another rank fills its GPU. What that rank's stream waits for may have to
+  // run there, so no kernel begins before all streams have come this far.
+  join_ranks(*h.fabric);
+  h.gemm->enqueue(call);
+  for (int rank = 0; rank < ranks; ++rank) h.fabric->end_before(rank, streams[rank]);
+  if (h.computer.backend == Backend::sim) h.fabric->synchronize();
+}
+
+// Calls f on the first rank's device. `lost` is the device that is found broken after a failure.
+template <class F>
+void on_devices(const Computer& computer, const std::vector<int>& devices, int& lost, F&& f) {
+  try {
+    computer.on_device(place_of(devices[0]).device, f);
+  } catch (const std::runtime_error&) {
+    if (computer.backend == Backend::gpu)
+      for (const int device : devices)
+        if (computer.is_broken(device)) lost = device;
+    throw;
+  }
+}
+
+}  // namespace
+}  // namespace gemm::library
+
+using namespace gemm::library;
+
+gemm_status gemm_shard_rows(const gemm_sharded_problem* problem, int rank, int64_t* first,
+                            int64_t* rows) {
+  return guarded([&] {
+    const gemm::ShardedProblem p = checked(problem);
+    if (rank < 0 || rank >= p.ranks)
+      fail(GEMM_BAD_ARGUMENT, "rank is ", rank, ": allowed are 0 to ", p.ranks - 1);
+    if (first == nullptr || rows == nullptr)
+      fail(GEMM_BAD_ARGUMENT, first == nullptr ? "first" : "rows", " is a null pointer");
+    *first = p.shards().first(rank);
+    *rows = p.shards().rows(rank);
+  });
+}
+
+gemm_status gemm_sharded_create(const gemm_sharded_problem* problem, const int* devices,
+                                const char* rung, gemm_sharded** sharded) {
+  int lost = -1;
+  return guarded(lost, [&] {
+    if (sharded == nullptr) fail(GEMM_BAD_ARGUMENT, "sharded is a null pointer");
+    *sharded = nullptr;
+    const gemm::ShardedProblem p = checked(problem);
+    const std::vector<int> keys = checked_devices(devices, p.ranks);
+    check_alike(keys);
+    const Place place = place_of(keys[0]);
+    const auto rungs = candidates(p, place.computer.backend, rung);
+    auto made = std::unique_ptr<gemm_sharded>(
+        new gemm_sharded{.computer = place.computer, .problem = p, .devices = keys});
+    const std::lock_guard turn(turn_of(place.computer));
+    on_devices(place.computer, keys, lost, [&] {
+      std::string why;
+      made->fabric = place.computer.make_fabric(keys, why);
+      if (made->fabric == nullptr) fail(GEMM_UNSUPPORTED, why);
+      made->rung = &choose(rungs, place, *made->fabric);
+      made->gemm = made->rung->make(p, *made->fabric, gemm::ANY_VARIANT);
+    });
+    *sharded = made.release();
+  });
+}
+
+gemm_status gemm_sharded_explain(const gemm_sharded* sharded, char* text, size_t size) {
+  return guarded([&] {
+    const gemm_sharded& h = held(sharded);
+    std::string told = h.rung->name;
+    if (h.computer.backend == gemm::Backend::sim)
+      told += " on " + std::to_string(h.devices.size()) + " simulated devices";
+    else
+      for (const int device : h.devices)
+        told += (device == h.devices[0] ? " on GPUs " : ", ") + std::to_string(device);
+    put_text(told, text, size);
+  });
+}
+
+gemm_status gemm_sharded_run(gemm_sharded* sharded, const gemm_sharded_operands* operands) {
+  int lost = -1;
+  return guarded(lost, [&] {
+    gemm_sharded& h = held(sharded);
+    if (operands == nullptr) fail(GEMM_BAD_ARGUMENT, "operands is a null pointer");
+    gemm::ShardedCall call;
+    std::vector<void*> streams;
+    for (int rank = 0; rank < h.problem.ranks; ++rank) try {
+        const gemm_sharded_operands& of = at(operands, rank);
+        if (of.size != operands->size)
+          fail(GEMM_BAD_ARGUMENT, "gemm_sharded_operands.size is ", of.size, ", and rank 0 has ",
+               operands->size);
+        call.push_back(checked(h, rank, of));
+        streams.push_back(of.stream);
+      } catch (const Failure& f) {
+        fail(f.status, "rank ", rank, ": ", f.what());
+      }
+    const std::lock_guard turn(turn_of(h.computer));
+    if (!h.broken.empty())
+      fail(GEMM_LAUNCH_REFUSED,
+           "an earlier run of this handle failed, and the ranks disagree: ", h.broken);
+    try {
+      on_devices(h.computer, h.devices, lost, [&] { enqueue(h, call, streams); });
+    } catch (const std::bad_alloc&) {
+      h.broken = "out of memory";
+      throw;
+    } catch (const std::exception& e) {
+      h.broken = e.what();
+      throw;
+    }
+  });
+}
+
+gemm_status gemm_sharded_destroy(gemm_sharded* sharded) {
+  return guarded([&] {
+    if (sharded == nullptr) return;
+    gemm_sharded& h = held(sharded);
+    const std::lock_guard turn(turn_of(h.computer));
+    try {
+      h.fabric->synchronize();
+    } catch (...) {
+      // What still runs may use its memory, and to free that would wait for ever: it is left.
+      h.magic = 0;
+      throw;
+    }
+    h.magic = 0;
+    delete sharded;
+  });
+}
