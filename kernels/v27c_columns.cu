@@ -26,6 +26,7 @@
 //   CTA 0   | A 0, B 0 for both | A 1               | A 2, B 2 for both | ...
 //   CTA 1   | A 0               | A 1, B 1 for both | A 2               | ...
 #include "device/dynamic_shared.cuh"
+#include "device/fused_epilogue.cuh"
 #include "device/multicast.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
@@ -37,7 +38,6 @@
 #include "device/ptx/wgmma.cuh"
 #include "device/row_panels.cuh"
 #include "device/wgmma_costs.h"
-#include "device/wgmma_epilogue.cuh"
 #include "device/wgmma_main_loop.cuh"
 #include "rung.h"
 
@@ -69,11 +69,13 @@ constexpr Tile TILES[] = {{128, 136, 192, 5, 1.05}, {128, 104, 160, 6, 0.97},
                           {128, 72, 128, 7, 1},     {64, 104, 192, 7, 1.1},
                           {64, 72, 128, 9, 0.95},   {64, 40, 96, 11, 0.93}};
 
-template <class T, int BM, int NARROWEST, int BN, int STAGES>
+// Args: GemmArgs, or FusedArgs for a kernel with the whole epilogue.
+template <class Args, int BM, int NARROWEST, int BN, int STAGES>
 __global__ void __launch_bounds__(THREADS, 1)
-    gemm_v27c(GemmArgs<T> p, RowPanels panels, const __grid_constant__ TensorMap map_a,
+    gemm_v27c(Args p, RowPanels panels, const __grid_constant__ TensorMap map_a,
               const __grid_constant__ TensorMap map_wide,
               const __grid_constant__ TensorMap map_narrow) {
+  using T = typename Args::TypeA;
   using TileA = OperandTile<T, BM, Major::K>;
   using TileB = OperandTile<T, BN, Major::K>;
   const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK);
@@ -117,9 +119,10 @@ __global__ void __launch_bounds__(THREADS, 1)
   const int signal_k_tile = k_tiles > 1 ? k_tiles - 2 : 0;  // as in v27
   panels.for_each(first + wg * step, 2 * step, [&](int pair, int n, int columns, int64_t) {
     const int m = (pair * CLUSTER + rank) * BM;
-    GemmArgs<T> panel = p;
+    Args panel = p;
     panel.N = p.N < n + columns ? p.N : n + columns;  // where it ends
     prefetch_c<BN>(panel, true, m, n, BM);
+    touch_vectors<BN>(panel, n);
     float acc[BM / MMA_M][BN / 2];
     clear_registers(acc);  // before the wait, while the other consumer computes
     int last = 0;
@@ -145,8 +148,9 @@ __global__ void __launch_bounds__(THREADS, 1)
   sync_cluster<CLUSTER>();  // the neighbour's last arrivals have come
 }
 
-template <class T, int TILE>
-void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
+template <class Args, int TILE>
+void launch(const Args& p, const Plan& plan, Stream stream) {
+  using T = typename Args::TypeA;
   constexpr int BM = TILES[TILE].bm, BN = TILES[TILE].bn, STAGES = TILES[TILE].stages;
   const RowPanelChoice cut = plan.kept<RowPanelChoice>();
   const int64_t grid = std::min<int64_t>(cut.tiles(), plan.ctas / CLUSTER) * CLUSTER;
@@ -156,16 +160,20 @@ void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
   const auto map_b = [&](int columns) {
     return tensor_map(in.B.data, p.N, p.K, in.B.ld, columns, BK, TileB::MODE);
   };
-  gemm::launch(gemm_v27c<T, BM, TILES[TILE].narrowest, BN, STAGES>, grid, dim3(THREADS),
+  gemm::launch(gemm_v27c<Args, BM, TILES[TILE].narrowest, BN, STAGES>, grid, dim3(THREADS),
                {.smem = sizeof(Shared<TileA, TileB, STAGES>), .cluster = CLUSTER, .pdl = true},
                stream, p, cut.row_panels, TileA::map(in.A.data, p.M, p.K, in.A.ld),
                map_b(cut.row_panels.short_box() + 8), map_b(cut.row_panels.short_box()));
 }
 
+template <class T, int TILE>
+constexpr Variant<T> of_tile(const char* name) {
+  return {name, launch<GemmArgs<T>, TILE>, nullptr, launch<FusedArgs<T>, TILE>};
+}
 template <class T>
-const Variant<T> VARIANTS[] = {{"128x192 s5", launch<T, 0>}, {"128x160 s6", launch<T, 1>},
-                               {"128x128 s7", launch<T, 2>}, {"64x192 s7", launch<T, 3>},
-                               {"64x128 s9", launch<T, 4>},  {"64x96 s11", launch<T, 5>}};
+const Variant<T> VARIANTS[] = {of_tile<T, 0>("128x192 s5"), of_tile<T, 1>("128x160 s6"),
+                               of_tile<T, 2>("128x128 s7"), of_tile<T, 3>("64x192 s7"),
+                               of_tile<T, 4>("64x128 s9"),  of_tile<T, 5>("64x96 s11")};
 
 template <class T>
 Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {

@@ -139,9 +139,10 @@ TEST(FusedEpilogue, IsOneKernel) {
   constexpr EpilogueOperands ALL = {true, true, true, true, true};
   constexpr EpilogueOperands BIAS = {.bias = true};
   constexpr std::pair<const char*, DType> FUSED[] = {
-      {"v24", DType::f16},       {"v24", DType::bf16}, {"v26", DType::f16},
-      {"v26", DType::bf16},      {"v27", DType::f16},  {"v27", DType::bf16},
-      {"v30", DType::e4m3_fast}, {"v31", DType::e4m3}, {"v32", DType::e4m3_block}};
+      {"v24", DType::f16},  {"v24", DType::bf16},      {"v26", DType::f16},
+      {"v26", DType::bf16}, {"v27", DType::f16},       {"v27", DType::bf16},
+      {"v27c", DType::f16}, {"v27c", DType::bf16},     {"v30", DType::e4m3_fast},
+      {"v31", DType::e4m3}, {"v32", DType::e4m3_block}};
   for (const auto& [id, dtype] : FUSED)
     for (const auto& [operands, activation] : {std::pair{ALL, Activation::gelu},
                                                {BIAS, Activation::gelu_erf},
@@ -411,6 +412,20 @@ TEST_P(ColumnsTest, ReadsC) {
     p.alpha = 2, p.beta = -0.5f, p.activation = Activation::relu;
     expect_right(p, ALIGNED);
   }
+}
+
+// Panels that end in the middle of a tile's columns read no more of the biases and scales.
+TEST_P(ColumnsTest, WholeEpilogue) {
+  const uint64_t before = epilogue_passes();
+  for (const int width : {40, 96, 136, 160, 192})
+    for (const bool residual : {false, true}) {
+      Problem p = shape(130, 2 * width - 8, 72);
+      p.alpha = 2, p.beta = residual ? -1 : 0;
+      p.operands = {residual, true, true, true, true};
+      p.activation = residual ? Activation::gelu_erf : Activation::silu;
+      expect_right(p, ALIGNED);
+    }
+  EXPECT_EQ(epilogue_passes(), before);
 }
 
 // A problem for which no dispatcher takes v27c still runs in its best variant: many rows in tiles of
