@@ -6,7 +6,7 @@
 // watch:  a kernel that waits holds its SMs. Whatever sets its flags must not need one: a copy
 //         engine, and a flag written by the stream. A kernel, even a memset's, could queue up
 //         behind it for ever. And flags only rise: a flag that is reset may be reset too late
-// needs:  sm_90a; peer access between the GPUs; copies of B where TMA cannot address it
+// needs:  sm_90a; peer access between the GPUs; copies of A and B where TMA cannot address them
 //
 //   who                    waits for                   then                   and tells
 //   copy engine            every A is there            fetches a chunk of A   arrived[shard][chunk]
@@ -14,8 +14,8 @@
 //   consumers, 2 x 128     order[wg], full[stage]      wgmma of whole tiles   v24's barriers
 //
 //   copy engine  | chunk 0 | chunk 1 | chunk 2 | chunk 3 |
-//   arrived                1         2         3         4
-//   SMs          | tiles of the own shard ..... | tiles of chunk 0 .. | of chunk 1 .. | ...
+//   flags rise             0         1         2         3
+//   SMs          | tiles of the own shard ........................... | tiles of the others ...
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/persistent.cuh"
@@ -73,9 +73,9 @@ struct Arrivals {
 
 template <class T, Major B_MAJOR, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
 __global__ void __launch_bounds__(THREADS, 1)
-    gemm_m03(GemmArgs<T> p, bool aligned_c, Shards shards, int rank, bool own_fetched,
-             Arrivals arrivals, const __grid_constant__ ShardMaps maps_a,
-             const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
+    gemm_m03(GemmArgs<T> p, bool aligned_c, Shards shards, int rank, Arrivals arrivals,
+             const __grid_constant__ ShardMaps maps_a, const __grid_constant__ TensorMap map_b,
+             const __grid_constant__ TensorMap map_c) {
   using TileA = OperandTile<T, BM, Major::K>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
   const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK), tiles_n = cdiv(p.N, BN);
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     for_each_tile_of_shards<BM, GROUP_M>(
         shards, rank, begin, step, tiles_n, [&](int shard, int bm, int bn) {
           const int rows = shards.rows(shard), end = (bm + 1) * BM < rows ? (bm + 1) * BM : rows;
-          if (shard != rank || own_fetched) arrivals.wait(shard, bm * BM, end, seen);
+          if (shard != rank) arrivals.wait(shard, bm * BM, end, seen);
           produce<TileA, TileB>(s.A[0], s.B[0], s.full, s.empty, state, maps_a.of[shard], map_b,
                                 bm * BM, bn * BN, 0, k_tiles);
         });
@@ -132,22 +132,23 @@ __global__ void __launch_bounds__(THREADS, 1)
 }
 
 template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
-void launch(const GemmArgs<T>& p, const Shards& shards, int rank, bool own_fetched,
-            const Arrivals& arrivals, const MatrixView<T> (&A)[MOST_RANKS], int ctas,
-            Stream stream) {
-  const RepackedPair<T> in({nullptr, 0, 0, 8},
-                           {p.B, p.op_b == Op::N ? p.K : p.N, p.op_b == Op::N ? p.N : p.K, p.ldb},
-                           stream);
+void launch(const GemmArgs<T>& p, const Shards& shards, int rank, const Arrivals& arrivals,
+            const MatrixView<T> (&A)[MOST_RANKS], int ctas, Stream stream) {
+  // A copy of the own shard that TMA can address is made before the kernel, on its stream: within one
+  // GPU a copy may need SMs, and the kernel has them all.
+  const RepackedPair<T> in(
+      A[rank], {p.B, p.op_b == Op::N ? p.K : p.N, p.op_b == Op::N ? p.N : p.K, p.ldb}, stream);
   ShardMaps maps{};
   for (int i = 0; i < shards.ranks; ++i)
-    maps.of[i] = OperandTile<T, BM, Major::K>::map(A[i].data, A[i].rows, A[i].cols, A[i].ld);
+    maps.of[i] = OperandTile<T, BM, Major::K>::map(i == rank ? in.A.data : A[i].data, A[i].rows,
+                                                   A[i].cols, i == rank ? in.A.ld : A[i].ld);
   const int64_t grid = std::min<int64_t>(ctas, tiles_of_shards(shards, p.N, BM, BN));
   with_majors(p, [&](auto, auto b) {
     using TileA = OperandTile<T, BM, Major::K>;
     using TileB = OperandTile<T, BN, b()>;
     gemm::launch(gemm_m03<T, b(), BM, BN, STAGES, EPILOGUE_STAGES>, grid, dim3(THREADS),
                  {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>)}, stream, p,
-                 has_aligned_c(p), shards, rank, own_fetched, arrivals, maps,
+                 has_aligned_c(p), shards, rank, arrivals, maps,
                  TileB::map(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
   });
 }
@@ -185,18 +186,16 @@ class PeerCopies final : public ShardedGemm {
     for (int rank = 0; rank < ranks; ++rank) {
       const ShardedOperands& of = call[rank];
       uint32_t* const flags = flags_[rank].as<uint32_t>();
-      // A shard that TMA cannot address is copied to where it can.
-      const bool own_fetched = !tma_can_address(static_cast<const T*>(of.A), of.lda);
       MatrixView<T> A[MOST_RANKS]{};
       void* const copies = fabric_.copies(rank);
       for (const Fabric::Event& event : ready) fabric_.wait(copies, event);
       for (int i = 0; i < ranks; ++i) {
         const int shard = (rank + i) % ranks, rows = shards.rows(shard);
         T* const to = fetched_[rank].as<T>() + int64_t{shards.first(shard)} * ld_;
-        const bool in_place = i == 0 && !own_fetched;
+        const bool in_place = i == 0 && rows > 0;
         A[shard] = in_place ? MatrixView<T>{static_cast<const T*>(of.A), rows, p_.K, of.lda}
                             : MatrixView<T>{to, rows, p_.K, ld_};
-        for (int first = 0; first < rows && !in_place; first += chunk_rows) {
+        for (int first = 0; first < rows && i > 0; first += chunk_rows) {
           const int64_t lda = call[shard].lda;
           fabric_.copy(
               copies, {to + first * ld_, ld_ * int64_t{sizeof(T)},
@@ -209,7 +208,7 @@ class PeerCopies final : public ShardedGemm {
 
       const auto p = args_of_rank<T>(p_, of);
       const DeviceScope scope(fabric_.device(rank));
-      LAUNCHES<T>[tile_](p, shards, rank, own_fetched, {flags, calls_, chunk_rows}, A, ctas_,
+      LAUNCHES<T>[tile_](p, shards, rank, {flags, calls_, chunk_rows}, A, ctas_,
                          static_cast<Stream>(fabric_.compute(rank)));
     }
     // Whoever overwrites an A has waited for all who fetch it.

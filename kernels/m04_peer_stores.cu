@@ -13,9 +13,12 @@
 //   consumer   another rank       its wgmma        TMA stores to the owner  its sent[rank][tile]
 //              this rank          sent[..][tile]   adds, stores C
 //
-//   rank 0   | tiles of rank 1 ........ | own tiles ........ |      | wait, add, store |
+//   rank 0   | tiles of rank 1 ........ | own tiles: each waits, adds, stores |
 //   NVLink        | to rank 1, to rank 0 ... |
-//   rank 1   | tiles of rank 0 ........ | own tiles ........ |
+//   rank 1   | tiles of rank 0 ........ | own tiles: each waits, adds, stores |
+#include <array>
+#include <optional>
+
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/persistent.cuh"
@@ -148,9 +151,8 @@ __global__ void __launch_bounds__(THREADS, 1)
 }
 
 template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
-void launch(const GemmArgs<T>& p, const Shards& shards, int rank, Exchange<T> exchange,
-            T* const (&slots)[MOST_RANKS], int ctas, Stream stream) {
-  const TmaOperands<T> in(p, stream);
+void launch(const GemmArgs<T>& p, const TmaOperands<T>& in, const Shards& shards, int rank,
+            Exchange<T> exchange, T* const (&slots)[MOST_RANKS], int ctas, Stream stream) {
   ShardMaps maps{};
   GemmArgs<T> own = p;
   own.M = shards.rows(rank);
@@ -209,17 +211,21 @@ class PeerStores final : public ShardedGemm {
   }
 
  private:
+  // First what may fail, memory and copies of operands, on all ranks: a kernel waits for the others'.
   void launch_all(const ShardedCall& call) {
+    std::array<std::optional<TmaOperands<T>>, MOST_RANKS> in;
     for (int rank = 0; rank < p_.ranks; ++rank) {
-      const ShardedOperands& of = call[rank];
+      const DeviceScope scope(fabric_.device(rank));
+      in[rank].emplace(args_of_rank<T>(p_, call[rank]), static_cast<Stream>(fabric_.compute(rank)));
+    }
+    for (int rank = 0; rank < p_.ranks; ++rank) {
       exchange_.received = received_[rank].as<T>();
       T* slots[MOST_RANKS]{};  // in each rank's memory, this one's
       for (int i = 0; i < p_.ranks; ++i)
         slots[i] = received_[i].template as<T>() + rank * exchange_.slot;
-      const auto p = args_of_rank<T>(p_, of);
       const DeviceScope scope(fabric_.device(rank));
-      LAUNCHES<T>[tile_](p, p_.shards(), rank, exchange_, slots, ctas_,
-                         static_cast<Stream>(fabric_.compute(rank)));
+      LAUNCHES<T>[tile_](args_of_rank<T>(p_, call[rank]), *in[rank], p_.shards(), rank, exchange_,
+                         slots, ctas_, static_cast<Stream>(fabric_.compute(rank)));
     }
   }
 
