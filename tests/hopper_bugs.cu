@@ -35,6 +35,7 @@ enum Bug {
   MISSING_INIT_FENCE,
   HALF_A_WARPGROUP,
   MISSING_PROXY_FENCE,
+  HALF_A_WARP_FENCES,
   MISSING_STORE_WAIT,
   NAMED_BARRIER_COUNT,
   COLUMN_WITHIN_16_BYTES,
@@ -131,7 +132,8 @@ __global__ void store(const __grid_constant__ TensorMap map, const uint32_t* in)
   if (BUG != STORE_BEFORE_GRID_WAIT) grid_dependency_wait();
   for (int i = 0; i < 2; ++i) {
     for (int w = threadIdx.x; w < 256; w += 64) tile[w] = in[i * 256 + w];
-    if (BUG != MISSING_PROXY_FENCE || i == 0) fence_proxy_async();
+    const bool forgets = BUG == HALF_A_WARP_FENCES && threadIdx.x % 32 >= 16;
+    if (!forgets && (BUG != MISSING_PROXY_FENCE || i == 0)) fence_proxy_async();
     if (BUG == NAMED_BARRIER_COUNT)
       named_barrier_sync(1, threadIdx.x < 32 ? 64 : 96);
     else
@@ -239,7 +241,9 @@ std::vector<gemm::hopper::Planted> gemm::hopper::planted() {
       store_with<MISSING_PROXY_FENCE>(
           "missing_proxy_fence",
           {stored, "fence.proxy.async is missing",
-           "since the last fence.proxy.async (" + at("i == 0) fence_proxy_async")}),
+           "since the last fence.proxy.async (" + at("i == 0)) fence_proxy_async")}),
+      store_with<HALF_A_WARP_FENCES>("half_a_warp_fences",
+                                     {stored, "fence.proxy.async is missing"}),
       store_with<MISSING_STORE_WAIT>("missing_store_wait",
                                      {stored, "the thread ends before a wait"}),
       store_with<NEGATIVE_ROW>("negative_row", {stored, "to row -1, column 0; allowed: from 0 on"}),

@@ -16,21 +16,28 @@ void AsyncProxy::begin(const SharedMemory& shared) {
   landed_.assign(shared.dynamic_size() / 16 + 1, false);
 }
 
-// A copy for each of 32 lanes takes a third of a kernel's time. So the first lane at a line copies at
-// once, and one that finds another lane's fence there lets the lanes after it come as far: then one
-// copy is what each of them would have made, for none has gone on. (A lane alone makes its own copy,
-// or stores of lanes that forgot their fence would seem to have one.)
+// A copy for each of 32 lanes takes a third of a kernel's time. Where all lanes of a warp have once
+// called a fence one after the other, each with a copy of its own, lanes wait there for those after
+// them: then one copy is what each of them would have made, for none has gone on. Not before that:
+// stores of lanes that have no fence would be in the copy.
 void AsyncProxy::fence(const SharedMemory& shared, Scheduler& scheduler,
                        std::source_location where) {
   begin(shared);
-  const int thread = scheduler.thread();
-  const bool follows = last_thread_ != thread && last_thread_ / WARP == thread / WARP &&
-                       last_fence_ && same_place(*last_fence_, where);
   last_fence_ = where;
-  last_thread_ = thread;
-  const int64_t before = copies_;
-  if (follows) scheduler.yield_lane();
-  if (copies_ != before) return;
+  const auto known =
+      std::ranges::find_if(fences_, [&](const Fence& f) { return same_place(f.where, where); });
+  const int warp = scheduler.warp();
+  if (known == fences_.end()) {
+    fences_.push_back({where, warp, 1u << scheduler.lane(), false});
+  } else if (known->by_all) {
+    const int64_t before = copies_;
+    scheduler.yield_lane();
+    if (copies_ != before) return;
+  } else if (known->warp == warp) {
+    const uint32_t lane = 1u << scheduler.lane();
+    known->lanes = (known->lanes & lane) != 0 ? lane : known->lanes | lane;
+    known->by_all = known->lanes == scheduler.lanes_of(warp);
+  }
   std::memcpy(seen_.data(), shared.dynamic(), seen_.size());
   ++copies_;
 }

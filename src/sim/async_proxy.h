@@ -23,9 +23,10 @@ class AsyncProxy {
     seen_.clear();
     landed_.clear();
     last_fence_.reset();
-    last_thread_ = -1;
   }
-  // Of the running thread. Lanes that call it one after the other share a copy of shared memory.
+  // A kernel begins: what was learnt of another one's fences is forgotten.
+  void begin_launch() { fences_.clear(); }
+  // Of the running thread.
   void fence(const SharedMemory& shared, Scheduler& scheduler, std::source_location where);
   // TMA has written dynamic shared memory.
   void wrote(const SharedMemory& shared, const void* p, size_t bytes);
@@ -41,8 +42,16 @@ class AsyncProxy {
   std::vector<char> seen_;    // empty: nothing was fenced or copied yet
   std::vector<bool> landed_;  // by 16 bytes: TMA has written them
   std::optional<std::source_location> last_fence_;
-  int last_thread_ = -1;  // whose fence it was
-  int64_t copies_ = 0;    // of shared memory, so far
+  int64_t copies_ = 0;  // of shared memory, so far
+
+  // A fence of the kernel, and which lanes of the warp that came first have called it in turn.
+  struct Fence {
+    std::source_location where;
+    int warp;
+    uint32_t lanes;
+    bool by_all;  // the lanes of a warp
+  };
+  std::vector<Fence> fences_;
 };
 
 }  // namespace gemm::sim

@@ -47,6 +47,10 @@ void run_thread(void* p) {
 
 }  // namespace
 
+void Cluster::begin_launch() {
+  for (const std::unique_ptr<Block>& block : blocks_) block->proxy.begin_launch();
+}
+
 void Cluster::start(const Work& work, int64_t first) {
   size_ = work.size;
   schedule_ = work.schedule;
@@ -79,6 +83,12 @@ void Cluster::start(const Work& work, int64_t first) {
   barrier_.reset(std::move(blocks));
 }
 
+// All blocks of a cluster run on one OS thread, and would share __shared__ variables.
+void Cluster::check_statics() const {
+  if (size_ > 1 && !blocks_[0]->shared.statics_untouched())
+    fail("a __shared__ variable in a cluster of {} blocks; allowed there: dynamic_shared()", size_);
+}
+
 void Cluster::run(const Work& work, int64_t first, const std::function<void(Block&)>& begin,
                   const std::function<void(Block&)>& end) {
   start(work, first);
@@ -89,9 +99,7 @@ void Cluster::run(const Work& work, int64_t first, const std::function<void(Bloc
     this_thread.tracer = b.tracer;
     b.scheduler.resume();
     if (!b.scheduler.finished()) return;
-    if (size_ > 1 && !b.shared.statics_untouched())
-      fail("a __shared__ variable in a cluster of {} blocks; allowed there: dynamic_shared()",
-           size_);
+    check_statics();
     --unfinished;
     loads_.check_end(b);
     b.wgmma.check_warpgroups((b.scheduler.threads() + WARP - 1) / WARP);
@@ -169,6 +177,7 @@ std::pair<std::string, int64_t> Cluster::who_waits() const {
 }
 
 void Cluster::fail_deadlock() {
+  check_statics();  // the blocks may have waited for what they wrote over each other's
   const auto [all, first] = who_waits();
   throw Failure(first, "deadlock: " + all);
 }

@@ -90,6 +90,8 @@ class Cluster {
   std::pair<std::string, int64_t> who_waits() const;
   // Other clusters may run before this one goes on.
   void yield_to_others() { yields_ = true; }
+  // A launch begins on this worker.
+  void begin_launch();
   BulkLoads& loads() { return loads_; }
   ClusterBarrier& barrier() { return barrier_; }
   // Throws when there is no such block, or it has ended.
@@ -102,6 +104,7 @@ class Cluster {
   bool resume(Block& block);
   bool wake_signalled();
   bool wait_outside();
+  void check_statics() const;
   [[noreturn]] void fail_deadlock();
 
   std::vector<std::unique_ptr<Block>> blocks_;  // by rank; only the first size_ count

@@ -69,6 +69,7 @@ void work(Job& job, Cluster& cluster, Outside* outside) {
     // One block's variables are the kernel's.
     if (block.index == job.cluster(0) * config.cluster) block.shared.check_statics();
   };
+  cluster.begin_launch();
   this_thread.block_dim = config.block;
   this_thread.grid_dim = {static_cast<unsigned>(config.grid), 1, 1};
   for (;;) {
