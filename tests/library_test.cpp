@@ -13,11 +13,23 @@
 #include <functional>
 #include <gemm/gemm.hpp>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
 #ifdef LIBRARY_ON_GPU
 #include <cuda_runtime_api.h>
+#else
+// Allocations of this thread until one fails, in the library as well. Below 0: none fails.
+thread_local int64_t allocations_left = -1;
+
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  if (allocations_left >= 0 && allocations_left-- == 0) throw std::bad_alloc();
+  if (void* const p = std::malloc(std::max<size_t>(bytes, 1)); p != nullptr) return p;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, size_t) noexcept { std::free(p); }
 #endif
 
 namespace {
@@ -1689,6 +1701,37 @@ TEST_F(LibraryRanks, BadOperandsLeaveTheHandleAsItIs) {
            [](Operands& x) { x.size = 0; });
   }
 }
+
+#ifndef LIBRARY_ON_GPU
+// A run finds no memory when it has queued work of the first ranks. That work is never done: the
+// operands may be gone by then.
+TEST_F(LibraryRanks, NothingOfAFailedRunIsComputedLater) {
+  int refused = 0;
+  for (const char* rung : {"m1", "m2", "m3"})
+    for (int64_t allowed = 0;; ++allowed) {
+      SCOPED_TRACE(testing::Message() << rung << ", " << allowed << " allocations");
+      Sharded p(GEMM_ALL_GATHER, GEMM_F16, 2, 64, 24, 40);
+      Handle handle = created(p.problem, rung);
+      allocations_left = allowed;
+      const gemm_status status = p.run(handle.get());
+      allocations_left = -1;
+      if (status == GEMM_OK) break;
+      ASSERT_EQ(status, GEMM_OUT_OF_MEMORY) << gemm_last_error();
+      if (p.run(handle.get()) != GEMM_OK) {  // else nothing had been queued
+        EXPECT_EQ(p.run(handle.get()), GEMM_OUT_OF_MEMORY);
+        EXPECT_THAT(gemm_last_error(), HasSubstr("an earlier run of this handle failed"));
+        p.fill(2);
+        ++refused;
+        handle.reset();
+        for (const auto& c : p.c) {
+          c->read();
+          ASSERT_TRUE(std::isnan(c->at(0, 0)) && std::isnan(c->at(63, 23)));
+        }
+      }
+    }
+  EXPECT_GT(refused, 20);
+}
+#endif
 
 TEST_F(LibraryRanks, BadShardedProblems) {
   const auto expect = [](gemm_sharded_problem p, gemm_status status, const char* text,

@@ -9,8 +9,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
+import weakref
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -630,6 +633,83 @@ class SeveralDevices(Base):
         text = r"out\[1\] cannot be written to"
         self.refuses(ValueError, text, product, a, b, out=[out[0], fixed])
         self.exact(product(a, b), self.wanted(product, a, b))
+
+    @staticmethod
+    def watched(product: Any, status: int = 0) -> list[str]:
+        """What the library is called for from now on. A call takes a while; status: of a run."""
+        library, told = product._library, []
+
+        def run(*args: Any) -> int:
+            told.append("run")
+            time.sleep(0.2)
+            done = library.sharded_run(*args)
+            told.append("run ended")
+            return status or done
+
+        def destroy(handle: int) -> int:
+            told.append("destroy")
+            return library.sharded_destroy(handle) if told.count("destroy") == 1 else 0
+
+        product._library = SimpleNamespace(
+            sharded_run=run, sharded_destroy=destroy, check=library.check
+        )
+        return told
+
+    def test_two_threads_close(self) -> None:
+        product = gemm.AllGatherGemm(100, 24, 40, "float16")
+        told = self.watched(product)
+
+        class Slow:  # both threads have asked whether it is alive before one goes on
+            both = threading.Barrier(2)
+            of = product._destroy
+
+            @property
+            def alive(self) -> bool:
+                try:
+                    self.both.wait(timeout=0.5)
+                except threading.BrokenBarrierError:
+                    pass
+                return self.of.alive
+
+            def detach(self) -> Any:
+                time.sleep(0.1)
+                return self.of.detach()
+
+        product._destroy = Slow()
+        threads = [threading.Thread(target=product.close) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(told, ["destroy"])
+
+    def test_close_waits_for_a_call(self) -> None:
+        product = gemm.AllGatherGemm(100, 24, 40, "float16")
+        a, b = self.operands(product, 5, np.float16)
+        told = self.watched(product)
+        results: list[Any] = []
+        thread = threading.Thread(target=lambda: results.append(product(a, b)))
+        thread.start()
+        while not told:
+            time.sleep(0.01)
+        product.close()
+        thread.join()
+        self.assertEqual(told, ["run", "run ended", "destroy"])
+        self.exact(results[0], self.wanted(product, a, b))
+
+    def test_arrays_of_a_failed_call_live_until_it_is_closed(self) -> None:
+        for status, kept in ((1, False), (5, True)):
+            product = gemm.AllGatherGemm(100, 24, 40, "float16")
+            a, b = self.operands(product, 5, np.float16)
+            told = self.watched(product, status)
+            alive = weakref.ref(a[0])
+            with self.assertRaises(gemm.Error):
+                product(a, b)
+            del a
+            self.assertEqual(alive() is not None, kept)
+            product.close()
+            self.assertIsNone(alive())
+            self.assertEqual(told, ["run", "run ended", "destroy"])
 
 
 class Planning(Base):

@@ -12,7 +12,8 @@
  * pointers, and the result is there on return. gemm::gemm has both, where a CUDA toolkit was found
  * when it was built; gemm::sim has the simulator alone.
  *
- * Every function may be called by several threads at once. There is no setting, and no handle but
+ * Every function may be called by several threads at once; gemm_sharded_run and
+ * gemm_sharded_destroy say under which conditions. There is no setting, and no handle but
  * gemm_sharded's, a product on several devices: what a call needs to know is among its arguments. */
 #ifndef GEMM_GEMM_H
 #define GEMM_GEMM_H
@@ -30,8 +31,9 @@
 extern "C" {
 #endif
 
-/* What became of a call. After all but GEMM_OK, gemm_last_error() says why in one line, and nothing
- * of the call has been queued that was not told. */
+/* What became of a call. After all but GEMM_OK, gemm_last_error() says why in one line. After
+ * GEMM_BAD_ARGUMENT, GEMM_UNSUPPORTED and GEMM_NO_DEVICE nothing of the call has been queued. After
+ * the others some of its kernels may have been: they run in the order of its streams. */
 typedef enum gemm_status {
   GEMM_OK = 0,
   GEMM_BAD_ARGUMENT = 1,   /* a mistake of the caller */
@@ -323,14 +325,22 @@ GEMM_API gemm_status gemm_sharded_explain(const gemm_sharded* sharded, char* tex
  *
  * Several threads may run one handle, or several: products are queued one at a time, and run in that
  * order on all devices. Order other kernels that wait for other GPUs, such as NCCL's, before or after
- * the product by the ranks' streams: side by side, both could wait for ever.
+ * the product by the ranks' streams: side by side, both could wait for ever. Another thread that
+ * allocates or frees device memory between the launches on two GPUs may have to wait for the first
+ * kernel, which waits for the second launch. That has not been tested on GPUs: allocate before.
  *
- * After a failure but GEMM_BAD_ARGUMENT and GEMM_UNSUPPORTED, the handle can only be destroyed. */
+ * After a failure but GEMM_BAD_ARGUMENT and GEMM_UNSUPPORTED, the handle can only be destroyed;
+ * until then its runs return that failure's status. Kernels of some ranks may have been queued, and
+ * may wait for the others' for ever. Every rank's stream waits for them where CUDA still takes that.
+ * So the matrices must live until gemm_sharded_destroy has returned GEMM_OK. The simulator never
+ * computes what a failed run has queued. */
 GEMM_API gemm_status gemm_sharded_run(gemm_sharded* sharded, const gemm_sharded_operands* operands);
 
-/* Waits for what was queued on the handle's devices, 60 seconds at most, and frees the handle. No run
- * of it may still be going on in another thread. After that time, or where a device has failed:
- * GEMM_DEVICE_FAULT, and its device memory is left as it is. Null is ignored. */
+/* Waits for the handle's products, 60 seconds at most, and frees the handle. No other call of it may
+ * be going on in another thread. To free device memory, CUDA waits for all that runs on the devices;
+ * products of other handles are not queued meanwhile. After those 60 seconds, or where a device has
+ * failed: GEMM_DEVICE_FAULT, and its device memory is left as it is. The handle is gone in any case.
+ * The calling thread may be capturing a stream. Null is ignored. */
 GEMM_API gemm_status gemm_sharded_destroy(gemm_sharded* sharded);
 
 /* "bad argument"; never null. */

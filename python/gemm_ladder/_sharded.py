@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 import weakref
 from collections.abc import Sequence
 from typing import Any, Optional
@@ -73,8 +74,10 @@ class _ShardedGemm:
                 ctypes.addressof(made),
             )
         )
-        # Destroyed with this object, and at exit.
+        # Destroyed with this object, and at exit. Used and closed by one thread at a time.
         self._handle = made.value or 0
+        self._lock = threading.Lock()
+        self._kept: list[Any] = []  # arrays of a call that failed: a GPU may still use them
         self._destroy = weakref.finalize(self, library.sharded_destroy, self._handle)
         self._shards = [self._shard(problem, rank) for rank in range(ranks)]
 
@@ -93,14 +96,19 @@ class _ShardedGemm:
         """Which kernel, and where: one line."""
         text = ctypes.create_string_buffer(1000)
         address = ctypes.addressof(text)
-        self._library.check(self._library.sharded_explain(self._open(), address, len(text)))
+        with self._lock:
+            status = self._library.sharded_explain(self._open(), address, len(text))
+        self._library.check(status)
         return text.value.decode()
 
     def close(self) -> None:
         """Waits for what was queued, 60 seconds at most, and frees the devices' memory."""
-        if self._destroy.alive:
-            self._destroy.detach()
-            self._library.check(self._library.sharded_destroy(self._handle))
+        with self._lock:
+            if self._destroy.detach() is None:  # closed before
+                return
+            status = self._library.sharded_destroy(self._handle)
+        self._library.check(status)
+        self._kept.clear()
 
     def __enter__(self) -> Any:
         return self
@@ -116,7 +124,7 @@ class _ShardedGemm:
     def __call__(
         self, a: Sequence[Any], b: Sequence[Any], *, out: Optional[Sequence[Any]] = None
     ) -> list[Any]:
-        handle = self._open()
+        self._open()
         for name, arrays in (("a", a), ("b", b), ("out", out)):
             if arrays is not None and len(arrays) != self.ranks:
                 raise ValueError(f"{name} has {len(arrays)} matrices: one a rank, {self.ranks}")
@@ -156,8 +164,11 @@ class _ShardedGemm:
             results.append(result)
         if out is not None:
             _check_overlap(extents)
-        status = self._library.sharded_run(handle, ctypes.addressof(operands))
+        with self._lock:
+            status = self._library.sharded_run(self._open(), ctypes.addressof(operands))
         if status:
+            if status not in (1, 2):  # a bad argument and an unsupported call queue nothing
+                self._kept += [*a, *b, *results]
             self._library.check(status)
         return results
 
@@ -181,7 +192,10 @@ class _ShardedGemm:
         return stored
 
     def __repr__(self) -> str:
-        told = self.explain() if self._destroy.alive else "closed"
+        try:
+            told = self.explain()
+        except ValueError:
+            told = "closed"
         shape = f"{self.m} x {self.n} x {self.k}, {TYPES[self._type]}"
         return f"{type(self).__name__}({shape}: {told})"
 

@@ -79,15 +79,15 @@ bool is_broken(int device) {
   cudaGetDevice(&before);
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   cudaThreadExchangeStreamCaptureMode(&mode);
-  cudaSetDevice(device);
+  cudaError_t error = cudaSetDevice(device);
   cudaGetLastError();
   // A fault is reported by every later call; a refused launch is forgotten once it has been read.
-  const cudaError_t error = cudaStreamQuery(cudaStreamLegacy);
+  if (error == cudaSuccess) error = cudaStreamQuery(cudaStreamLegacy);
   cudaGetLastError();
   cudaSetDevice(before);
   cudaThreadExchangeStreamCaptureMode(&mode);
   return error != cudaSuccess && error != cudaErrorNotReady &&
-         error != cudaErrorStreamCaptureImplicit;
+         error != cudaErrorStreamCaptureImplicit && error != cudaErrorMemoryAllocation;
 }
 
 void read(int device, void* stream, void* host, const void* p, size_t bytes) {
@@ -120,7 +120,8 @@ void check_stream(int device, void* stream) {
                   "the stream is captured: a sharded product counts its calls, and cannot be "
                   "repeated by a graph");
   if (error != cudaSuccess)
-    throw Failure(GEMM_BAD_ARGUMENT, "the stream cannot be used: " + words(error));
+    throw Failure(is_broken(device) ? GEMM_DEVICE_FAULT : GEMM_BAD_ARGUMENT,
+                  "the stream cannot be used: " + words(error));
 #if CUDART_VERSION >= 12080
   int owner = device;
   if (s != nullptr && cudaStreamGetDevice(s, &owner) == cudaSuccess && owner != device)

@@ -23,7 +23,9 @@ struct gemm_sharded {
   const gemm::ShardedRung* rung = nullptr;
   std::unique_ptr<gemm::Fabric> fabric = nullptr;
   std::unique_ptr<gemm::ShardedGemm> gemm = nullptr;  // destroyed before the fabric
-  std::string broken = {};  // why no further product can run; empty: it can
+  // Of the first run that failed: no further product can run.
+  gemm_status failed = GEMM_OK;
+  std::string why = {};
 };
 
 namespace gemm::library {
@@ -174,16 +176,47 @@ const gemm_sharded_operands& at(const gemm_sharded_operands* operands, int i) {
   return *reinterpret_cast<const gemm_sharded_operands*>(first + i * int64_t{operands->size});
 }
 
+// After a failure: all callers' streams wait for what has been queued on any rank. What fails here,
+// too, is left: the first failure is the one to tell.
+void order_after_failure(gemm_sharded& h, const std::vector<void*>& streams) {
+  // In the simulator nothing runs by itself, and destroying the fabric drops what is queued.
+  if (h.computer.backend == Backend::sim) return;
+  const auto attempt = [](auto&& f) {
+    try {
+      f();
+    } catch (const std::exception&) {
+    }
+  };
+  Fabric& fabric = *h.fabric;
+  const int ranks = h.problem.ranks;
+  attempt([&] { fabric.mark(); });
+  std::vector<Fabric::Event> queued;
+  for (int rank = 0; rank < ranks; ++rank)
+    for (void* const stream : {fabric.compute(rank), fabric.copies(rank)})
+      attempt([&] { queued.push_back(fabric.record(stream)); });
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (const Fabric::Event& event : queued)
+      attempt([&] { fabric.wait(fabric.compute(rank), event); });
+    attempt([&] { fabric.end_before(rank, streams[rank]); });
+  }
+}
+
 // Queues the product. In the simulator it has been computed on return.
 void enqueue(gemm_sharded& h, const ShardedCall& call, const std::vector<void*>& streams) {
   const int ranks = h.problem.ranks;
   const LaunchModeScope scope(LaunchMode{});
-  for (int rank = 0; rank < ranks; ++rank) h.fabric->begin_after(rank, streams[rank]);
-  // A kernel that waits for another rank fills its GPU. What that rank's stream waits for may have to
-  // run there, so no kernel begins before all streams have come this far.
-  join_ranks(*h.fabric);
-  h.gemm->enqueue(call);
-  for (int rank = 0; rank < ranks; ++rank) h.fabric->end_before(rank, streams[rank]);
+  try {
+    for (int rank = 0; rank < ranks; ++rank) h.fabric->begin_after(rank, streams[rank]);
+    // A kernel that waits for another rank fills its GPU. What that rank's stream waits for may have
+    // to run there, so no kernel begins before all streams have come this far.
+    join_ranks(*h.fabric);
+    h.gemm->enqueue(call);
+    for (int rank = 0; rank < ranks; ++rank) h.fabric->end_before(rank, streams[rank]);
+    h.fabric->mark();
+  } catch (...) {
+    order_after_failure(h, streams);
+    throw;
+  }
   if (h.computer.backend == Backend::sim) h.fabric->synchronize();
 }
 
@@ -264,6 +297,7 @@ gemm_status gemm_sharded_run(gemm_sharded* sharded, const gemm_sharded_operands*
     gemm::ShardedCall call;
     std::vector<void*> streams;
     for (int rank = 0; rank < h.problem.ranks; ++rank) try {
+        lost = h.devices[rank];  // where a failure may be the device's
         const gemm_sharded_operands& of = at(operands, rank);
         if (of.size != operands->size)
           fail(GEMM_BAD_ARGUMENT, "gemm_sharded_operands.size is ", of.size, ", and rank 0 has ",
@@ -274,34 +308,33 @@ gemm_status gemm_sharded_run(gemm_sharded* sharded, const gemm_sharded_operands*
         fail(f.status, "rank ", rank, ": ", f.what());
       }
     const std::lock_guard turn(turn_of(h.computer));
-    if (!h.broken.empty())
-      fail(GEMM_LAUNCH_REFUSED,
-           "an earlier run of this handle failed, and the ranks disagree: ", h.broken);
-    try {
-      on_devices(h.computer, h.devices, lost, [&] { enqueue(h, call, streams); });
-    } catch (const std::bad_alloc&) {
-      h.broken = "out of memory";
-      throw;
-    } catch (const std::exception& e) {
-      h.broken = e.what();
-      throw;
-    }
+    if (h.failed != GEMM_OK)
+      fail(h.failed, "an earlier run of this handle failed, and the ranks disagree: ", h.why);
+    h.failed = guarded(
+        lost, [&] { on_devices(h.computer, h.devices, lost, [&] { enqueue(h, call, streams); }); });
+    if (h.failed == GEMM_OK) return;
+    h.why = last_error();
+    fail(h.failed, h.why);
   });
 }
 
 gemm_status gemm_sharded_destroy(gemm_sharded* sharded) {
-  return guarded([&] {
+  int lost = -1;
+  return guarded(lost, [&] {
     if (sharded == nullptr) return;
     gemm_sharded& h = held(sharded);
-    const std::lock_guard turn(turn_of(h.computer));
-    try {
-      h.fabric->synchronize();
-    } catch (...) {
-      // What still runs may use its memory, and to free that would wait for ever: it is left.
-      h.magic = 0;
-      throw;
-    }
     h.magic = 0;
+    on_devices(h.computer, h.devices, lost, [&] {
+      // Not in turn: products of other handles may be queued meanwhile. After a failure the handle
+      // is left: what still runs may use its memory, and to free that would wait for ever.
+      h.fabric->wait_for_mark();
+      // In turn: CUDA frees when the device is idle. It never is while another handle's product is
+      // queued on some of its ranks only.
+      const std::lock_guard turn(turn_of(h.computer));
+      h.gemm.reset();
+      h.fabric->check_released();
+      h.fabric.reset();
+    });
     delete sharded;
   });
 }

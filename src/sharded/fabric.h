@@ -45,7 +45,9 @@ class Fabric {
   // for diagnoses.
   enum class Contents { undefined, zeros };
   virtual void* allocate(int rank, size_t bytes, const std::string& name, Contents contents) = 0;
-  virtual void release(int rank, void* p) = 0;
+  virtual void release(int rank, void* p) noexcept = 0;
+  // Throws the first failure of release().
+  virtual void check_released() {}
 
   // By a copy engine, from any device's memory to any other's.
   virtual void copy(void* stream, const Region& region, Where where = Where::current()) = 0;
@@ -62,6 +64,13 @@ class Fabric {
   virtual void begin_after(int rank, void* callers_stream) = 0;
   // and what comes next in the caller's runs after what is now in the rank's compute stream.
   virtual void end_before(int rank, void* callers_stream) = 0;
+
+  // Marks what is now in all streams, in place of what was marked before.
+  virtual void mark() = 0;
+  // Waits for what was marked, and not for what was queued later. Throws as synchronize() does. Other
+  // fabrics may be used meanwhile. The simulator does not wait: at its end it drops what no
+  // synchronize() has run.
+  virtual void wait_for_mark() = 0;
 
   // NCCL's collectives, on the compute streams. Rank r's part of all_gather is `bytes` bytes at
   // from[r]; all parts, in order of ranks, go to to[r]. reduce_scatter adds the ranks' from[r], of

@@ -30,7 +30,7 @@ class SimFabric final : public Fabric {
     if (contents == Contents::zeros) devices_.set_bytes(p, 0, bytes);
     return p;
   }
-  void release(int, void* p) override { devices_.release(p); }
+  void release(int, void* p) noexcept override { devices_.release(p); }
 
   void copy(void* stream, const Region& r, Where where) override {
     devices_.copy(stream, {r.to, r.to_pitch, r.from, r.from_pitch, r.width, r.rows}, where);
@@ -46,6 +46,8 @@ class SimFabric final : public Fabric {
   }
   void begin_after(int, void*) override {}
   void end_before(int, void*) override {}
+  void mark() override {}
+  void wait_for_mark() override {}
 
   // Each rank fetches the others' parts when all have come to this point, and goes on when all have
   // done so: as NCCL's, a collective synchronises its ranks.

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "device/current_device.h"
@@ -23,7 +26,24 @@
 namespace gemm {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds TIME_LIMIT(60);  // of what is queued: nobody waits for ever
+
+// Asks until a rank's work has ended. Throws DeviceFault when it has failed, or at `end`.
+template <class Query>
+void poll(int rank, Clock::time_point end, Query&& query) {
+  cudaError_t error = query();
+  for (; error == cudaErrorNotReady; error = query()) {
+    cudaGetLastError();
+    if (Clock::now() > end)
+      throw DeviceFault("rank " + std::to_string(rank) + ": what was queued has not ended within " +
+                        std::to_string(TIME_LIMIT.count()) + " s");
+    std::this_thread::yield();
+  }
+  if (error == cudaSuccess) return;
+  cudaGetLastError();
+  throw DeviceFault("rank " + std::to_string(rank) + ": " + describe(error));
+}
 
 #if GEMM_HAS_NCCL
 // NCCL's functions, asked of the library when they are first needed: programs without several GPUs
@@ -136,14 +156,24 @@ class GpuFabric final : public Fabric {
     void* p = nullptr;
     GEMM_CUDA(cudaMalloc(&p, std::max<size_t>(bytes, 1)));
     if (contents == Contents::zeros) {
-      GEMM_CUDA(cudaMemset(p, 0, bytes));
-      GEMM_CUDA(cudaDeviceSynchronize());
+      // Not on the default stream, nor by waiting for the device: either would end a capture.
+      const cudaStream_t copies = of_[rank].streams.copies;
+      GEMM_CUDA(cudaMemsetAsync(p, 0, bytes, copies));
+      poll(rank, Clock::now() + TIME_LIMIT, [&] { return cudaStreamQuery(copies); });
     }
     return p;
   }
-  void release(int rank, void* p) override {
-    const DeviceScope scope(device(rank));
-    cudaFree(p);  // waits for what uses it
+  void release(int rank, void* p) noexcept override {
+    try {
+      const DeviceScope scope(device(rank));
+      GEMM_CUDA(cudaFree(p));  // waits for all that runs on the device
+    } catch (...) {
+      if (release_failure_ == nullptr) release_failure_ = std::current_exception();
+    }
+  }
+  void check_released() override {
+    if (const auto failure = std::exchange(release_failure_, nullptr); failure != nullptr)
+      std::rethrow_exception(failure);
   }
 
   void copy(void* stream, const Region& r, Where) override {
@@ -171,6 +201,27 @@ class GpuFabric final : public Fabric {
   }
   void end_before(int rank, void* callers_stream) override {
     wait_on(rank, callers_stream, record_on(rank, compute(rank)));
+  }
+  void mark() override {
+    marked_ = false;
+    for (Rank& of : of_) {
+      const DeviceScope scope(of.device);
+      const cudaStream_t streams[] = {of.streams.compute, of.streams.copies};
+      for (size_t i = 0; i < std::size(streams); ++i) {
+        if (of.marks.size() == i) of.marks.push_back(make_event());
+        GEMM_CUDA(cudaEventRecord(events_[of.marks[i]], streams[i]));
+      }
+    }
+    marked_ = true;
+  }
+  void wait_for_mark() override {
+    if (!marked_) return synchronize();  // a mark has failed: all streams, to be safe
+    const auto end = Clock::now() + TIME_LIMIT;
+    for (int rank = 0; rank < ranks(); ++rank) {
+      const DeviceScope scope(device(rank));
+      for (const int mark : of_[rank].marks)
+        poll(rank, end, [&] { return cudaEventQuery(events_[mark]); });
+    }
   }
 
   std::string without_collectives() const override {
@@ -211,22 +262,11 @@ class GpuFabric final : public Fabric {
 #endif
 
   void synchronize() override {
-    const auto end = std::chrono::steady_clock::now() + TIME_LIMIT;
+    const auto end = Clock::now() + TIME_LIMIT;
     for (int rank = 0; rank < ranks(); ++rank) {
       const DeviceScope scope(device(rank));
-      for (const cudaStream_t stream : {of_[rank].streams.compute, of_[rank].streams.copies}) {
-        cudaError_t error = cudaStreamQuery(stream);
-        for (; error == cudaErrorNotReady; error = cudaStreamQuery(stream)) {
-          cudaGetLastError();
-          if (std::chrono::steady_clock::now() > end)
-            throw DeviceFault("rank " + std::to_string(rank) +
-                              ": what was queued has not ended within " +
-                              std::to_string(TIME_LIMIT.count()) + " s");
-          std::this_thread::yield();
-        }
-        if (error != cudaSuccess)
-          throw DeviceFault("rank " + std::to_string(rank) + ": " + describe(error));
-      }
+      for (const cudaStream_t stream : {of_[rank].streams.compute, of_[rank].streams.copies})
+        poll(rank, end, [&] { return cudaStreamQuery(stream); });
     }
   }
   double milliseconds(Event from, Event to) override {
@@ -241,6 +281,7 @@ class GpuFabric final : public Fabric {
     Streams streams;
     std::vector<int> events;  // of its device: indices of events_
     size_t taken = 0;         // of those, again
+    std::vector<int> marks;   // of compute and of copies: indices of events_
   };
 
   int rank_of(void* stream) const {
@@ -268,11 +309,15 @@ class GpuFabric final : public Fabric {
     constexpr size_t MOST = 4096;
     Rank& own = of_[rank];
     if (own.events.size() == MOST) return own.events[own.taken++ % MOST];
+    own.events.push_back(make_event());
+    return own.events.back();
+  }
+  // Index of a new event of the current device.
+  int make_event() {
     cudaEvent_t event = nullptr;
     GEMM_CUDA(cudaEventCreate(&event));
-    own.events.push_back(static_cast<int>(events_.size()));
     events_.push_back(event);
-    return own.events.back();
+    return static_cast<int>(events_.size()) - 1;
   }
 
 #if GEMM_HAS_NCCL
@@ -288,7 +333,12 @@ class GpuFabric final : public Fabric {
       comms_ = made;
     }
     nccl.check(nccl.group_start(), "ncclGroupStart");
-    for (int rank = 0; rank < ranks(); ++rank) call(nccl, rank);
+    try {
+      for (int rank = 0; rank < ranks(); ++rank) call(nccl, rank);
+    } catch (...) {
+      nccl.group_end();  // else all later calls of this thread would join this group
+      throw;
+    }
     nccl.check(nccl.group_end(), "ncclGroupEnd");
   }
   std::vector<ncclComm_t> comms_;
@@ -296,6 +346,8 @@ class GpuFabric final : public Fabric {
 
   std::vector<Rank> of_;
   std::vector<cudaEvent_t> events_;
+  bool marked_ = true;  // or nothing has been queued yet
+  std::exception_ptr release_failure_;
 };
 
 }  // namespace
