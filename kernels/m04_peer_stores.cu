@@ -211,7 +211,7 @@ class PeerStores final : public ShardedGemm {
   }
 
  private:
-  // First what may fail, memory and copies of operands, on all ranks: a kernel waits for the others'.
+  // First what may fail on all ranks, memory and copies of operands: kernels wait for each other.
   void launch_all(const ShardedCall& call) {
     std::array<std::optional<TmaOperands<T>>, MOST_RANKS> in;
     for (int rank = 0; rank < p_.ranks; ++rank) {
