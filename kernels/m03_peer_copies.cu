@@ -134,8 +134,8 @@ __global__ void __launch_bounds__(THREADS, 1)
 template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
 void launch(const GemmArgs<T>& p, const Shards& shards, int rank, const Arrivals& arrivals,
             const MatrixView<T> (&A)[MOST_RANKS], int ctas, Stream stream) {
-  // A copy of the own shard that TMA can address, before the kernel and on its stream: within one GPU
-  // a copy may need SMs, and the kernel has them all.
+  // A copy of the own shard that TMA can address, before the kernel and on its stream. Within one
+  // GPU a copy may need SMs, and the kernel has them all.
   const RepackedPair<T> in(
       A[rank], {p.B, p.op_b == Op::N ? p.K : p.N, p.op_b == Op::N ? p.N : p.K, p.ldb}, stream);
   ShardMaps maps{};

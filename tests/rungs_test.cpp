@@ -419,6 +419,7 @@ TEST_P(ColumnsTest, WholeEpilogue) {
   const uint64_t before = epilogue_passes();
   for (const int width : {40, 96, 136, 160, 192})
     for (const bool residual : {false, true}) {
+      if (related() && residual != (width % 96 == 0)) continue;
       Problem p = shape(130, 2 * width - 8, 72);
       p.alpha = 2, p.beta = residual ? -1 : 0;
       p.operands = {residual, true, true, true, true};
