@@ -113,22 +113,14 @@ void Scheduler::abandon() {
 }
 
 void Scheduler::yield_to(int thread) {
-  const int self = running_;
   set_ready(warp(), 1u << lane());
-  const int next = take_next(thread / WARP);
-  if (next == self) return;
-  switch_to(next);
-  if (abandoned_) throw Abandoned();
+  run_next(thread / WARP);
 }
 
 void Scheduler::yield_lane() {
-  const int self = running_;
   yielded_[warp()] |= 1u << lane();
   ready_warps_ |= 1u << warp();
-  const int next = take_next(warp());
-  if (next == self) return;
-  switch_to(next);
-  if (abandoned_) throw Abandoned();
+  run_next(warp());
 }
 
 void Scheduler::yield_block() {
@@ -182,12 +174,8 @@ GEMM_SIM_INLINE void Scheduler::barrier(std::source_location where) {
   }
   arrived_ = 0;
   ++barriers_;
-  const int self = running_;
   for (int w = 0; w * WARP < threads_; ++w) set_ready(w, lanes_of(w));
-  const int next = take_next(0);
-  if (next == self) return;
-  switch_to(next);
-  if (abandoned_) throw Abandoned();
+  run_next(0);
 }
 
 std::string Scheduler::name(int thread) const {

@@ -105,6 +105,8 @@ class Scheduler {
   // return up to the kernel. So all that lies between is inlined: 30 ns a switch became 18.
   void switch_to(int next);
   void arrived(void* kept);
+  // Runs whoever is next after one of `warp`. The running thread is ready, and may be that one.
+  void run_next(int warp);
   int take_next(int warp);
 
   void create_fiber(int thread);
@@ -188,13 +190,17 @@ GEMM_SIM_INLINE void Scheduler::suspend(const Wait& wait) {
   waits_[self] = nullptr;
 }
 
-GEMM_SIM_INLINE void Scheduler::release(uint32_t lanes) {
+GEMM_SIM_INLINE void Scheduler::run_next(int warp) {
   const int self = running_;
-  set_ready(warp(), lanes | 1u << lane());
-  const int next = take_next(warp());
+  const int next = take_next(warp);
   if (next == self) return;
   switch_to(next);
   if (abandoned_) throw Abandoned();
+}
+
+GEMM_SIM_INLINE void Scheduler::release(uint32_t lanes) {
+  set_ready(warp(), lanes | 1u << lane());
+  run_next(warp());
 }
 
 }  // namespace gemm::sim

@@ -299,7 +299,7 @@ constexpr std::array<Code, 256> FP8_CODES = [] {
 // An operand's codes by k, COUNT rows or columns. Too much for a thread's stack.
 template <int COUNT>
 struct Codes {
-  // Rows a power of two apart would share a few sets of the cache: decoding took four times as long.
+  // Rows a power of two apart would share a few sets of the cache.
   static constexpr int PITCH = COUNT + 16;
   alignas(32) int32_t significand[FP8_K][PITCH], exponent[FP8_K][PITCH];
   uint8_t bits[FP8_K][PITCH];
