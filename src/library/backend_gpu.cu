@@ -2,13 +2,10 @@
 
 #include "device/current_device.h"
 #include "library/backend.h"
+#include "sharded/gpu/cuda_check.h"
 
 namespace gemm::library {
 namespace {
-
-std::string words(cudaError_t error) {
-  return std::string(cudaGetErrorString(error)) + " (" + cudaGetErrorName(error) + ")";
-}
 
 // Whether this library has code for "90a" and the like; GEMM_CUDA_ARCHITECTURES is CMake's list of
 // them, "90a-real,120a".
@@ -35,7 +32,7 @@ std::string why_no_gpu() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   cudaGetLastError();
-  return (error == cudaSuccess ? "there is no GPU" : "there is no GPU: " + words(error)) +
+  return (error == cudaSuccess ? "there is no GPU" : "there is no GPU: " + describe(error)) +
          "; GEMM_SIMULATOR computes without one";
 }
 
@@ -43,7 +40,7 @@ int asked_for_current_device() {
   int device = 0;
   if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) {
     cudaGetLastError();
-    throw Failure(GEMM_NO_DEVICE, "cudaGetDevice: " + words(error));
+    throw Failure(GEMM_NO_DEVICE, "cudaGetDevice: " + describe(error));
   }
   return device;
 }
@@ -79,15 +76,13 @@ bool is_broken(int device) {
   cudaGetDevice(&before);
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   cudaThreadExchangeStreamCaptureMode(&mode);
-  cudaError_t error = cudaSetDevice(device);
-  cudaGetLastError();
-  // A fault is reported by every later call; a refused launch is forgotten once it has been read.
-  if (error == cudaSuccess) error = cudaStreamQuery(cudaStreamLegacy);
+  const cudaError_t error = cudaSetDevice(device);
+  const bool broken =
+      error == cudaSuccess ? context_is_broken() : error != cudaErrorMemoryAllocation;
   cudaGetLastError();
   cudaSetDevice(before);
   cudaThreadExchangeStreamCaptureMode(&mode);
-  return error != cudaSuccess && error != cudaErrorNotReady &&
-         error != cudaErrorStreamCaptureImplicit && error != cudaErrorMemoryAllocation;
+  return broken;
 }
 
 void read(int device, void* stream, void* host, const void* p, size_t bytes) {
@@ -105,7 +100,7 @@ void read(int device, void* stream, void* host, const void* p, size_t bytes) {
   if (error == cudaSuccess) return;
   cudaGetLastError();
   throw Failure(is_broken(device) ? GEMM_DEVICE_FAULT : GEMM_LAUNCH_REFUSED,
-                "the ends of the groups cannot be read: " + words(error));
+                "the ends of the groups cannot be read: " + describe(error));
 }
 
 void check_stream(int device, void* stream) {
@@ -121,7 +116,7 @@ void check_stream(int device, void* stream) {
                   "repeated by a graph");
   if (error != cudaSuccess)
     throw Failure(is_broken(device) ? GEMM_DEVICE_FAULT : GEMM_BAD_ARGUMENT,
-                  "the stream cannot be used: " + words(error));
+                  "the stream cannot be used: " + describe(error));
 #if CUDART_VERSION >= 12080
   int owner = device;
   if (s != nullptr && cudaStreamGetDevice(s, &owner) == cudaSuccess && owner != device)
