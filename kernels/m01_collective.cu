@@ -30,6 +30,7 @@ class GatherThenMultiply final : public ShardedGemm {
 
   void enqueue(const ShardedCall& call) override {
     const Shards shards = p_.shards();
+    fabric_.join_ranks();
     std::vector<const void*> from;
     std::vector<void*> to;
     for (int rank = 0; rank < p_.ranks; ++rank) {
@@ -76,6 +77,7 @@ class MultiplyThenScatter final : public ShardedGemm {
 
   void enqueue(const ShardedCall& call) override {
     const Shards shards = p_.shards();
+    fabric_.join_ranks();
     std::vector<const void*> from;
     std::vector<void*> to;
     for (int rank = 0; rank < p_.ranks; ++rank) {

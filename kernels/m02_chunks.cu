@@ -28,12 +28,10 @@ class Chunks final : public ShardedGemm {
   void enqueue(const ShardedCall& call) override {
     const Shards shards = p_.shards();
     const int ranks = p_.ranks;
-    // Every A is there, and the product before has read what was fetched for it.
-    std::vector<Fabric::Event> ready;
-    for (int rank = 0; rank < ranks; ++rank) ready.push_back(fabric_.record(fabric_.compute(rank)));
+    fabric_.join_ranks();  // every A is there; the product before has read what was fetched for it
     for (int rank = 0; rank < ranks; ++rank) {
       void* const copies = fabric_.copies(rank);
-      for (const Fabric::Event& event : ready) fabric_.wait(copies, event);
+      fabric_.wait(copies, fabric_.record(fabric_.compute(rank)));
       launch_shard(call, rank, rank, call[rank].A, call[rank].lda);
       for (int step = 1; step < ranks; ++step) {
         const int other = (rank + step) % ranks;
@@ -45,7 +43,7 @@ class Chunks final : public ShardedGemm {
         launch_shard(call, rank, other, to, ld_);
       }
     }
-    join_ranks(fabric_);  // whoever overwrites an A has waited for all who fetch it
+    fabric_.join_ranks();  // whoever overwrites an A has waited for all who fetch it
   }
   // [/region idea]
 

@@ -1,15 +1,15 @@
 // m3 peer copies: one persistent kernel that begins before its operand has come.
 //
 // before: m2 launches a kernel for each shard, and each one's last wave leaves SMs idle
-// idea:   one kernel computes all shards, its own first. Copy engines fetch the others' in chunks,
-//         and set a flag after each. The producer waits for a flag before a tile's first load
+// idea:   one kernel computes all shards, its own first. Copy engines send each shard to the other
+//         GPUs in chunks, with a flag after each. The producer waits for it before a tile's loads
 // watch:  a kernel that waits holds its SMs. Whatever sets its flags must not need one: a copy
 //         engine, and a flag written by the stream. A kernel, even a memset's, could queue up
 //         behind it for ever. And flags only rise: a flag that is reset may be reset too late
 // needs:  sm_90a; peer access between the GPUs; copies of A and B where TMA cannot address them
 //
 //   who                    waits for                   then                   and tells
-//   copy engine            every A is there            fetches a chunk of A   arrived[shard][chunk]
+//   copy engine            all ranks are here          sends a chunk of A     arrived[shard][chunk]
 //   producer, one thread   arrived[..], empty[stage]   loads a k-tile         full[stage]
 //   consumers, 2 x 128     order[wg], full[stage]      wgmma of whole tiles   v24's barriers
 //
@@ -162,14 +162,12 @@ template <class T>
 class PeerCopies final : public ShardedGemm {
  public:
   PeerCopies(const ShardedProblem& p, Fabric& fabric, int variant)
-      : p_(p), fabric_(fabric), ld_(exchange_ld(p.K)) {
-    for (int rank = 0; rank < p.ranks; ++rank) {
-      fetched_.emplace_back(fabric, rank, p.ranks * p.shards().each() * ld_ * sizeof(T),
-                            "fetched A");
-      flags_.emplace_back(fabric, rank, p.ranks * CHUNKS * sizeof(uint32_t), "arrived",
-                          Fabric::Contents::zeros);
-    }
-    const DeviceScope scope(fabric.device(0));
+      : p_(p),
+        fabric_(fabric),
+        ld_(exchange_ld(p.K)),
+        received_(fabric, p.ranks * p.shards().each() * ld_ * sizeof(T), "received A"),
+        flags_(fabric, p.ranks * CHUNKS * sizeof(uint32_t), "arrived", Fabric::Contents::zeros) {
+    const DeviceScope scope(fabric.device(fabric.here()[0]));
     ctas_ = persistent_blocks();
     tile_ = choose_tile(p.shards().each(), p.N, p.K, TILES, std::size(TILES), sm_count(), 0,
                         variant, p.ranks)
@@ -177,50 +175,59 @@ class PeerCopies final : public ShardedGemm {
   }
 
   void enqueue(const ShardedCall& call) override {
-    const Shards shards = p_.shards();
-    const int ranks = p_.ranks, chunk_rows = cdiv(cdiv(shards.each(), CHUNKS), 128) * 128;
     ++calls_;
-    // Every A is there, and the product before has read what was fetched for it.
-    std::vector<Fabric::Event> ready, fetched;
-    for (int rank = 0; rank < ranks; ++rank) ready.push_back(fabric_.record(fabric_.compute(rank)));
-    for (int rank = 0; rank < ranks; ++rank) {
-      const ShardedOperands& of = call[rank];
-      uint32_t* const flags = flags_[rank].as<uint32_t>();
-      MatrixView<T> A[MOST_RANKS]{};
-      void* const copies = fabric_.copies(rank);
-      for (const Fabric::Event& event : ready) fabric_.wait(copies, event);
-      for (int i = 0; i < ranks; ++i) {
-        const int shard = (rank + i) % ranks, rows = shards.rows(shard);
-        T* const to = fetched_[rank].as<T>() + int64_t{shards.first(shard)} * ld_;
-        const bool in_place = i == 0 && rows > 0;
-        A[shard] = in_place ? MatrixView<T>{static_cast<const T*>(of.A), rows, p_.K, of.lda}
-                            : MatrixView<T>{to, rows, p_.K, ld_};
-        for (int first = 0; first < rows && i > 0; first += chunk_rows) {
-          const int64_t lda = call[shard].lda;
-          fabric_.copy(
-              copies, {to + first * ld_, ld_ * int64_t{sizeof(T)},
-                       static_cast<const T*>(call[shard].A) + first * lda, lda * int64_t{sizeof(T)},
-                       p_.K * int64_t{sizeof(T)}, std::min(chunk_rows, rows - first)});
-          fabric_.write_flag(copies, &flags[shard * CHUNKS + first / chunk_rows], calls_);
-        }
-      }
-      fetched.push_back(fabric_.record(copies));
-
-      const auto p = args_of_rank<T>(p_, of);
-      const DeviceScope scope(fabric_.device(rank));
-      LAUNCHES<T>[tile_](p, shards, rank, {flags, calls_, chunk_rows}, A, ctas_,
-                         static_cast<Stream>(fabric_.compute(rank)));
-    }
-    // Whoever overwrites an A has waited for all who fetch it.
-    for (int rank = 0; rank < ranks; ++rank)
-      for (const Fabric::Event& event : fetched) fabric_.wait(fabric_.compute(rank), event);
+    fabric_.join_ranks();  // the product before has read what was sent for it
+    // All copies before any kernel: kernels wait for them.
+    std::vector<Fabric::Event> sent;
+    for (const int rank : fabric_.here()) sent.push_back(send_shard(rank, call[rank]));
+    for (const int rank : fabric_.here()) launch_rank(rank, call[rank]);
+    // Whoever overwrites an A has waited for its copies.
+    for (size_t i = 0; i < sent.size(); ++i)
+      fabric_.wait(fabric_.compute(fabric_.here()[i]), sent[i]);
   }
 
  private:
+  int chunk_rows() const { return cdiv(cdiv(p_.shards().each(), CHUNKS), 128) * 128; }
+
+  // Queues copies of a rank's shard into the others' memory, in chunks, each with its flag. First to
+  // the rank before this one, whose kernel wants this shard next after its own. What comes after the
+  // event finds all of it sent.
+  Fabric::Event send_shard(int rank, const ShardedOperands& of) {
+    const int ranks = p_.ranks, rows = p_.shards().rows(rank), step = chunk_rows();
+    const int64_t size = sizeof(T);
+    const T* const A = static_cast<const T*>(of.A);
+    void* const copies = fabric_.copies(rank);
+    fabric_.wait(copies, fabric_.record(fabric_.compute(rank)));
+    for (int i = 1; i < ranks; ++i) {
+      const int to = (rank + ranks - i) % ranks;
+      T* const there = received_.of<T>(to) + int64_t{p_.shards().first(rank)} * ld_;
+      for (int first = 0; first < rows; first += step) {
+        fabric_.copy(copies, {there + first * ld_, ld_ * size, A + first * of.lda, of.lda * size,
+                              p_.K * size, std::min(step, rows - first)});
+        fabric_.write_flag(copies, flags_.of<uint32_t>(to) + rank * CHUNKS + first / step, calls_);
+      }
+    }
+    return fabric_.record(copies);
+  }
+
+  void launch_rank(int rank, const ShardedOperands& of) {
+    const Shards shards = p_.shards();
+    MatrixView<T> A[MOST_RANKS]{};
+    for (int shard = 0; shard < p_.ranks; ++shard) {
+      const T* const there = received_.of<T>(rank) + int64_t{shards.first(shard)} * ld_;
+      A[shard] = {there, shards.rows(shard), p_.K, ld_};
+    }
+    if (shards.rows(rank) > 0) A[rank].data = static_cast<const T*>(of.A), A[rank].ld = of.lda;
+    const DeviceScope scope(fabric_.device(rank));
+    LAUNCHES<T>[tile_](args_of_rank<T>(p_, of), shards, rank,
+                       {flags_.of<uint32_t>(rank), calls_, chunk_rows()}, A, ctas_,
+                       static_cast<Stream>(fabric_.compute(rank)));
+  }
+
   const ShardedProblem p_;
   Fabric& fabric_;
   const int64_t ld_;
-  std::vector<SharedMemory> fetched_, flags_;  // (M, K), pitch ld_; (ranks, CHUNKS)
+  const SymmetricMemory received_, flags_;  // of each rank: (M, K), pitch ld_; (ranks, CHUNKS)
   int tile_ = 0, ctas_ = 0;
   uint32_t calls_ = 0;
 };
@@ -229,6 +236,7 @@ const ShardedRegistration rung(
     {.prev = "m2",
      .idea = "peer copies behind flags: one kernel waits for chunks, its own shard first",
      .needs = {.sm = 90, .exact_arch = true},
+     .apart = true,
      .variants = {"128x192 s5", "128x128 s6"}},
     {sharded<PeerCopies<half>>(Collective::all_gather, DType::f16),
      sharded<PeerCopies<bf16>>(Collective::all_gather, DType::bf16)});

@@ -182,7 +182,7 @@ class PeerStores final : public ShardedGemm {
  public:
   PeerStores(const ShardedProblem& p, Fabric& fabric, int variant) : p_(p), fabric_(fabric) {
     const Shards shards = p.shards();
-    const DeviceScope scope(fabric.device(0));
+    const DeviceScope scope(fabric.device(fabric.here()[0]));
     ctas_ = persistent_blocks();
     tile_ = choose_tile(shards.each(), p.N, p.K, TILES, std::size(TILES), sm_count(), 0, variant,
                         p.ranks)
@@ -190,12 +190,10 @@ class PeerStores final : public ShardedGemm {
     exchange_.ld = exchange_ld(p.N);
     exchange_.slot = shards.each() * exchange_.ld;
     exchange_.tiles = cdiv(shards.each(), TILES[tile_].bm) * cdiv(p.N, TILES[tile_].bn);
-    for (int rank = 0; rank < p.ranks; ++rank) {
-      received_.emplace_back(fabric, rank, p.ranks * exchange_.slot * sizeof(T), "received");
-      sent_.emplace_back(fabric, rank, p.ranks * exchange_.tiles * sizeof(uint32_t), "sent",
-                         Fabric::Contents::zeros);
-      exchange_.sent[rank] = sent_[rank].template as<uint32_t>();
-    }
+    received_.emplace(fabric, p.ranks * exchange_.slot * sizeof(T), "received");
+    sent_.emplace(fabric, p.ranks * exchange_.tiles * sizeof(uint32_t), "sent",
+                  Fabric::Contents::zeros);
+    for (int rank = 0; rank < p.ranks; ++rank) exchange_.sent[rank] = sent_->of<uint32_t>(rank);
   }
 
   void enqueue(const ShardedCall& call) override {
@@ -206,7 +204,7 @@ class PeerStores final : public ShardedGemm {
       const LaunchModeScope scope(prepare);
       launch_all(call);
     }
-    join_ranks(fabric_);  // all have read what the product before sent them
+    fabric_.join_ranks();  // all have read what the product before sent them
     launch_all(call);
   }
 
@@ -214,15 +212,14 @@ class PeerStores final : public ShardedGemm {
   // First what may fail on all ranks, memory and copies of operands: kernels wait for each other.
   void launch_all(const ShardedCall& call) {
     std::array<std::optional<TmaOperands<T>>, MOST_RANKS> in;
-    for (int rank = 0; rank < p_.ranks; ++rank) {
+    for (const int rank : fabric_.here()) {
       const DeviceScope scope(fabric_.device(rank));
       in[rank].emplace(args_of_rank<T>(p_, call[rank]), static_cast<Stream>(fabric_.compute(rank)));
     }
-    for (int rank = 0; rank < p_.ranks; ++rank) {
-      exchange_.received = received_[rank].as<T>();
+    for (const int rank : fabric_.here()) {
+      exchange_.received = received_->of<T>(rank);
       T* slots[MOST_RANKS]{};  // in each rank's memory, this one's
-      for (int i = 0; i < p_.ranks; ++i)
-        slots[i] = received_[i].template as<T>() + rank * exchange_.slot;
+      for (int i = 0; i < p_.ranks; ++i) slots[i] = received_->of<T>(i) + rank * exchange_.slot;
       const DeviceScope scope(fabric_.device(rank));
       LAUNCHES<T>[tile_](args_of_rank<T>(p_, call[rank]), *in[rank], p_.shards(), rank, exchange_,
                          slots, ctas_, static_cast<Stream>(fabric_.compute(rank)));
@@ -231,7 +228,7 @@ class PeerStores final : public ShardedGemm {
 
   const ShardedProblem p_;
   Fabric& fabric_;
-  std::vector<SharedMemory> received_, sent_;
+  std::optional<SymmetricMemory> received_, sent_;
   Exchange<T> exchange_{};
   int tile_ = 0, ctas_ = 0;
 };
@@ -240,6 +237,7 @@ const ShardedRegistration rung(
     {.prev = "m3",
      .idea = "peer stores: partial tiles go to their owner by TMA, which adds them",
      .needs = {.sm = 90, .exact_arch = true},
+     .apart = true,
      .variants = {"128x192 s5", "128x128 s6"}},
     {sharded<PeerStores<half>>(Collective::reduce_scatter, DType::f16),
      sharded<PeerStores<bf16>>(Collective::reduce_scatter, DType::bf16)});

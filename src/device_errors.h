@@ -14,4 +14,9 @@ struct DeviceFault : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Where each rank of a product has a process: another one failed, has ended or did not come.
+struct RankFailure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 }  // namespace gemm

@@ -205,6 +205,8 @@ TEST(Devices, BadArgumentsAreRefused) {
               HasSubstr("2 rows of 50 bytes, 5 and 60 bytes apart"));
   EXPECT_THAT(said_by([&] { devices.write_value(stream, reinterpret_cast<uint32_t*>(&other), 1); }),
               HasSubstr("is no flag in memory of these devices"));
+  EXPECT_THAT(said_by([&] { devices.wait_value(stream, reinterpret_cast<uint32_t*>(p + 1), 1); }),
+              HasSubstr("is no flag in memory of these devices"));
   EXPECT_THAT(said_by([&] { devices.set_bytes(p + 1, 0, 100); }), HasSubstr("in no allocation"));
   EXPECT_THAT(said_by([&] { launch(add, 1, 2000, {}, stream, nullptr, nullptr, nullptr, 0); }),
               HasSubstr("a block of 2000 x 1 x 1 threads"));
@@ -213,6 +215,31 @@ TEST(Devices, BadArgumentsAreRefused) {
   devices.call(stream, [&] { devices.synchronize(); });
   EXPECT_THAT(said_by([&] { devices.synchronize(); }), HasSubstr("called from queued work"));
   devices.synchronize();  // the rest was dropped
+}
+
+// A stream waits for another one's flag, which may wrap around; nobody raises it: a deadlock.
+TEST(Devices, StreamsWaitForFlags) {
+  for (const AsyncSchedule s : SCHEDULES) {
+    const Schedule schedule(s);
+    sim::Devices devices(2);
+    auto* const flag = static_cast<uint32_t*>(devices.allocate(1, 8, "flag"));
+    flag[1] = 0xfffffffe;
+    std::string order;
+    void* const a = devices.stream(0, "a");
+    void* const b = devices.stream(1, "b");
+    devices.wait_value(b, flag + 1, 1);
+    devices.call(b, [&] { order += 'b'; });
+    devices.call(a, [&] { order += 'a'; });
+    devices.write_value(a, flag + 1, 2);
+    devices.synchronize();
+    EXPECT_EQ(order, "ab");
+    devices.wait_value(b, flag + 1, 3);
+    devices.call(b, [&] { order += '!'; });
+    const std::string error = said_by([&] { devices.synchronize(); });
+    EXPECT_THAT(error, HasSubstr("deadlock: wait_value 2 of stream 'b' of device 1"));
+    EXPECT_THAT(error, HasSubstr("waits for flag[1] of device 1 to be at least 3, which is 2"));
+    EXPECT_EQ(order, "ab");
+  }
 }
 
 // The failure of one block, though others wait for it; what was queued is dropped, and all goes on.

@@ -712,6 +712,112 @@ class SeveralDevices(Base):
             self.assertEqual(told, ["run", "run ended", "destroy"])
 
 
+class RanksOfTheirOwn(SeveralDevices):
+    """A caller for each rank: threads here, which meet as processes do through their launcher."""
+
+    @staticmethod
+    def in_threads(ranks: int, work: Any) -> list:
+        """work(rank, exchange) of each rank, or what it raised."""
+        parts: list = [b""] * ranks
+        barrier = threading.Barrier(ranks, timeout=20)
+        results: list = [None] * ranks
+
+        def run(rank: int) -> None:
+            def exchange(mine: bytes) -> list[bytes]:
+                parts[rank] = mine
+                barrier.wait()
+                told = list(parts)
+                barrier.wait()
+                return told
+
+            try:
+                results[rank] = work(rank, exchange)
+            except Exception as error:
+                results[rank] = error
+
+        threads = [threading.Thread(target=run, args=(rank,)) for rank in range(ranks)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return results
+
+    def test_products(self) -> None:
+        for ranks, (m, n, k), layout, dtype, pad in (
+            (2, (150, 72, 80), "nn", np.float16, 0),
+            (4, (100, 40, 48), "nt", ml_dtypes.bfloat16, 3),
+        ):
+            for kind in (gemm.AllGatherGemm, gemm.GemmReduceScatter):
+                whole = kind(m, n, k, dtype, ranks=ranks, layout=layout, backend="simulator")
+                given = [self.operands(whole, seed, dtype, pad) for seed in (1, 2, 3)]
+
+                def work(rank: int, exchange: Any) -> list:
+                    named = {"ranks": ranks, "layout": layout, "backend": "simulator"}
+                    with kind(m, n, k, dtype, rank=rank, exchange=exchange, **named) as product:
+                        self.assertEqual(product.shard(), whole.shard(rank))
+                        return [product(a[rank], b[rank]) for a, b in given]
+
+                with self.subTest(kind=kind.__name__, ranks=ranks, layout=layout, pad=pad):
+                    results = self.in_threads(ranks, work)
+                    for i, (a, b) in enumerate(given):
+                        self.exact([r[i] for r in results], self.wanted(whole, a, b))
+
+    def test_what_it_tells(self) -> None:
+        def work(rank: int, exchange: Any) -> str:
+            make = gemm.AllGatherGemm
+            return repr(make(100, 24, 40, "bfloat16", rank=rank, exchange=exchange))
+
+        told = "AllGatherGemm(100 x 24 x 40, bfloat16: m03_peer_copies on 2 simulated devices, rank "
+        self.assertEqual(self.in_threads(2, work), [f"{told}{rank} of 2)" for rank in range(2)])
+
+    def test_one_refuses(self) -> None:
+        def work(rank: int, exchange: Any) -> Any:
+            rung = "m1" if rank == 1 else None
+            make = gemm.GemmReduceScatter
+            return make(100, 24, 40, "float16", rank=rank, exchange=exchange, rung=rung)
+
+        first, second = self.in_threads(2, work)
+        self.assertIsInstance(first, gemm.RankFailed)
+        self.assertIsInstance(second, gemm.BadArgument)
+        self.assertEqual(str(first), f"rank 1 failed: {second}")
+
+    def test_one_does_not_come(self) -> None:
+        def work(rank: int, exchange: Any) -> Any:
+            given = {"rank": rank, "exchange": exchange, "time_limit": 1}
+            product = gemm.AllGatherGemm(100, 24, 40, "float16", **given)
+            x = np.zeros((product.shard().stop - product.shard().start, 40), np.float16)
+            return product(x, np.zeros((40, 24), np.float16)) if rank == 0 else product
+
+        error, product = self.in_threads(2, work)
+        self.assertIsInstance(error, gemm.RankFailed)
+        self.assertEqual(str(error), "not all ranks have come within 1 s")
+        text = "rank 0 failed: not all ranks"
+        self.refuses(
+            gemm.RankFailed,
+            text,
+            product,
+            np.zeros((36, 40), np.float16),
+            np.zeros((40, 24), np.float16),
+        )
+
+    def test_refuses(self) -> None:
+        def make(exchange: Any = None, **named: Any) -> Any:
+            return gemm.AllGatherGemm(8, 8, 8, "float16", exchange=exchange, **named)
+
+        def broken(mine: bytes) -> list[bytes]:
+            raise OSError("the launcher is gone")
+
+        one = "one process for each rank: give group, or rank and exchange"
+        self.refuses(ValueError, one, make, rank=0)
+        self.refuses(ValueError, one, make, broken)
+        self.refuses(OSError, "the launcher is gone", make, broken, rank=0)
+        text = r"exchange returned \[3\] bytes: wanted are \d+ of each rank"
+        self.refuses(ValueError, text, make, lambda mine: [b"abc"], rank=0)
+        self.refuses(ValueError, "give device", make, broken, rank=0, devices=[0, 1])
+        self.refuses(ValueError, "give devices", make, device=1)
+        self.refuses(ValueError, "rank is missing", make().shard)
+
+
 class Planning(Base):
     def test_plan(self) -> None:
         plan = gemm.plan(4096, 4096, 4096, "float16")

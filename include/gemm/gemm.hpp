@@ -5,6 +5,8 @@
 //   plan.run(a, b, c, {.beta = 1}, stream);
 #pragma once
 
+#include <exception>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -238,6 +240,16 @@ struct ShardedOperands {
   void* stream = nullptr;
 };
 
+// The rank of this process, where each has one, as gemm_rank. `exchange` is the launcher's all-gather,
+// such as MPI_Allgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, communicator). What it throws, the
+// constructor does.
+struct Rank {
+  int rank = 0;
+  std::function<void(const void* mine, void* all, size_t bytes)> exchange;
+  int device = GEMM_CURRENT_DEVICE;
+  int time_limit = 0;  // seconds; 0: 600
+};
+
 // Rows of a matrix that are one rank's shard.
 struct ShardRows {
   int64_t first = 0, rows = 0;
@@ -252,7 +264,7 @@ class ShardedGemm {
   // `devices`: by rank; empty, and `rung`: as gemm_sharded_create takes null.
   explicit ShardedGemm(const ShardedProblem& problem, const std::vector<int>& devices = {},
                        const char* rung = nullptr)
-      : problem_(to_c(problem)) {
+      : problem_(to_c(problem)), here_(problem.ranks) {
     if (!devices.empty() && devices.size() != static_cast<size_t>(problem.ranks))
       throw Error(GEMM_BAD_ARGUMENT, "there are " + std::to_string(devices.size()) +
                                          " devices: problem.ranks is " +
@@ -261,12 +273,39 @@ class ShardedGemm {
     check(gemm_sharded_create(&problem_, devices.empty() ? nullptr : devices.data(), rung, &made));
     sharded_.reset(made);
   }
-  // As gemm_sharded_run; `operands` by rank.
+  // Of one rank, as gemm_sharded_create_rank: all processes construct it.
+  ShardedGemm(const ShardedProblem& problem, const Rank& rank, const char* rung = nullptr)
+      : problem_(to_c(problem)), here_(1) {
+    struct Context {
+      const Rank& rank;
+      std::exception_ptr thrown;
+    } context{rank, nullptr};
+    gemm_rank c = GEMM_RANK_DEFAULT;
+    c.rank = rank.rank;
+    c.device = rank.device;
+    c.time_limit = rank.time_limit;
+    c.context = &context;
+    c.exchange = [](void* p, const void* mine, void* all, size_t bytes) {
+      Context& of = *static_cast<Context*>(p);
+      try {
+        of.rank.exchange(mine, all, bytes);
+        return 0;
+      } catch (...) {
+        of.thrown = std::current_exception();
+        return 1;
+      }
+    };
+    gemm_sharded* made = nullptr;
+    const gemm_status status = gemm_sharded_create_rank(&problem_, &c, rung, &made);
+    if (context.thrown != nullptr) std::rethrow_exception(context.thrown);
+    check(status);
+    sharded_.reset(made);
+  }
+  // As gemm_sharded_run; `operands` by rank, or this rank's alone.
   void run(const std::vector<ShardedOperands<T>>& operands) const {
-    if (operands.size() != static_cast<size_t>(problem_.ranks))
+    if (operands.size() != static_cast<size_t>(here_))
       throw Error(GEMM_BAD_ARGUMENT, "there are operands of " + std::to_string(operands.size()) +
-                                         " ranks: problem.ranks is " +
-                                         std::to_string(problem_.ranks));
+                                         " ranks: this process has " + std::to_string(here_));
     gemm_sharded_operands all[GEMM_MOST_RANKS];
     for (size_t rank = 0; rank < operands.size(); ++rank) {
       const ShardedOperands<T>& of = operands[rank];
@@ -312,6 +351,7 @@ class ShardedGemm {
   };
 
   gemm_sharded_problem problem_;
+  int here_ = 0;  // ranks that this process has
   std::unique_ptr<gemm_sharded, Destroy> sharded_;
 };
 
@@ -321,6 +361,12 @@ class ShardedGemm {
 //
 //   gemm::AllGatherGemm<__half> gemm({.m = m, .n = n, .k = k, .ranks = 2});   // GPUs 0 and 1
 //   gemm.run({{.a = a0, .b = b0, .c = c0, .stream = s0}, {.a = a1, .b = b1, .c = c1, .stream = s1}});
+//
+// With a process for each rank, in each of them:
+//
+//   gemm::AllGatherGemm<__half> gemm({.m = m, .n = n, .k = k, .ranks = ranks},
+//                                    {.rank = rank, .exchange = all_gather});
+//   gemm.run({{.a = a, .b = b, .c = c, .stream = stream}});
 template <class T>
 using AllGatherGemm = detail::ShardedGemm<T, GEMM_ALL_GATHER>;
 

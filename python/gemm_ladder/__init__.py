@@ -25,6 +25,7 @@ from ._library import (
     LaunchRefused,
     NoDevice,
     OutOfMemory,
+    RankFailed,
     Unsupported,
     gpu_count,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "LaunchRefused",
     "DeviceFault",
     "InternalError",
+    "RankFailed",
 ]
 
 

@@ -51,10 +51,14 @@ class InternalError(Error):
     """GEMM_INTERNAL_ERROR: a mistake of the library."""
 
 
+class RankFailed(Error):
+    """GEMM_RANK_FAILED: another process of a sharded product failed, ended or did not come."""
+
+
 # The index is the gemm_status.
 _ERRORS = (
     *(Error, BadArgument, Unsupported, NoDevice),
-    *(OutOfMemory, LaunchRefused, DeviceFault, InternalError),
+    *(OutOfMemory, LaunchRefused, DeviceFault, InternalError, RankFailed),
 )
 
 
@@ -115,6 +119,21 @@ class ShardedOperands(ctypes.Structure):
     ]
 
 
+# all-gather of (context, mine, all, bytes): 0 when done.
+Exchange = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t
+)
+
+
+class Rank(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint32),
+        *((name, ctypes.c_int32) for name in ("rank", "device", "time_limit")),
+        ("exchange", Exchange),
+        ("context", ctypes.c_void_p),
+    ]
+
+
 class RungRecord(ctypes.Structure):
     _fields_ = [
         ("size", ctypes.c_uint32),
@@ -154,6 +173,9 @@ class Library:
         self.shard_rows = function("gemm_shard_rows", pointer, integer, pointer, pointer)
         self.sharded_create = function(
             "gemm_sharded_create", pointer, pointer, ctypes.c_char_p, pointer
+        )
+        self.sharded_create_rank = function(
+            "gemm_sharded_create_rank", pointer, pointer, ctypes.c_char_p, pointer
         )
         self.sharded_explain = function("gemm_sharded_explain", pointer, pointer, ctypes.c_size_t)
         self.sharded_run = function("gemm_sharded_run", pointer, pointer)

@@ -1,4 +1,7 @@
-"""AllGatherGemm and GemmReduceScatter: products whose operands lie on several devices of one host."""
+"""AllGatherGemm and GemmReduceScatter: products whose operands lie on several devices of one host.
+
+The devices are of this process, or each has a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,20 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, Optional
 
+from . import _ranks
 from ._arrays import CupyArrays, Extent, Stored, kind_of, layout
 from ._library import (
     COLLECTIVES,
+    CURRENT_DEVICE,
     SIMULATOR,
     TYPES,
     Library,
+    Rank,
     ShardedOperands,
     ShardedProblem,
     cuda,
     gpu_count,
+    library_and_device,
     simulator,
 )
 from ._matmul import type_code
@@ -52,10 +59,23 @@ class _ShardedGemm:
         devices: Optional[Sequence[int]] = None,
         rung: Optional[str] = None,
         backend: Optional[str] = None,
+        group: Any = None,
+        rank: Optional[int] = None,
+        exchange: Optional[_ranks.Exchange] = None,
+        device: Optional[int] = None,
+        time_limit: int = _ranks.TIME_LIMIT,
     ) -> None:
         if layout not in ("nn", "nt"):
             raise ValueError(f"layout is {layout!r}: allowed are nn and nt")
-        self._library, self._devices = _library_and_devices(ranks, devices, backend)
+        if (rank is None) != (exchange is None) or (group is not None and rank is not None):
+            raise ValueError("one process for each rank: give group, or rank and exchange")
+        if group is not None:
+            rank, ranks, exchange = _ranks.of_group(group, time_limit)
+        self._apart = rank is not None
+        if self._apart and devices is not None:
+            raise ValueError("devices is of one process for all ranks: give device")
+        if not self._apart and device is not None:
+            raise ValueError("device is of one process for each rank: give devices")
         self.m, self.n, self.k, self.ranks, self.layout = m, n, k, ranks, layout
         self._type = type_code(dtype, 0)
         problem = ShardedProblem(
@@ -64,16 +84,32 @@ class _ShardedGemm:
             **{"m": m, "n": n, "k": k, "type": self._type},
             **{"op_b": int(layout == "nt"), "ranks": ranks},
         )
-        library, made = self._library, ctypes.c_void_p()
-        numbers = (ctypes.c_int * ranks)(*self._devices)
-        library.check(
-            library.sharded_create(
-                ctypes.addressof(problem),
-                ctypes.addressof(numbers),
-                None if rung is None else rung.encode(),
-                ctypes.addressof(made),
+        made, name = ctypes.c_void_p(), None if rung is None else rung.encode()
+        addresses = ctypes.addressof(problem), ctypes.addressof(made)
+        if exchange is not None and rank is not None:
+            self._here = [rank]
+            library, place = library_and_device(backend)
+            if place == CURRENT_DEVICE:
+                place = _current_gpu() if device is None else device
+            self._library, self._devices = library, [place]
+            callback = _ranks.Callback(exchange, ranks)
+            own = Rank(
+                **{"size": ctypes.sizeof(Rank), "rank": rank, "device": place},
+                **{"time_limit": time_limit, "exchange": callback.function},
             )
-        )
+            status = library.sharded_create_rank(
+                addresses[0], ctypes.addressof(own), name, addresses[1]
+            )
+            if callback.raised is not None:
+                raise callback.raised
+        else:
+            self._here = list(range(ranks))
+            self._library, self._devices = _library_and_devices(ranks, devices, backend)
+            library, numbers = self._library, (ctypes.c_int * ranks)(*self._devices)
+            status = library.sharded_create(
+                addresses[0], ctypes.addressof(numbers), name, addresses[1]
+            )
+        library.check(status)
         # Destroyed with this object, and at exit. Used and closed by one thread at a time.
         self._handle = made.value or 0
         self._lock = threading.Lock()
@@ -88,8 +124,15 @@ class _ShardedGemm:
         self._library.check(status)
         return slice(first.value, first.value + rows.value)
 
-    def shard(self, rank: int) -> slice:
-        """The rows that are this rank's: x[shard(rank)] of a matrix of m rows."""
+    def shard(self, rank: Optional[int] = None) -> slice:
+        """The rows that are this rank's: x[shard(rank)] of a matrix of m rows.
+
+        None: of this process's rank, where each has one.
+        """
+        if rank is None:
+            if not self._apart:
+                raise ValueError("rank is missing: this process has all of them")
+            rank = self._here[0]
         return self._shards[rank]
 
     def explain(self) -> str:
@@ -121,49 +164,58 @@ class _ShardedGemm:
             raise ValueError("the product has been closed")
         return self._handle
 
-    def __call__(
-        self, a: Sequence[Any], b: Sequence[Any], *, out: Optional[Sequence[Any]] = None
-    ) -> list[Any]:
+    def __call__(self, a: Any, b: Any, *, out: Any = None) -> Any:
         self._open()
+        if self._apart:
+            return self._run([a], [b], None if out is None else [out])[0]
         for name, arrays in (("a", a), ("b", b), ("out", out)):
             if arrays is not None and len(arrays) != self.ranks:
                 raise ValueError(f"{name} has {len(arrays)} matrices: one a rank, {self.ranks}")
-        kind = kind_of(a[0], "a[0]")
+        return self._run(a, b, out)
+
+    def _name(self, name: str, i: int) -> str:
+        return name if self._apart else f"{name}[{i}]"
+
+    def _run(self, a: Sequence[Any], b: Sequence[Any], out: Optional[Sequence[Any]]) -> list[Any]:
+        """Of the ranks here."""
+        kind = kind_of(a[0], self._name("a", 0))
         if isinstance(kind, CupyArrays):
-            raise TypeError("a[0] is a CuPy array: allowed are NumPy arrays and torch tensors")
-        operands = (ShardedOperands * self.ranks)()
+            name = self._name("a", 0)
+            raise TypeError(f"{name} is a CuPy array: allowed are NumPy arrays and torch tensors")
+        operands = (ShardedOperands * len(self._here))()
         results: list[Any] = []
         extents: list[list[Extent]] = []
-        for rank in range(self.ranks):
+        for i, rank in enumerate(self._here):
+            names = [self._name(x, i) for x in ("a", "b", "out")]
             own = self._shards[rank].stop - self._shards[rank].start
             gathers = self._collective == "all_gather"
             rows_a, rows_c = (own, self.m) if gathers else (self.m, own)
-            left = self._stored(kind, a[rank], f"a[{rank}]", rows_a, self.k)
-            right = self._stored(kind, b[rank], f"b[{rank}]", self.k, self.n, self.layout == "nt")
+            left = self._stored(kind, a[i], names[0], rows_a, self.k)
+            right = self._stored(kind, b[i], names[1], self.k, self.n, self.layout == "nt")
             if out is None:
-                result = kind.empty(rows_c, self.n, b[rank], None)
+                result = kind.empty(rows_c, self.n, b[i], None)
             else:
-                result = out[rank]
-            target = self._stored(kind, result, f"out[{rank}]", rows_c, self.n)
+                result = out[i]
+            target = self._stored(kind, result, names[2], rows_c, self.n)
             if not kind.writable(result):
-                raise ValueError(f"out[{rank}] cannot be written to")
-            if kind.needs_gradient(a[rank], b[rank], result):
+                raise ValueError(f"{names[2]} cannot be written to")
+            if kind.needs_gradient(a[i], b[i], result):
                 raise ValueError("sharded products keep no gradient: call under torch.no_grad()")
-            library, device, stream = kind.place(a[rank], b[rank], result, None)
-            if device != self._devices[rank]:
+            library, device, stream = kind.place(a[i], b[i], result, None)
+            if device != self._devices[i]:
                 raise ValueError(
-                    f"a[{rank}] is {_place(device)}, and rank {rank} {_place(self._devices[rank])}"
+                    f"{names[0]} is {_place(device)}, and rank {rank} {_place(self._devices[i])}"
                 )
-            pointers = [kind.pointer(x) for x in (a[rank], b[rank], result)]
+            pointers = [kind.pointer(x) for x in (a[i], b[i], result)]
             extents.append([Extent(x, p) for x, p in zip((left, right, target), pointers)])
-            operands[rank] = ShardedOperands(
+            operands[i] = ShardedOperands(
                 size=ctypes.sizeof(ShardedOperands),
                 **dict(zip("abc", pointers)),
                 **{"lda": left.ld, "ldb": right.ld, "ldc": target.ld, "stream": stream},
             )
             results.append(result)
         if out is not None:
-            _check_overlap(extents)
+            self._check_overlap(extents)
         with self._lock:
             status = self._library.sharded_run(self._open(), ctypes.addressof(operands))
         if status:
@@ -172,11 +224,21 @@ class _ShardedGemm:
             self._library.check(status)
         return results
 
+    def _check_overlap(self, extents: list[list[Extent]]) -> None:
+        """extents: A, B and C of each rank here."""
+        for rank, (_, _, c) in enumerate(extents):
+            for other, (a, b, c_of_other) in enumerate(extents):
+                for name, x in (("a", a), ("b", b), ("out", c_of_other)):
+                    if c.overlaps(x) and not (name == "out" and other == rank):
+                        out, of = self._name("out", rank), self._name(name, other)
+                        raise ValueError(f"{out} lies in the memory of {of}")
+
     def _stored(
         self, kind: Any, x: Any, name: str, rows: int, cols: int, transposed: bool = False
     ) -> Stored:
         if kind_of(x, name) is not kind:
-            raise TypeError(f"a[0] and {name} must be of one kind: a[0] is one of {kind.name}")
+            first = self._name("a", 0)
+            raise TypeError(f"{first} and {name} must be of one kind: {first} is one of {kind.name}")
         stored = Stored(kind, x, name)
         if (stored.rows, stored.cols) != (rows, cols):
             raise ValueError(f"{name} is {stored.rows} x {stored.cols}: wanted is {rows} x {cols}")
@@ -210,13 +272,12 @@ def _place(device: int) -> str:
     return "in host memory" if device == SIMULATOR else f"on GPU {device}"
 
 
-def _check_overlap(extents: list[list[Extent]]) -> None:
-    """extents: A, B and C of each rank."""
-    for rank, (_, _, c) in enumerate(extents):
-        for other, (a, b, c_of_other) in enumerate(extents):
-            for name, x in (("a", a), ("b", b), ("out", c_of_other)):
-                if c.overlaps(x) and not (name == "out" and other == rank):
-                    raise ValueError(f"out[{rank}] lies in the memory of {name}[{other}]")
+def _current_gpu() -> int:
+    """torch's, where torch is in use: its thread has it, and CUDA's of another thread is another."""
+    import sys
+
+    torch = sys.modules.get("torch")
+    return CURRENT_DEVICE if torch is None else torch.cuda.current_device()
 
 
 class AllGatherGemm(_ShardedGemm):
@@ -232,6 +293,16 @@ class AllGatherGemm(_ShardedGemm):
     and so on unless given. backend: None computes on GPUs where there are as many, else in the
     simulator. rung is one of m1 to m3. On GPUs a, b and c[i] are torch tensors of devices[i]; the call is
     queued on torch's current stream of each, and returns. out, a list, receives the results.
+
+    With a process for each rank, such as torchrun's:
+
+        gemm = AllGatherGemm(m, n, k, "bfloat16", group=torch.distributed.group.WORLD)
+        c = gemm(a, b)  # this rank's tensors
+
+    a has the rows shard() of A. All ranks make the same objects and the same calls, in the same order.
+    The GPU is torch's current one, or device. In place of group, rank, ranks and exchange take any
+    launcher: exchange(mine) returns what each rank has told, by rank, as mpi4py's allgather does.
+    time_limit: seconds that a product waits for other ranks once it has begun.
     """
 
     _collective = "all_gather"

@@ -148,7 +148,7 @@ class ShardedTimer {
   };
 
   double sample(const Contender& c) {
-    join_ranks(fabric_);
+    fabric_.join_ranks();
     std::vector<Fabric::Event> from, to;
     for (int rank = 0; rank < fabric_.ranks(); ++rank)
       from.push_back(fabric_.record(fabric_.compute(rank)));

@@ -45,6 +45,10 @@ struct Computer {
   void (*read)(int device, void* stream, void* host, const void* p, size_t bytes);
   // Several devices by rank; null where they do not reach each other's memory, and `why`.
   std::unique_ptr<Fabric> (*make_fabric)(const std::vector<int>& devices, std::string& why);
+  // One rank of several processes.
+  std::unique_ptr<Fabric> (*make_rank)(int device, std::shared_ptr<RankGroup> group);
+  // What tells the device from all others of the host, in up to 16 bytes; empty: simulated ones.
+  std::string (*identity)(int device);
   // Throws Failure where the stream is another device's, or is being captured.
   void (*check_stream)(int device, void* stream);
 };

@@ -103,6 +103,13 @@ void read(int device, void* stream, void* host, const void* p, size_t bytes) {
                 "the ends of the groups cannot be read: " + describe(error));
 }
 
+// The GPU's UUID: processes may number GPUs differently.
+std::string identity(int device) {
+  cudaDeviceProp properties{};
+  GEMM_CUDA(cudaGetDeviceProperties(&properties, device));
+  return {properties.uuid.bytes, sizeof properties.uuid.bytes};
+}
+
 void check_stream(int device, void* stream) {
   const DeviceScope scope(device);
   const auto s = static_cast<cudaStream_t>(stream);
@@ -135,6 +142,8 @@ const Computer CUDA{.backend = Backend::gpu,
                     .gpu_count = [] { return static_cast<int>(devices().size()); },
                     .read = read,
                     .make_fabric = make_gpu_fabric,
+                    .make_rank = make_gpu_rank,
+                    .identity = identity,
                     .check_stream = check_stream};
 
 }  // namespace

@@ -115,6 +115,9 @@ gemm_status guarded(int& device, F&& f) noexcept {
     } catch (const std::logic_error& e) {
       last_error() = e.what();
       return GEMM_INTERNAL_ERROR;
+    } catch (const RankFailure& e) {
+      last_error() = e.what();
+      return GEMM_RANK_FAILED;
     } catch (const DeviceFault& e) {
       last_error() = e.what();
       return GEMM_DEVICE_FAULT;

@@ -819,6 +819,8 @@ const char* gemm_status_string(gemm_status status) {
       return "device fault";
     case GEMM_INTERNAL_ERROR:
       return "internal error";
+    case GEMM_RANK_FAILED:
+      return "rank failed";
   }
   return "unknown status";
 }

@@ -37,6 +37,9 @@ class Fabric {
   virtual ~Fabric() = default;
   virtual Backend backend() const = 0;
   virtual int ranks() const = 0;
+  // The ranks whose streams this process fills: all, or one where each has a process of its own. All
+  // that follows is for these alone, but for symmetric memory, which has an address of each rank's.
+  virtual const std::vector<int>& here() const = 0;
   virtual int device(int rank) const = 0;  // CUDA's number of the GPU; 0 in the simulator
   virtual void* compute(int rank) = 0;
   virtual void* copies(int rank) = 0;
@@ -46,16 +49,23 @@ class Fabric {
   enum class Contents { undefined, zeros };
   virtual void* allocate(int rank, size_t bytes, const std::string& name, Contents contents) = 0;
   virtual void release(int rank, void* p) noexcept = 0;
+  // As many bytes of every rank: addresses by rank. All processes call it, in the same order.
+  virtual std::vector<void*> allocate_symmetric(size_t bytes, const std::string& name,
+                                                Contents contents);
+  virtual void release_symmetric(const std::vector<void*>& all) noexcept;
   // Throws the first failure of release().
   virtual void check_released() {}
 
   // By a copy engine, from any device's memory to any other's.
   virtual void copy(void* stream, const Region& region, Where where = Where::current()) = 0;
-  // Writes a flag in the memory of the stream's device, when all before it in the stream is done
-  // and visible. No kernel does it (a memset is one): a kernel could queue up behind one that waits for
-  // the flag.
+  // Writes a flag in any rank's memory, when all before it in the stream is done and visible. No
+  // kernel does it (a memset is one): a kernel could queue up behind one that waits for the flag.
   virtual void write_flag(void* stream, uint32_t* flag, uint32_t value,
                           Where where = Where::current()) = 0;
+  // What comes next in the stream waits for a flag in the memory of the stream's device. No kernel
+  // waits. Counters may wrap around.
+  virtual void wait_flag(void* stream, uint32_t* flag, uint32_t at_least,
+                         Where where = Where::current()) = 0;
   virtual Event record(void* stream, Where where = Where::current()) = 0;
   virtual void wait(void* stream, Event event, Where where = Where::current()) = 0;
 
@@ -64,6 +74,15 @@ class Fabric {
   virtual void begin_after(int rank, void* callers_stream) = 0;
   // and what comes next in the caller's runs after what is now in the rank's compute stream.
   virtual void end_before(int rank, void* callers_stream) = 0;
+
+  // Queues, in each rank's compute stream, a wait for all that is now in every rank's compute stream.
+  // Where each rank has a process, it is what every other one has queued when it joins as often.
+  virtual void join_ranks(Where where = Where::current());
+
+  // Where each rank has a process: why another one's part will not come; empty: nothing is known of
+  // that. And: tells the others that this one's will not.
+  virtual std::string lost() { return {}; }
+  virtual void fail(const std::string&) noexcept {}
 
   // Marks what is now in all streams, in place of what was marked before.
   virtual void mark() = 0;
@@ -116,10 +135,36 @@ class SharedMemory {
   void* p_;
 };
 
-// Queues, in each rank's compute stream, a wait for all that is now in every rank's compute stream.
-void join_ranks(Fabric& fabric);
+// The same memory of every rank of a Fabric.
+class SymmetricMemory {
+ public:
+  SymmetricMemory(Fabric& fabric, size_t bytes, const std::string& name,
+                  Fabric::Contents contents = Fabric::Contents::undefined)
+      : fabric_(fabric), of_(fabric.allocate_symmetric(bytes, name, contents)) {}
+  ~SymmetricMemory() { fabric_.release_symmetric(of_); }
+  SymmetricMemory(const SymmetricMemory&) = delete;
+  SymmetricMemory& operator=(const SymmetricMemory&) = delete;
+
+  template <class T>
+  T* of(int rank) const {
+    return static_cast<T*>(of_[rank]);
+  }
+
+ private:
+  Fabric& fabric_;
+  const std::vector<void*> of_;
+};
+
+class RankGroup;
+
+// join_ranks() of a fabric with one rank here, in a stream of it. `joined`: of each rank, a flag for every other one;
+// `number`: how often it has joined, with this one.
+void join_by_flags(Fabric& fabric, void* stream, const std::vector<void*>& joined, uint32_t number,
+                   Fabric::Where where);
 
 std::unique_ptr<Fabric> make_sim_fabric(int ranks);
+// One rank of them; the others are threads of this process. Throws RankFailure.
+std::unique_ptr<Fabric> make_sim_rank(std::shared_ptr<RankGroup> group);
 // GPUs by CUDA's numbers, all different, by rank. Null where there are none (or no CUDA in this
 // build); `why` then says so in a few words: too few GPUs, no peer access between two of them.
 //
@@ -127,5 +172,8 @@ std::unique_ptr<Fabric> make_sim_fabric(int ranks);
 // two GPUs must all run at once: those of two products, each on one GPU, would wait for ever. So
 // products are queued in the same order on all GPUs: by one thread at a time.
 std::unique_ptr<Fabric> make_gpu_fabric(const std::vector<int>& devices, std::string& why);
+// One rank, on a GPU of this process; the others are processes of this host. They reach each other's
+// symmetric memory by CUDA's handles for that (IPC), and join by flags. Throws RankFailure.
+std::unique_ptr<Fabric> make_gpu_rank(int device, std::shared_ptr<RankGroup> group);
 
 }  // namespace gemm

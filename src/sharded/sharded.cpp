@@ -36,13 +36,39 @@ std::vector<const ShardedRung*> sharded_rungs(Backend backend) {
   return found;
 }
 
-void join_ranks(Fabric& fabric) {
-  std::vector<Fabric::Event> here;
-  for (int rank = 0; rank < fabric.ranks(); ++rank)
-    here.push_back(fabric.record(fabric.compute(rank)));
-  for (int rank = 0; rank < fabric.ranks(); ++rank)
-    for (int other = 0; other < fabric.ranks(); ++other)
-      if (other != rank) fabric.wait(fabric.compute(rank), here[other]);
+void Fabric::join_ranks(Where where) {
+  std::vector<Event> now;
+  for (int rank = 0; rank < ranks(); ++rank) now.push_back(record(compute(rank), where));
+  for (int rank = 0; rank < ranks(); ++rank)
+    for (int other = 0; other < ranks(); ++other)
+      if (other != rank) wait(compute(rank), now[other], where);
+}
+
+void join_by_flags(Fabric& fabric, void* stream, const std::vector<void*>& joined, uint32_t number,
+                   Fabric::Where where) {
+  const int rank = fabric.here()[0];
+  const auto flag = [&](int of, int from) { return static_cast<uint32_t*>(joined[of]) + from; };
+  for (int other = 0; other < fabric.ranks(); ++other)
+    if (other != rank) fabric.write_flag(stream, flag(other, rank), number, where);
+  for (int other = 0; other < fabric.ranks(); ++other)
+    if (other != rank) fabric.wait_flag(stream, flag(rank, other), number, where);
+}
+
+std::vector<void*> Fabric::allocate_symmetric(size_t bytes, const std::string& name,
+                                              Contents contents) {
+  std::vector<void*> all;
+  try {
+    for (int rank = 0; rank < ranks(); ++rank)
+      all.push_back(allocate(rank, bytes, name, contents));
+  } catch (...) {
+    release_symmetric(all);
+    throw;
+  }
+  return all;
+}
+
+void Fabric::release_symmetric(const std::vector<void*>& all) noexcept {
+  for (size_t rank = 0; rank < all.size(); ++rank) release(static_cast<int>(rank), all[rank]);
 }
 
 }  // namespace gemm

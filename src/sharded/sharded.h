@@ -69,8 +69,9 @@ using ShardedCall = std::vector<ShardedOperands>;  // by rank
 class ShardedGemm {
  public:
   virtual ~ShardedGemm() = default;
-  // Queues the product on the ranks' streams. Work that is later in a rank's compute stream finds
-  // the result, and may overwrite the operands.
+  // Queues the product on the streams of the ranks that are here(): of the others, the call's
+  // operands are null. It begins when all ranks' compute streams have come to it. Work that is later
+  // in a rank's compute stream finds the result, and may overwrite the operands.
   virtual void enqueue(const ShardedCall& call) = 0;
 };
 
@@ -85,6 +86,7 @@ struct ShardedRung {
   DType dtype;
   Backend backend;
   bool collectives = false;           // needs the fabric's (NCCL)
+  bool apart = false;                 // each rank may have a process of its own
   std::vector<std::string> variants;  // empty: there is one way
   std::function<std::unique_ptr<ShardedGemm>(const ShardedProblem&, Fabric&, int variant)> make;
 };

@@ -60,6 +60,7 @@ struct ShardedAbout {
   const char* idea = "";
   Needs needs = {};
   bool collectives = false;
+  bool apart = false;
   std::vector<std::string> variants = {};
 };
 struct ShardedEntry {
@@ -81,6 +82,7 @@ struct ShardedRegistration {
                                     .dtype = e.dtype,
                                     .backend = BACKEND,
                                     .collectives = about.collectives,
+                                    .apart = about.apart,
                                     .variants = about.variants,
                                     .make = e.make});
   }

@@ -239,7 +239,7 @@ class Worker final : public Outside {
   std::jthread thread_;  // last: it begins when the rest is there
 };
 
-enum class Kind { kernel, copy, write_value, call, record, wait, workspace };
+enum class Kind { kernel, copy, write_value, wait_value, call, record, wait, workspace };
 
 const char* name(Kind kind) {
   switch (kind) {
@@ -249,6 +249,8 @@ const char* name(Kind kind) {
       return "copy";
     case Kind::write_value:
       return "write_value";
+    case Kind::wait_value:
+      return "wait_value";
     case Kind::call:
       return "call";
     case Kind::record:
@@ -267,8 +269,15 @@ struct Operation {
   std::source_location where;  // of the host; unknown of kernels
   std::function<void()> run;   // of all but kernels and waits
   int event = -1;              // waited for
+  const uint32_t* flag = nullptr;  // waited for, until it is `at_least`
+  uint32_t at_least = 0;
   std::unique_ptr<Grid> grid = nullptr;
 };
+
+// Whether a flag has come to a value; counters wrap around.
+bool has_come(const uint32_t* flag, uint32_t at_least) {
+  return static_cast<int32_t>(*flag - at_least) >= 0;
+}
 
 struct Stream {
   Devices::State* owner;
@@ -276,7 +285,7 @@ struct Stream {
   std::string name;
   std::deque<Operation> queue = {};
   bool running = false;  // the kernel at its front
-  int counts[7] = {};    // operations of each kind so far
+  int counts[8] = {};    // operations of each kind so far
 
   std::string full_name() const { return fmt::format("stream '{}' of device {}", name, device); }
   std::string name_of(const Operation& op) const {
@@ -451,7 +460,9 @@ bool Devices::State::run_front(bool copies) {
       if (begin_kernel(s)) return true;
       continue;
     }
-    if (s.queue.front().kind == Kind::wait && !events[s.queue.front().event].happened) continue;
+    const Operation& front = s.queue.front();
+    if (front.kind == Kind::wait && !events[front.event].happened) continue;
+    if (front.kind == Kind::wait_value && !has_come(front.flag, front.at_least)) continue;
     const Operation op = std::move(s.queue.front());
     s.queue.pop_front();
     if (peers != nullptr) begin_traced(s, op);
@@ -465,6 +476,8 @@ bool Devices::State::run_front(bool copies) {
 void Devices::State::begin_traced(const Stream& s, const Operation& op) {
   peers->begin_operation(s.index, fmt::format("{} of {}", op.name, s.full_name()));
   if (op.kind == Kind::wait) peers->wait(s.index, events[op.event].knows);
+  if (op.kind == Kind::wait_value)
+    peers->wait_value(s.index, op.flag, op.at_least, pc_of(op.where));
 }
 
 bool Devices::State::begin_kernel(Stream& s) {
@@ -539,6 +552,9 @@ std::string Devices::State::why_stands(const Stream& s) const {
     const EventState& e = events[front.event];
     text = fmt::format("{} waits for the event recorded in {} ({})", s.name_of(front),
                        e.stream->full_name(), place(e.where));
+  } else if (front.kind == Kind::wait_value) {
+    text = fmt::format("{} waits for {} to be at least {}, which is {}", s.name_of(front),
+                       memory.name_of_flag(front.flag), front.at_least, *front.flag);
   } else {
     text =
         fmt::format("{} finds no room on the {} SMs of device {}", s.name_of(front), SMS, s.device);
@@ -669,6 +685,16 @@ void Devices::write_value(void* stream, uint32_t* flag, uint32_t value, Where wh
     *flag = value;
     if (s.owner->peers != nullptr) s.owner->peers->write_value(s.index, flag, value);
   });
+}
+
+void Devices::wait_value(void* stream, const uint32_t* flag, uint32_t at_least, Where where) {
+  Stream& s = state_->at(stream);
+  if (state_->memory.find(flag) == nullptr || reinterpret_cast<uintptr_t>(flag) % 4 != 0)
+    fail("wait_value ({}): {} is no flag in memory of these devices", place(where),
+         static_cast<const void*>(flag));
+  state_->queue(s, Kind::wait_value, where, {});
+  s.queue.back().flag = flag;
+  s.queue.back().at_least = at_least;
 }
 
 void Devices::call(void* stream, std::function<void()> work, Where where) {

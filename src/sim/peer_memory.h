@@ -78,6 +78,9 @@ class PeerMemory {
   // What nobody has written is so in the copy, too: gaps between rows are copied with them.
   void copy(int stream, const void* to, const void* from, size_t bytes, uintptr_t pc);
   void write_value(int stream, const uint32_t* flag, uint32_t value);
+  void wait_value(int stream, const uint32_t* flag, uint32_t at_least, uintptr_t pc) {
+    acquire(streams_[stream], flag, at_least, pc);
+  }
   Clock record(int stream);
   void wait(int stream, const Clock& event);
   Grid begin_grid(int stream, int device);

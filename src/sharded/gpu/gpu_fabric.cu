@@ -1,4 +1,5 @@
-// GPUs of one host with peer access, as a Fabric; collectives are NCCL's.
+// GPUs of one host with peer access, as a Fabric; collectives are NCCL's. Ranks are all in this
+// process, or this one is one of several and the others' memory is mapped into it.
 #include <cuda.h>  // types only: the one function is asked of the driver, so nothing links libcuda
 #include <dlfcn.h>
 
@@ -16,6 +17,8 @@
 #include "device/current_device.h"
 #include "sharded/fabric.h"
 #include "sharded/gpu/cuda_check.h"
+#include "sharded/gpu/watch.h"
+#include "sharded/rank_group.h"
 #if __has_include(<nccl.h>)
 #include <nccl.h>
 #define GEMM_HAS_NCCL 1
@@ -88,19 +91,29 @@ struct Nccl {
 };
 #endif
 
-// cuStreamWriteValue32.
-auto stream_writer() {
-  using Write = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned int);
-  static const auto write = [] {
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult result{};
-    GEMM_CUDA(cudaGetDriverEntryPointByVersion("cuStreamWriteValue32", &found, 12000,
-                                               cudaEnableDefault, &result));
-    if (result != cudaDriverEntryPointSuccess)
-      throw std::runtime_error("the driver has no cuStreamWriteValue32");
-    return reinterpret_cast<Write>(found);
-  }();
+// cuStreamWriteValue32 and cuStreamWaitValue32.
+using StreamValue = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned int);
+StreamValue stream_value(const char* name) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  GEMM_CUDA(
+      cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result));
+  if (result != cudaDriverEntryPointSuccess)
+    throw std::runtime_error(std::string("the driver has no ") + name);
+  return reinterpret_cast<StreamValue>(found);
+}
+StreamValue stream_writer() {
+  static const StreamValue write = stream_value("cuStreamWriteValue32");
   return write;
+}
+StreamValue stream_waiter() {
+  static const StreamValue wait = stream_value("cuStreamWaitValue32");
+  return wait;
+}
+
+void check_driver(CUresult result, const char* call) {
+  if (result != CUDA_SUCCESS)
+    throw std::runtime_error(std::string(call) + ": error " + std::to_string(result));
 }
 
 // The two streams of one GPU, which all fabrics share. Never destroyed: at exit CUDA may be gone
@@ -120,10 +133,44 @@ const Streams& streams_of(int device) {
   return all[device] = made;
 }
 
+// Memory of a rank that is done, which the others may not be with it. Freed when they have let go of
+// it, at the next occasion.
+class Leftovers {
+ public:
+  static Leftovers& get() {
+    static Leftovers& all = *new Leftovers;  // never destroyed: at exit CUDA may be gone first
+    return all;
+  }
+  void add(std::shared_ptr<RankGroup> group, int device, std::vector<void*> memory) {
+    const std::lock_guard lock(mutex_);
+    all_.push_back({std::move(group), device, std::move(memory)});
+  }
+  void free() {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(all_, [](const Left& left) {
+      if (!left.group->all_have_left()) return false;
+      const DeviceScope scope(left.device);
+      for (void* const p : left.memory) cudaFree(p);
+      cudaGetLastError();
+      return true;
+    });
+  }
+
+ private:
+  struct Left {
+    std::shared_ptr<RankGroup> group;
+    int device;
+    std::vector<void*> memory;
+  };
+  std::mutex mutex_;
+  std::vector<Left> all_;
+};
+
 class GpuFabric final : public Fabric {
  public:
   explicit GpuFabric(const std::vector<int>& devices) : of_(devices.size()) {
     for (int rank = 0; rank < ranks(); ++rank) {
+      here_.push_back(rank);
       of_[rank].device = devices[rank];
       const DeviceScope scope(devices[rank]);
       for (const int peer : devices) {
@@ -137,8 +184,29 @@ class GpuFabric final : public Fabric {
       of_[rank].streams = streams_of(devices[rank]);
     }
   }
+  // One rank; the others are other processes.
+  GpuFabric(int device, std::shared_ptr<RankGroup> group)
+      : of_(group->ranks()), here_{group->rank()}, group_(std::move(group)) {
+    Rank& own = of_[here_[0]];
+    own.device = device;
+    const DeviceScope scope(device);
+    own.streams = streams_of(device);
+    Leftovers::get().free();
+    watch_ = std::make_unique<Watch>(device, group_);
+    try {
+      joined_ = allocate_symmetric(ranks() * sizeof(uint32_t), "joined", Contents::zeros);
+      group_->gather([&] {
+        try_to_join();
+        return 0;
+      });
+    } catch (...) {
+      let_go();
+      throw;
+    }
+  }
   // Not checked: at the end it can only repeat an earlier failure.
   ~GpuFabric() override {
+    if (group_ != nullptr) let_go();
 #if GEMM_HAS_NCCL
     for (const ncclComm_t comm : comms_) Nccl::get().abort(comm);
 #endif
@@ -147,6 +215,7 @@ class GpuFabric final : public Fabric {
 
   Backend backend() const override { return Backend::gpu; }
   int ranks() const override { return static_cast<int>(of_.size()); }
+  const std::vector<int>& here() const override { return here_; }
   int device(int rank) const override { return of_[rank].device; }
   void* compute(int rank) override { return of_[rank].streams.compute; }
   void* copies(int rank) override { return of_[rank].streams.copies; }
@@ -154,7 +223,10 @@ class GpuFabric final : public Fabric {
   void* allocate(int rank, size_t bytes, const std::string&, Contents contents) override {
     const DeviceScope scope(device(rank));
     void* p = nullptr;
-    GEMM_CUDA(cudaMalloc(&p, std::max<size_t>(bytes, 1)));
+    // To share a part of a block of memory is to share all of it: then it is a block of its own.
+    constexpr size_t BLOCK = size_t{2} << 20;
+    const size_t least = group_ == nullptr ? 1 : (bytes + BLOCK) / BLOCK * BLOCK;
+    GEMM_CUDA(cudaMalloc(&p, std::max(bytes, least)));
     if (contents == Contents::zeros) {
       // Not on the default stream, nor by waiting for the device: either would end a capture.
       const cudaStream_t copies = of_[rank].streams.copies;
@@ -170,6 +242,46 @@ class GpuFabric final : public Fabric {
     } catch (...) {
       if (release_failure_ == nullptr) release_failure_ = std::current_exception();
     }
+  }
+  std::vector<void*> allocate_symmetric(size_t bytes, const std::string& name,
+                                        Contents contents) override {
+    if (group_ == nullptr) return Fabric::allocate_symmetric(bytes, name, contents);
+    const int rank = here_[0];
+    const DeviceScope scope(device(rank));
+    std::vector<void*> all(ranks());
+    const auto handles = group_->gather([&] {
+      all[rank] = allocate(rank, bytes, name, contents);
+      own_memory_.push_back(all[rank]);
+      cudaIpcMemHandle_t handle;
+      GEMM_CUDA(cudaIpcGetMemHandle(&handle, all[rank]));
+      return handle;
+    });
+    try {
+      group_->gather([&] {
+        for (int other = 0; other < ranks(); ++other)
+          if (other != rank)
+            GEMM_CUDA(cudaIpcOpenMemHandle(&all[other], handles[other],
+                                           cudaIpcMemLazyEnablePeerAccess));
+        return 0;
+      });
+    } catch (...) {
+      release_symmetric(all);
+      throw;
+    }
+    if (contents == Contents::zeros)
+      watch_->add_flags(static_cast<uint32_t*>(all[rank]), bytes / sizeof(uint32_t));
+    return all;
+  }
+  // This rank's own memory stays until let_go().
+  void release_symmetric(const std::vector<void*>& all) noexcept override {
+    if (group_ == nullptr) return Fabric::release_symmetric(all);
+    for (int other = 0; other < static_cast<int>(all.size()); ++other) try {
+        if (other == here_[0] || all[other] == nullptr) continue;
+        const DeviceScope scope(device(here_[0]));
+        GEMM_CUDA(cudaIpcCloseMemHandle(all[other]));
+      } catch (...) {
+        if (release_failure_ == nullptr) release_failure_ = std::current_exception();
+      }
   }
   void check_released() override {
     if (const auto failure = std::exchange(release_failure_, nullptr); failure != nullptr)
@@ -188,23 +300,44 @@ class GpuFabric final : public Fabric {
   }
   void write_flag(void* stream, uint32_t* flag, uint32_t value, Where) override {
     const DeviceScope scope(device_of(stream));
-    const CUresult result = stream_writer()(static_cast<CUstream>(stream),
-                                            reinterpret_cast<CUdeviceptr>(flag), value, 0);
-    if (result != CUDA_SUCCESS)
-      throw std::runtime_error("cuStreamWriteValue32: error " + std::to_string(result));
+    check_driver(stream_writer()(static_cast<CUstream>(stream),
+                                 reinterpret_cast<CUdeviceptr>(flag), value, 0),
+                 "cuStreamWriteValue32");
+  }
+  void wait_flag(void* stream, uint32_t* flag, uint32_t at_least, Where) override {
+    const DeviceScope scope(device_of(stream));
+    check_driver(stream_waiter()(static_cast<CUstream>(stream),
+                                 reinterpret_cast<CUdeviceptr>(flag), at_least,
+                                 CU_STREAM_WAIT_VALUE_GEQ),
+                 "cuStreamWaitValue32");
   }
 
   Event record(void* stream, Where) override { return record_on(rank_of(stream), stream); }
   void wait(void* stream, Event event, Where) override { wait_on(rank_of(stream), stream, event); }
   void begin_after(int rank, void* callers_stream) override {
     wait_on(rank, compute(rank), record_on(rank, callers_stream));
+    if (watch_ != nullptr) watch_->begin(of_[rank].streams.compute);
   }
   void end_before(int rank, void* callers_stream) override {
     wait_on(rank, callers_stream, record_on(rank, compute(rank)));
   }
+  void join_ranks(Where where) override {
+    group_ == nullptr ? Fabric::join_ranks(where)
+                      : join_by_flags(*this, compute(here_[0]), joined_, ++joins_, where);
+  }
+  std::string lost() override {
+    if (group_ == nullptr) return {};
+    const std::string told = watch_->told();
+    return told.empty() ? group_->failed() : told;
+  }
+  void fail(const std::string& why) noexcept override {
+    if (group_ != nullptr) group_->fail(why);
+  }
   void mark() override {
     marked_ = false;
-    for (Rank& of : of_) {
+    if (watch_ != nullptr) watch_->end(of_[here_[0]].streams.compute, joins_);
+    for (const int rank : here_) {
+      Rank& of = of_[rank];
       const DeviceScope scope(of.device);
       const cudaStream_t streams[] = {of.streams.compute, of.streams.copies};
       for (size_t i = 0; i < std::size(streams); ++i) {
@@ -217,7 +350,7 @@ class GpuFabric final : public Fabric {
   void wait_for_mark() override {
     if (!marked_) return synchronize();  // a mark has failed: all streams, to be safe
     const auto end = Clock::now() + TIME_LIMIT;
-    for (int rank = 0; rank < ranks(); ++rank) {
+    for (const int rank : here_) {
       const DeviceScope scope(device(rank));
       for (const int mark : of_[rank].marks)
         poll(rank, end, [&] { return cudaEventQuery(events_[mark]); });
@@ -263,7 +396,7 @@ class GpuFabric final : public Fabric {
 
   void synchronize() override {
     const auto end = Clock::now() + TIME_LIMIT;
-    for (int rank = 0; rank < ranks(); ++rank) {
+    for (const int rank : here_) {
       const DeviceScope scope(device(rank));
       for (const cudaStream_t stream : {of_[rank].streams.compute, of_[rank].streams.copies})
         poll(rank, end, [&] { return cudaStreamQuery(stream); });
@@ -285,11 +418,43 @@ class GpuFabric final : public Fabric {
   };
 
   int rank_of(void* stream) const {
+    if (here_.size() == 1) return here_[0];
     for (int rank = 0; rank < ranks(); ++rank)
       if (of_[rank].streams.compute == stream || of_[rank].streams.copies == stream) return rank;
     throw std::logic_error("not a stream of this fabric");
   }
   int device_of(void* stream) const { return device(rank_of(stream)); }
+
+  // Whether flags come from every rank, before anything relies on it. On a stream of its own: products
+  // of other threads are not to be waited for.
+  void try_to_join() {
+    cudaStream_t stream = nullptr;
+    GEMM_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    const auto end = Clock::now() + std::min<Clock::duration>(TIME_LIMIT, group_->limit());
+    try {
+      join_by_flags(*this, stream, joined_, ++joins_, Where::current());
+      poll(here_[0], end, [&] { return cudaStreamQuery(stream); });
+    } catch (...) {
+      for (int other = 0; other < ranks(); ++other)  // nothing may wait for them any more
+        stream_writer()(of_[here_[0]].streams.copies,
+                        reinterpret_cast<CUdeviceptr>(flag_of(here_[0]) + other), joins_, 0);
+      cudaStreamDestroy(stream);
+      throw;
+    }
+    cudaStreamDestroy(stream);
+  }
+  uint32_t* flag_of(int rank) const { return static_cast<uint32_t*>(joined_[rank]); }
+  // The others' memory is no longer touched; this rank's is freed when they no longer touch it.
+  void let_go() noexcept {
+    watch_.reset();
+    release_symmetric(joined_);
+    group_->leave();
+    try {
+      Leftovers::get().add(group_, device(here_[0]), std::move(own_memory_));
+      Leftovers::get().free();
+    } catch (const std::exception&) {  // the memory stays
+    }
+  }
 
   // By a stream of the rank's device, the fabric's or a caller's.
   Event record_on(int rank, void* stream) {
@@ -344,10 +509,17 @@ class GpuFabric final : public Fabric {
   std::vector<ncclComm_t> comms_;
 #endif
 
-  std::vector<Rank> of_;
+  std::vector<Rank> of_;  // by rank: those that are here
+  std::vector<int> here_;
   std::vector<cudaEvent_t> events_;
   bool marked_ = true;  // or nothing has been queued yet
   std::exception_ptr release_failure_;
+  // Where each rank has a process.
+  const std::shared_ptr<RankGroup> group_;
+  std::unique_ptr<Watch> watch_;
+  std::vector<void*> joined_;      // of each rank: (ranks) flags
+  std::vector<void*> own_memory_;  // of this rank, that others reach
+  uint32_t joins_ = 0;
 };
 
 }  // namespace
@@ -374,6 +546,10 @@ std::unique_ptr<Fabric> make_gpu_fabric(const std::vector<int>& devices, std::st
       return nullptr;
     }
   return std::make_unique<GpuFabric>(devices);
+}
+
+std::unique_ptr<Fabric> make_gpu_rank(int device, std::shared_ptr<RankGroup> group) {
+  return std::make_unique<GpuFabric>(device, std::move(group));
 }
 
 }  // namespace gemm
