@@ -59,6 +59,7 @@ class Operands:
         self.kept: list[Any] = []  # products of ours
 
     def random(self, rows: int, cols: int, device: Any = "cuda") -> Any:
+        """Numbers from -1 to 1."""
         return torch.empty(rows, cols, device=device, dtype=torch.bfloat16).uniform_(-1, 1)
 
     def weights(self, device: Any = "cuda") -> Any:
@@ -80,7 +81,8 @@ class Operands:
             return lambda: None
         product = self.product(ranks=self.ranks)
         devices = [torch.device("cuda", i) for i in range(self.ranks)]
-        a = [self.a] + [self.random(*self.a.shape, d) for d in devices[1:]]
+        rows, cols = self.a.shape
+        a = [self.a] + [self.random(rows, cols, d) for d in devices[1:]]
         b = [self.b] + [self.weights(d) for d in devices[1:]]
         c = [torch.empty_like(self.c, device=d) for d in devices]
         self.kept.append(c)

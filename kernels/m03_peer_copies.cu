@@ -189,9 +189,9 @@ class PeerCopies final : public ShardedGemm {
  private:
   int chunk_rows() const { return cdiv(cdiv(p_.shards().each(), CHUNKS), 128) * 128; }
 
-  // Queues copies of a rank's shard into the others' memory, in chunks, each with its flag. First to
-  // the rank before this one, whose kernel wants this shard next after its own. What comes after the
-  // event finds all of it sent.
+  // Queues copies of a rank's shard into the others' memory, in chunks, each with its flag. First
+  // to the rank before this one, whose kernel wants this shard next after its own. What comes after
+  // the event finds all of it sent.
   Fabric::Event send_shard(int rank, const ShardedOperands& of) {
     const int ranks = p_.ranks, rows = p_.shards().rows(rank), step = chunk_rows();
     const int64_t size = sizeof(T);

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "extra/extra_rungs.h"
@@ -14,9 +15,11 @@
 #include "harness/inspection_report.h"
 #include "harness/sharded_matrices.h"
 #include "harness/verify.h"
+#include "meeting.h"
 #include "planted/planted.h"
 #include "print.h"
 #include "second_type.h"
+#include "sharded/rank_group.h"
 #include "sim/devices.h"
 #include "sim/races.h"
 #include "sim/warp_request.h"
@@ -506,6 +509,44 @@ TEST(SeveralDevices, ShardedRungsRaiseNoFalseAlarm) {
       EXPECT_EQ(all_of(trace.findings), "") << rung->name << " on " << ranks;
       EXPECT_GE(trace.launches.size(), 2u * ranks);
     }
+}
+
+// The same where each rank has a fabric of its own, and they join by flags. Here the ranks are made
+// by a thread each, as they meet, and queued by one.
+TEST(SeveralDevices, RanksOfTheirOwnRaiseNoFalseAlarm) {
+  constexpr int RANKS = 3;
+  const std::unique_ptr<Device> device = make_sim_device();
+  for (const ShardedRung* rung : sharded_rungs(Backend::sim_traced)) {
+    if (!rung->apart || rung->dtype != DType::bf16) continue;
+    const ShardedProblem p{rung->collective, rung->dtype, RANKS, 272, 136, 136};
+    std::vector<std::unique_ptr<Fabric>> fabrics(RANKS);
+    std::vector<std::unique_ptr<ShardedGemm>> gemms(RANKS);
+    Meeting meeting(RANKS);
+    std::vector<std::jthread> threads;
+    const auto on_each = [&](const auto& work) {
+      for (int rank = 0; rank < RANKS; ++rank) threads.emplace_back([&, rank] { work(rank); });
+      threads.clear();
+    };
+    on_each([&](int rank) {
+      const auto all_gather = [&, rank](const void* mine, void* all, size_t bytes) {
+        return meeting.all_gather(rank, mine, all, bytes);
+      };
+      fabrics[rank] = make_sim_rank(
+          std::make_shared<RankGroup>(rank, RANKS, all_gather, std::chrono::seconds(20)));
+      gemms[rank] = rung->make(p, *fabrics[rank], 0);
+    });
+    ShardedMatrices matrices(std::vector<Device*>(RANKS, device.get()), *fabrics[0], p, 16);
+    matrices.fill(Inputs::uniform, 1);
+    sim::TraceOptions options;
+    options.matrices = matrices.matrices();
+    const sim::Trace trace = sim::trace(options, [&] {
+      for (int call = 0; call < 2; ++call)
+        for (const auto& gemm : gemms) gemm->enqueue(matrices.call());
+      on_each([&](int rank) { fabrics[rank]->synchronize(); });
+    });
+    EXPECT_EQ(all_of(trace.findings), "") << rung->name;
+    EXPECT_GE(trace.launches.size(), 2u * RANKS);
+  }
 }
 
 // Every line is found, in the rung's own file, with the helper that it calls.

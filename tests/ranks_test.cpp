@@ -1,56 +1,23 @@
-// Sharded products whose caller has one rank: in the simulator, where each rank is a thread. They meet
-// through host memory, as processes do through their launcher.
+// Sharded products whose caller has one rank: in the simulator, where each rank is a thread. They
+// meet through host memory, as processes do through their launcher.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "gemm/gemm.h"
 #include "gemm/gemm.hpp"
+#include "meeting.h"
 
 namespace {
 
 using ::testing::HasSubstr;
-
-// An all-gather among threads. A rank that does not come within a second fails it for all.
-class Meeting {
- public:
-  explicit Meeting(int ranks) : ranks_(ranks) {}
-
-  bool all_gather(int rank, const void* mine, void* all, size_t bytes) {
-    std::unique_lock lock(mutex_);
-    if (parts_.empty()) parts_.resize(ranks_);
-    parts_[rank].assign(static_cast<const char*>(mine), static_cast<const char*>(mine) + bytes);
-    const int turn = turn_;
-    if (++came_ == ranks_) {
-      came_ = 0;
-      ++turn_;
-      told_ = std::move(parts_);
-      parts_.clear();
-      changed_.notify_all();
-    }
-    if (!changed_.wait_for(lock, std::chrono::seconds(1), [&] { return turn_ != turn; }))
-      return false;
-    for (int i = 0; i < ranks_; ++i)
-      std::memcpy(static_cast<char*>(all) + i * bytes, told_[i].data(), bytes);
-    return true;
-  }
-
- private:
-  const int ranks_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int came_ = 0, turn_ = 0;
-  std::vector<std::vector<char>> parts_, told_;
-};
 
 // What became of a call, and why.
 struct Told {
@@ -223,8 +190,8 @@ TEST(Ranks, SayWhichOneTheyAre) {
     ASSERT_EQ(member.create(p.problem, "m4").why, "");
     char text[100];
     ASSERT_EQ(gemm_sharded_explain(member.handle, text, sizeof text), GEMM_OK);
-    EXPECT_EQ(text, "m04_peer_stores on 2 simulated devices, rank " +
-                        std::to_string(member.rank) + " of 2");
+    EXPECT_EQ(text, "m04_peer_stores on 2 simulated devices, rank " + std::to_string(member.rank) +
+                        " of 2");
   });
 }
 

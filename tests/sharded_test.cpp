@@ -1,10 +1,15 @@
 // Products sharded over several simulated devices: every rung is right at every shape, and the check
 // sees what a wrong one does.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <ostream>
+#include <thread>
 
 #include "harness/sharded_matrices.h"
+#include "sharded/rank_group.h"
 #include "sim/simulator.h"
 
 namespace gemm {
@@ -26,6 +31,85 @@ TEST(Shards, CoverAllRowsOnce) {
       }
       EXPECT_EQ(rows, M);
     }
+}
+
+// Two processes that meet through a socket. This one is rank 0.
+class OtherProcess {
+ public:
+  // `work` is done by rank 1, in the other process, which ends then.
+  template <class Work>
+  explicit OtherProcess(Work&& work) {
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends_), 0);
+    process_ = fork();
+    close(ends_[process_ != 0 ? 1 : 0]);
+    if (process_ != 0) return;
+    const std::unique_ptr<RankGroup> group = meet(1);
+    work(*group, *this);
+    _exit(0);
+  }
+  ~OtherProcess() {
+    close(ends_[0]);  // it waits no more
+    waitpid(process_, nullptr, 0);
+  }
+
+  std::unique_ptr<RankGroup> meet(int rank = 0) {
+    const auto all_gather = [this, rank](const void* mine, void* all, size_t bytes) {
+      char* const to = static_cast<char*>(all);
+      std::memcpy(to + rank * bytes, mine, bytes);
+      return write(ends_[rank], mine, bytes) == ssize_t(bytes) &&
+             recv(ends_[rank], to + (1 - rank) * bytes, bytes, MSG_WAITALL) == ssize_t(bytes);
+    };
+    return std::make_unique<RankGroup>(rank, 2, all_gather, std::chrono::seconds(1));
+  }
+  // Lets the other one go on, and waits for that.
+  void go_on(int rank = 0) {
+    const char byte = 0;
+    EXPECT_EQ(write(ends_[rank], &byte, 1), 1);
+  }
+  void wait(int rank = 0) {
+    char byte = 0;
+    EXPECT_EQ(read(ends_[rank], &byte, 1), 1);
+  }
+  int process() const { return process_; }
+
+ private:
+  int ends_[2] = {};
+  int process_ = 0;
+};
+
+TEST(Ranks, SeeThatOneHasEnded) {
+  OtherProcess other([](RankGroup&, OtherProcess& self) { self.wait(1); });
+  const std::unique_ptr<RankGroup> group = other.meet();
+  EXPECT_EQ(group->lost(), "");
+  EXPECT_FALSE(group->all_have_left());
+  other.go_on();
+  for (int i = 0; i < 200 && group->lost().empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  // It is still there to be waited for, as where a launcher has not yet done so.
+  EXPECT_EQ(group->lost(), "rank 1 has ended (process " + std::to_string(other.process()) + ")");
+  EXPECT_EQ(group->failed(), "");
+  EXPECT_TRUE(group->all_have_left());
+}
+
+TEST(Ranks, TellWhyTheyFailAndWhenTheyHaveLeft) {
+  OtherProcess other([](RankGroup& group, OtherProcess& self) {
+    group.fail("it has no paper");
+    group.fail("nor ink");
+    self.go_on(1);
+    self.wait(1);
+    group.leave();
+    self.go_on(1);
+    self.wait(1);
+  });
+  const std::unique_ptr<RankGroup> group = other.meet();
+  other.wait();
+  EXPECT_EQ(group->failed(), "rank 1 failed: it has no paper");
+  EXPECT_EQ(group->lost(), group->failed());
+  EXPECT_FALSE(group->all_have_left());
+  other.go_on();
+  other.wait();
+  EXPECT_TRUE(group->all_have_left());
+  other.go_on();
 }
 
 std::string verify(const ShardedRung& rung, int variant, const ShardedProblem& p, int ld_pad) {

@@ -255,8 +255,8 @@ typedef struct gemm_quantisation {
 GEMM_API gemm_status gemm_quantise(const gemm_quantisation* quantisation, const void* x, void* q,
                                    float* scales, void* stream, int device);
 
-/* A product of several devices of one host, the ranks. They are of one process, or each has a process
- * of its own. Each multiplies m x k by k x n, and all are row-major:
+/* A product of several devices of one host, the ranks. They are of one process, or each has a
+ * process of its own. Each multiplies m x k by k x n, and all are row-major:
  *
  *                       A of a rank     B of a rank   C of a rank
  *   GEMM_ALL_GATHER     its rows x k    k x n         m x n: all ranks' rows of A, times its own B
@@ -322,8 +322,8 @@ typedef struct gemm_rank {
   int32_t rank;       /* 0 to problem->ranks - 1 */
   int32_t device;     /* its GPU, GEMM_CURRENT_DEVICE or GEMM_SIMULATOR */
   int32_t time_limit; /* seconds that a product waits for other ranks once it has begun; 0: 600 */
-  /* All-gather of the launcher, such as MPI_Allgather: copies `bytes` bytes at `mine` of every rank to
-   * `all`, by rank. 0: done. It gives up by itself where another rank does not come. Called by
+  /* All-gather of the launcher, such as MPI_Allgather: copies `bytes` bytes at `mine` of every rank
+   * to `all`, by rank. 0: done. It gives up by itself where another rank does not come. Called by
    * gemm_sharded_create_rank alone, a few times, for up to some hundred bytes. */
   int (*exchange)(void* context, const void* mine, void* all, size_t bytes);
   void* context;
@@ -333,18 +333,19 @@ typedef struct gemm_rank {
 #define GEMM_RANK_DEFAULT \
   { (uint32_t)sizeof(gemm_rank), 0, GEMM_CURRENT_DEVICE, 0, 0, 0 }
 
-/* The same for one rank of a process of its own. All ranks call it, with the same problem and rung, in
- * the same order as their other handles. `rung`: "m3", "m4" or null.
+/* The same for one rank of a process of its own. All ranks call it, with the same problem and rung,
+ * in the same order as their other handles. `rung`: "m3", "m4" or null.
  *
- * The handle's runs take one gemm_sharded_operands, this rank's. All ranks make the same runs in the
- * same order. A run returns when its part is queued, and waits on the GPU for the others. Where one of
- * them fails here, all do: that rank with its own status, the others with GEMM_RANK_FAILED and its
- * text. In the simulator the ranks are threads of one process, and a run returns when all have come.
+ * The handle's runs take one gemm_sharded_operands, this rank's. All ranks make the same runs in
+ * the same order. A run returns when its part is queued, and waits on the GPU for the others. Where
+ * one of them fails here, all do: that rank with its own status, the others with GEMM_RANK_FAILED
+ * and its text. In the simulator the ranks are threads of one process, and a run returns when all
+ * have come.
  *
- * Where a rank fails, ends, or does not come within the time limit while this one's product waits for
- * it: one line on stderr, and this process's GPU context is broken, as by a fault. Every later call of
- * CUDA fails there, also one that waits for the product. Where no product waits, the next run is
- * GEMM_RANK_FAILED. */
+ * Where a rank fails, ends, or does not come within the time limit while this one's product waits
+ * for it: one line on stderr, and this process's GPU context is broken, as by a fault. Every later
+ * call of CUDA fails there, also one that waits for the product. Where no product waits, the next
+ * run is GEMM_RANK_FAILED. */
 GEMM_API gemm_status gemm_sharded_create_rank(const gemm_sharded_problem* problem,
                                               const gemm_rank* rank, const char* rung,
                                               gemm_sharded** sharded);
@@ -353,9 +354,9 @@ GEMM_API gemm_status gemm_sharded_create_rank(const gemm_sharded_problem* proble
 GEMM_API gemm_status gemm_sharded_explain(const gemm_sharded* sharded, char* text, size_t size);
 
 /* Queues the product on all ranks, and returns; the simulator has computed it then. `operands`:
- * problem->ranks of them, by rank; one of gemm_sharded_create_rank's handle. It begins after what was in every rank's stream. What comes later in
- * a rank's stream finds the rank's C, and may overwrite its A, B and C. A captured stream is
- * GEMM_UNSUPPORTED.
+ * problem->ranks of them, by rank; one of gemm_sharded_create_rank's handle. It begins after what
+ * was in every rank's stream. What comes later in a rank's stream finds the rank's C, and may
+ * overwrite its A, B and C. A captured stream is GEMM_UNSUPPORTED.
  *
  * Several threads may run one handle, or several: products are queued one at a time, and run in that
  * order on all devices. Order other kernels that wait for other GPUs, such as NCCL's, before or after

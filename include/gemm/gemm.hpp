@@ -240,9 +240,9 @@ struct ShardedOperands {
   void* stream = nullptr;
 };
 
-// The rank of this process, where each has one, as gemm_rank. `exchange` is the launcher's all-gather,
-// such as MPI_Allgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, communicator). What it throws, the
-// constructor does.
+// The rank of this process, where each has one, as gemm_rank. `exchange` is the launcher's
+// all-gather, such as MPI_Allgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, communicator).
+// What it throws, the constructor does.
 struct Rank {
   int rank = 0;
   std::function<void(const void* mine, void* all, size_t bytes)> exchange;

@@ -238,7 +238,9 @@ class _ShardedGemm:
     ) -> Stored:
         if kind_of(x, name) is not kind:
             first = self._name("a", 0)
-            raise TypeError(f"{first} and {name} must be of one kind: {first} is one of {kind.name}")
+            raise TypeError(
+                f"{first} and {name} must be of one kind: {first} is one of {kind.name}"
+            )
         stored = Stored(kind, x, name)
         if (stored.rows, stored.cols) != (rows, cols):
             raise ValueError(f"{name} is {stored.rows} x {stored.cols}: wanted is {rows} x {cols}")

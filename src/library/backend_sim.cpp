@@ -27,7 +27,8 @@ const Computer SIMULATOR{
                size_t bytes) { std::memcpy(host, p, bytes); },
     .make_fabric = [](const std::vector<int>& devices,
                       std::string&) { return make_sim_fabric(static_cast<int>(devices.size())); },
-    .make_rank = [](int, std::shared_ptr<RankGroup> group) { return make_sim_rank(std::move(group)); },
+    .make_rank = [](int,
+                    std::shared_ptr<RankGroup> group) { return make_sim_rank(std::move(group)); },
     .identity = [](int) { return std::string(); },
     .check_stream = [](int, void*) {}};
 

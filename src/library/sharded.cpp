@@ -116,8 +116,8 @@ void check_alike(const std::vector<int>& devices) {
            ": all ranks have the same kind of GPU");
 }
 
-// Rungs of this problem, in order: all of them, or the one with this id or name. `apart`: of those that
-// run where each rank has a process.
+// Rungs of this problem, in order: all of them, or the one with this id or name. `apart`: of those
+// that run where each rank has a process.
 std::vector<const ShardedRung*> candidates(const ShardedProblem& p, Backend backend, const char* id,
                                            bool apart) {
   std::vector<const ShardedRung*> found;
@@ -218,14 +218,16 @@ void order_after_failure(gemm_sharded& h, const std::vector<void*>& streams) {
   }
 }
 
-// Queues the product. In the simulator it has been computed on return. `streams`: of the ranks here.
+// Queues the product. In the simulator it has been computed on return. `streams`: of the ranks
+// here.
 void enqueue(gemm_sharded& h, const ShardedCall& call, const std::vector<void*>& streams) {
   const LaunchModeScope scope(LaunchMode{});
   if (const std::string why = h.fabric->lost(); !why.empty()) throw RankFailure(why);
   try {
     for (size_t i = 0; i < h.here.size(); ++i) h.fabric->begin_after(h.here[i], streams[i]);
-    // A kernel that waits for another rank fills its GPU. What that rank's stream waits for may have
-    // to run there. So no kernel begins before all streams have come this far: each rung sees to it.
+    // A kernel that waits for another rank fills its GPU. What that rank's stream waits for may
+    // have to run there. So no kernel begins before all streams have come this far: each rung sees
+    // to it.
     h.gemm->enqueue(call);
     for (size_t i = 0; i < h.here.size(); ++i) h.fabric->end_before(h.here[i], streams[i]);
     h.fabric->mark();
@@ -420,7 +422,9 @@ gemm_status gemm_sharded_explain(const gemm_sharded* sharded, char* text, size_t
       told += " on " + std::to_string(h.problem.ranks) + " simulated devices";
     else
       for (const int device : h.devices)
-        told += (device != h.devices[0] ? ", " : h.apart ? " on GPU " : " on GPUs ") +
+        told += (device != h.devices[0] ? ", "
+                 : h.apart              ? " on GPU "
+                                        : " on GPUs ") +
                 std::to_string(device);
     if (h.apart)
       told += ", rank " + std::to_string(h.here[0]) + " of " + std::to_string(h.problem.ranks);

@@ -37,8 +37,9 @@ class Fabric {
   virtual ~Fabric() = default;
   virtual Backend backend() const = 0;
   virtual int ranks() const = 0;
-  // The ranks whose streams this process fills: all, or one where each has a process of its own. All
-  // that follows is for these alone, but for symmetric memory, which has an address of each rank's.
+  // The ranks whose streams this process fills: all, or one where each has a process of its own.
+  // All that follows is for these alone, but for symmetric memory, which has an address of each
+  // rank's.
   virtual const std::vector<int>& here() const = 0;
   virtual int device(int rank) const = 0;  // CUDA's number of the GPU; 0 in the simulator
   virtual void* compute(int rank) = 0;
@@ -75,8 +76,9 @@ class Fabric {
   // and what comes next in the caller's runs after what is now in the rank's compute stream.
   virtual void end_before(int rank, void* callers_stream) = 0;
 
-  // Queues, in each rank's compute stream, a wait for all that is now in every rank's compute stream.
-  // Where each rank has a process, it is what every other one has queued when it joins as often.
+  // Queues, in each rank's compute stream, a wait for all that is now in every rank's compute
+  // stream. Where each rank has a process, it is what every other one has queued when it joins as
+  // often.
   virtual void join_ranks(Where where = Where::current());
 
   // Where each rank has a process: why another one's part will not come; empty: nothing is known of
@@ -157,8 +159,8 @@ class SymmetricMemory {
 
 class RankGroup;
 
-// join_ranks() of a fabric with one rank here, in a stream of it. `joined`: of each rank, a flag for every other one;
-// `number`: how often it has joined, with this one.
+// join_ranks() of a fabric with one rank here, in a stream of it. `joined`: of each rank, a flag
+// for every other one; `number`: how often it has joined, with this one.
 void join_by_flags(Fabric& fabric, void* stream, const std::vector<void*>& joined, uint32_t number,
                    Fabric::Where where);
 
@@ -172,8 +174,8 @@ std::unique_ptr<Fabric> make_sim_rank(std::shared_ptr<RankGroup> group);
 // two GPUs must all run at once: those of two products, each on one GPU, would wait for ever. So
 // products are queued in the same order on all GPUs: by one thread at a time.
 std::unique_ptr<Fabric> make_gpu_fabric(const std::vector<int>& devices, std::string& why);
-// One rank, on a GPU of this process; the others are processes of this host. They reach each other's
-// symmetric memory by CUDA's handles for that (IPC), and join by flags. Throws RankFailure.
+// One rank, on a GPU of this process; the others are processes of this host. They reach each
+// other's symmetric memory by CUDA's handles for that (IPC), and join by flags. Throws RankFailure.
 std::unique_ptr<Fabric> make_gpu_rank(int device, std::shared_ptr<RankGroup> group);
 
 }  // namespace gemm

@@ -27,8 +27,8 @@ struct RankGroup::Page {
 
 namespace {
 
-// When a process began, in ticks since the host's start; -1: there is none, or it has ended and waits
-// to be looked after.
+// When a process began, in ticks since the host's start; -1: there is none, or it has ended and
+// waits to be looked after.
 int64_t started(int64_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string line;
@@ -50,9 +50,9 @@ struct PageName {
 // Maps the page; creates it first where `create` says so.
 void* map_page(const char* name, size_t bytes, bool create) {
   const auto refuse = [&](const char* call) {
-    throw std::runtime_error(std::string(call) + " of /dev/shm" + name + ": " +
-                             std::strerror(errno) +
-                             (create ? "" : ": all ranks must be of one host and see one /dev/shm"));
+    throw std::runtime_error(
+        std::string(call) + " of /dev/shm" + name + ": " + std::strerror(errno) +
+        (create ? "" : ": all ranks must be of one host and see one /dev/shm"));
   };
   const int file = shm_open(name, create ? O_RDWR | O_CREAT | O_EXCL : O_RDWR, 0600);
   if (file < 0) refuse("shm_open");
@@ -128,9 +128,7 @@ void RankGroup::fail(const std::string& why) noexcept {
   seat.failed.store(1, std::memory_order_release);
 }
 
-void RankGroup::leave() noexcept {
-  page_->seats[rank_].left.store(1, std::memory_order_release);
-}
+void RankGroup::leave() noexcept { page_->seats[rank_].left.store(1, std::memory_order_release); }
 
 bool RankGroup::all_have_left() const {
   for (int i = 0; i < ranks_; ++i)

@@ -17,12 +17,14 @@
 
 namespace gemm {
 
-// One rank among them. They meet in gather(), which all call equally often, in the same order. After
-// that they share a page of host memory, on which each tells its end: who has failed, and who has let
-// go of the others' memory. A process that has ended can tell nothing: it is missing in /proc.
+// One rank among them. They meet in gather(), which all call equally often, in the same order.
+// After that they share a page of host memory, on which each tells its end: who has failed, and who
+// has let go of the others' memory. A process that has ended can tell nothing: it is missing in
+// /proc.
 class RankGroup {
  public:
-  // The caller's all-gather: copies `bytes` bytes of every rank, by rank, to `all`. False: it failed.
+  // The caller's all-gather: copies `bytes` bytes of every rank, by rank, to `all`. False: it
+  // failed.
   using AllGather = std::function<bool(const void* mine, void* all, size_t bytes)>;
   using Milliseconds = std::chrono::milliseconds;
 
@@ -75,8 +77,8 @@ class RankGroup {
   // The others no longer meet after the last gather(): the caller's function is not called again.
   void no_more_gathering() { all_gather_ = nullptr; }
 
-  // Another rank that has failed, in words; empty: none has. And the same of one that has ended, too,
-  // which takes some tens of microseconds to find out.
+  // Another rank that has failed, in words; empty: none has. And the same of one that has ended,
+  // too, which takes some tens of microseconds to find out.
   std::string failed() const;
   std::string lost() const;
   // Tells the others, once, that this rank's part will not come.

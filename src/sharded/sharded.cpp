@@ -58,8 +58,7 @@ std::vector<void*> Fabric::allocate_symmetric(size_t bytes, const std::string& n
                                               Contents contents) {
   std::vector<void*> all;
   try {
-    for (int rank = 0; rank < ranks(); ++rank)
-      all.push_back(allocate(rank, bytes, name, contents));
+    for (int rank = 0; rank < ranks(); ++rank) all.push_back(allocate(rank, bytes, name, contents));
   } catch (...) {
     release_symmetric(all);
     throw;

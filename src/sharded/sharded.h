@@ -70,8 +70,8 @@ class ShardedGemm {
  public:
   virtual ~ShardedGemm() = default;
   // Queues the product on the streams of the ranks that are here(): of the others, the call's
-  // operands are null. It begins when all ranks' compute streams have come to it. Work that is later
-  // in a rank's compute stream finds the result, and may overwrite the operands.
+  // operands are null. It begins when all ranks' compute streams have come to it. Work that is
+  // later in a rank's compute stream finds the result, and may overwrite the operands.
   virtual void enqueue(const ShardedCall& call) = 0;
 };
 

@@ -17,8 +17,8 @@
 namespace gemm {
 namespace {
 
-// The devices and their streams. Where each rank has a thread, all of these share one, and queue under
-// its lock; launches go to their own streams alone.
+// The devices and their streams. Where each rank has a thread, all of these share one, and queue
+// under its lock; launches go to their own streams alone.
 struct World {
   explicit World(int ranks) : devices(ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
@@ -57,8 +57,9 @@ std::shared_ptr<World> world_of(RankGroup& group) {
   });
   group.gather([&] {
     if (told[0].process != getpid())
-      throw std::runtime_error("simulated ranks are threads of one process, and rank 0 is process " +
-                               std::to_string(told[0].process));
+      throw std::runtime_error(
+          "simulated ranks are threads of one process, and rank 0 is process " +
+          std::to_string(told[0].process));
     const std::lock_guard lock(worlds_mutex);
     world = worlds.at(told[0].world).lock();
     return 0;
@@ -68,7 +69,8 @@ std::shared_ptr<World> world_of(RankGroup& group) {
 
 class SimFabric final : public Fabric {
  public:
-  explicit SimFabric(int ranks) : world_(std::make_shared<World>(ranks)), devices_(world_->devices) {
+  explicit SimFabric(int ranks)
+      : world_(std::make_shared<World>(ranks)), devices_(world_->devices) {
     for (int rank = 0; rank < ranks; ++rank) here_.push_back(rank);
   }
   explicit SimFabric(std::shared_ptr<RankGroup> group)
@@ -129,7 +131,8 @@ class SimFabric final : public Fabric {
     devices_.wait(stream, {event.index}, where);
   }
   void join_ranks(Where where) override {
-    group_ == nullptr ? Fabric::join_ranks(where) : join_by_flags(*this, compute(here_[0]), joined_, ++joins_, where);
+    group_ == nullptr ? Fabric::join_ranks(where)
+                      : join_by_flags(*this, compute(here_[0]), joined_, ++joins_, where);
   }
   std::string lost() override { return group_ == nullptr ? std::string() : group_->failed(); }
   void fail(const std::string& why) noexcept override {

@@ -265,10 +265,10 @@ const char* name(Kind kind) {
 
 struct Operation {
   Kind kind;
-  std::string name;            // "copy 3", "kernel gemm"
-  std::source_location where;  // of the host; unknown of kernels
-  std::function<void()> run;   // of all but kernels and waits
-  int event = -1;              // waited for
+  std::string name;                // "copy 3", "kernel gemm"
+  std::source_location where;      // of the host; unknown of kernels
+  std::function<void()> run;       // of all but kernels and waits
+  int event = -1;                  // waited for
   const uint32_t* flag = nullptr;  // waited for, until it is `at_least`
   uint32_t at_least = 0;
   std::unique_ptr<Grid> grid = nullptr;

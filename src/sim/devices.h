@@ -73,8 +73,8 @@ class Devices {
   void copy(void* stream, const Copy& copy, Where where = Where::current());
   // cuStreamWriteValue32: releases all that comes before it in the stream.
   void write_value(void* stream, uint32_t* flag, uint32_t value, Where where = Where::current());
-  // cuStreamWaitValue32 until at least that value: what follows in the stream knows what was released
-  // with it. Nothing raises the flag but other streams and kernels.
+  // cuStreamWaitValue32 until at least that value: what follows in the stream knows what was
+  // released with it. Nothing raises the flag but other streams and kernels.
   void wait_value(void* stream, const uint32_t* flag, uint32_t at_least,
                   Where where = Where::current());
   // The host's work in stream order, such as a collective's arithmetic. What it touches of memory

@@ -96,8 +96,7 @@ using StreamValue = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned int
 StreamValue stream_value(const char* name) {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result{};
-  GEMM_CUDA(
-      cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result));
+  GEMM_CUDA(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result));
   if (result != cudaDriverEntryPointSuccess)
     throw std::runtime_error(std::string("the driver has no ") + name);
   return reinterpret_cast<StreamValue>(found);
@@ -133,8 +132,8 @@ const Streams& streams_of(int device) {
   return all[device] = made;
 }
 
-// Memory of a rank that is done, which the others may not be with it. Freed when they have let go of
-// it, at the next occasion.
+// Memory of a rank that is done, which the others may not be with it. Freed when they have let go
+// of it, at the next occasion.
 class Leftovers {
  public:
   static Leftovers& get() {
@@ -260,8 +259,8 @@ class GpuFabric final : public Fabric {
       group_->gather([&] {
         for (int other = 0; other < ranks(); ++other)
           if (other != rank)
-            GEMM_CUDA(cudaIpcOpenMemHandle(&all[other], handles[other],
-                                           cudaIpcMemLazyEnablePeerAccess));
+            GEMM_CUDA(
+                cudaIpcOpenMemHandle(&all[other], handles[other], cudaIpcMemLazyEnablePeerAccess));
         return 0;
       });
     } catch (...) {
@@ -300,15 +299,14 @@ class GpuFabric final : public Fabric {
   }
   void write_flag(void* stream, uint32_t* flag, uint32_t value, Where) override {
     const DeviceScope scope(device_of(stream));
-    check_driver(stream_writer()(static_cast<CUstream>(stream),
-                                 reinterpret_cast<CUdeviceptr>(flag), value, 0),
+    check_driver(stream_writer()(static_cast<CUstream>(stream), reinterpret_cast<CUdeviceptr>(flag),
+                                 value, 0),
                  "cuStreamWriteValue32");
   }
   void wait_flag(void* stream, uint32_t* flag, uint32_t at_least, Where) override {
     const DeviceScope scope(device_of(stream));
-    check_driver(stream_waiter()(static_cast<CUstream>(stream),
-                                 reinterpret_cast<CUdeviceptr>(flag), at_least,
-                                 CU_STREAM_WAIT_VALUE_GEQ),
+    check_driver(stream_waiter()(static_cast<CUstream>(stream), reinterpret_cast<CUdeviceptr>(flag),
+                                 at_least, CU_STREAM_WAIT_VALUE_GEQ),
                  "cuStreamWaitValue32");
   }
 
@@ -425,8 +423,8 @@ class GpuFabric final : public Fabric {
   }
   int device_of(void* stream) const { return device(rank_of(stream)); }
 
-  // Whether flags come from every rank, before anything relies on it. On a stream of its own: products
-  // of other threads are not to be waited for.
+  // Whether flags come from every rank, before anything relies on it. On a stream of its own:
+  // products of other threads are not to be waited for.
   void try_to_join() {
     cudaStream_t stream = nullptr;
     GEMM_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));

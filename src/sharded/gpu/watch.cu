@@ -1,11 +1,10 @@
-#include "sharded/gpu/watch.h"
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 
 #include "device/current_device.h"
 #include "sharded/gpu/cuda_check.h"
+#include "sharded/gpu/watch.h"
 
 namespace gemm {
 namespace {
@@ -149,9 +148,9 @@ std::string Watch::who_is_missing(const Product& product) {
 }
 
 void Watch::give_up(const std::string& why) {
-  std::fprintf(stderr,
-               "gemm_ladder: rank %d: %s; its product cannot end, so this process gives up GPU %d\n",
-               group_->rank(), why.c_str(), device_);
+  std::fprintf(
+      stderr, "gemm_ladder: rank %d: %s; its product cannot end, so this process gives up GPU %d\n",
+      group_->rank(), why.c_str(), device_);
   std::fflush(stderr);
   std::vector<Flags> flags;
   {

@@ -16,10 +16,11 @@
 
 namespace gemm {
 
-// A thread that looks at a rank's products ten times a second. One that has begun and does not end is
-// given up: after the group's limit, or some seconds after another rank has failed or ended. Nobody
-// can take back what a GPU has been given to do, so the thread breaks the GPU's context. Every call of
-// CUDA fails from then on, the one that waits for the product, too. One line on stderr says why.
+// A thread that looks at a rank's products ten times a second. One that has begun and does not end
+// is given up: after the group's limit, or some seconds after another rank has failed or ended.
+// Nobody can take back what a GPU has been given to do, so the thread breaks the GPU's context.
+// Every call of CUDA fails from then on, the one that waits for the product, too. One line on
+// stderr says why.
 class Watch {
  public:
   Watch(int device, std::shared_ptr<RankGroup> group);
