@@ -23,6 +23,7 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -228,6 +229,14 @@ def measure(x: Operands, turns: int) -> list[Any]:
     return entries
 
 
+def driver() -> str:
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", "--id=0"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
 def show(entries: list[Any]) -> None:
     for e in entries:
         what = (
@@ -255,10 +264,10 @@ def main() -> None:
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
     HOST = dist.new_group(backend="gloo")
-    import torch.distributed._symmetric_memory as symm_mem
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        import torch.distributed._symmetric_memory as symm_mem
+
         symm_mem.enable_symm_mem_for_group(dist.group.WORLD.group_name)
     torch.manual_seed(dist.get_rank())
     result: dict[str, Any] = {
@@ -267,6 +276,7 @@ def main() -> None:
             "gpus": dist.get_world_size(),
             "torch": torch.__version__,
             "cuda": torch.version.cuda,
+            "driver": driver(),
             "nccl": ".".join(map(str, torch.cuda.nccl.version())),
             "gemm_ladder": gemm_ladder.__version__,
             "conditions": "one host, a process for each GPU, NVLink multicast off, L2 warm",

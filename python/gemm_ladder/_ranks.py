@@ -47,7 +47,14 @@ def of_group(group: Any, limit: int) -> tuple[int, int, Exchange]:
         round_ = f"gemm_ladder/{name}/{number}/{next(rounds)}"
         keys = [f"{round_}/{i}" for i in range(ranks)]
         store.set(keys[rank], mine)
-        store.wait(keys, timedelta(seconds=limit))
+        try:
+            store.wait(keys, timedelta(seconds=limit))
+        except dist.DistStoreError as error:
+            missing = [i for i, key in enumerate(keys) if not store.check([key])]
+            if not missing:
+                raise
+            told = f"rank {missing[0]} has not come within {limit} s to make this product"
+            raise _library.RankFailed(told) from error
         return [store.get(key) for key in keys]
 
     return rank, ranks, by_store
