@@ -14,7 +14,7 @@ import argparse
 import os
 import sys
 import time
-from typing import Any
+from typing import Any, Optional
 
 try:
     import torch
@@ -34,8 +34,10 @@ SHAPES = (  # m of all ranks, n, k
 class Problem:
     """Matrices of all ranks, which each rank can make: from a seed."""
 
-    def __init__(self, product: Any, dtype: Any, layout: str, seed: int) -> None:
-        self.product, self.rank = product, dist.get_rank()
+    def __init__(
+        self, product: Any, dtype: Any, layout: str, seed: int, rank: Optional[int] = None
+    ) -> None:
+        self.product, self.rank = product, dist.get_rank() if rank is None else rank
         generator = torch.Generator(device="cuda").manual_seed(seed)
 
         def integers(rows: int, cols: int) -> Any:
@@ -49,7 +51,8 @@ class Problem:
         self.b_of_all = [integers(*shape) for _ in range(ranks)]
         if layout == "nt":
             self.b_of_all = [b.t() for b in self.b_of_all]
-        self.a = self.a_of_all[0][product.shard()] if self.gathers else self.a_of_all[self.rank]
+        rows = product.shard(self.rank)
+        self.a = self.a_of_all[0][rows] if self.gathers else self.a_of_all[self.rank]
         self.b = self.b_of_all[self.rank]
         self.dtype = dtype
 
@@ -91,6 +94,7 @@ def test_streams() -> None:
             for _ in range(5):
                 a, b = p.a.clone(), p.b.clone()
                 if dist.get_rank() == 1:  # this rank's operands come late
+                    a.fill_(float("nan"))
                     torch.cuda._sleep(20_000_000)
                     a.copy_(p.a)
                 product(a, b, out=out)
@@ -119,6 +123,30 @@ def test_two_products_by_turns() -> None:
         assert total.item() == dist.get_world_size()
     told = gather.explain()
     assert told.startswith(f"m03_peer_copies on GPU {torch.cuda.current_device()}, rank "), told
+
+
+def test_one_process_has_all_ranks() -> None:
+    """The same kernels, called by rank 0 for all GPUs."""
+    if dist.get_rank() != 0:
+        return
+    devices = [torch.device("cuda", i) for i in range(dist.get_world_size())]
+    for kind in (gemm_ladder.AllGatherGemm, gemm_ladder.GemmReduceScatter):
+        for m, n, k in SHAPES:
+            product = kind(m, n, k, torch.bfloat16, ranks=len(devices))
+            p = Problem(product, torch.bfloat16, "nn", 3, rank=0)
+            b = [x.to(d) for x, d in zip(p.b_of_all, devices)]
+            for _ in range(3):
+                if p.gathers:
+                    a = [p.a_of_all[0][product.shard(i)].to(d) for i, d in enumerate(devices)]
+                    wanted = [(p.a_of_all[0].float() @ x.float()).to(p.dtype) for x in p.b_of_all]
+                else:
+                    a = [x.to(d) for x, d in zip(p.a_of_all, devices)]
+                    total = sum(x.float() @ y.float() for x, y in zip(p.a_of_all, p.b_of_all))
+                    wanted = [total[product.shard(i)].to(p.dtype) for i in range(len(devices))]
+                for i, c in enumerate(product(a, b)):
+                    name = f"one process, {kind.__name__} {m}x{n}x{k}, rank {i}"
+                    check(name, c.to("cuda"), wanted[i])
+            product.close()
 
 
 def test_memory_comes_back() -> None:
@@ -186,8 +214,9 @@ def gone(how: str) -> None:
             time.sleep(12)
         os._exit(0)
     time.sleep(1)
+    c = torch.empty_like(p.wanted())
     began = time.monotonic()
-    product(p.a, p.b)
+    product(p.a, p.b, out=c)
     try:
         torch.cuda.synchronize()
     except RuntimeError as error:
@@ -195,9 +224,9 @@ def gone(how: str) -> None:
     else:
         raise AssertionError("the product has ended without rank 1")
     assert waited < 10, f"waited {waited:.1f} s"
-    refused(gemm_ladder.Error, "", lambda: product(p.a, p.b))
     try:
-        product(p.a, p.b)
+        product(p.a, p.b, out=c)
+        raise AssertionError("another call was taken")
     except gemm_ladder.Error as error:
         print(f"{how}: after {waited:.1f} s: {told}; then {type(error).__name__}: {error}")
     sys.stdout.flush()

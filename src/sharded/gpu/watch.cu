@@ -135,8 +135,7 @@ void Watch::work() {
 }
 
 std::string Watch::who_is_missing(const Product& product) {
-  const std::string within =
-      " within " + std::to_string(group_->limit().count() / 1000.0).substr(0, 5) + " s";
+  const std::string within = " within " + std::to_string(group_->limit().count() / 1000) + " s";
   std::vector<uint32_t> joined(group_->ranks());
   if (cudaMemcpyAsync(joined.data(), flags_.front().first, joined.size() * sizeof(uint32_t),
                       cudaMemcpyDeviceToHost, raising_) == cudaSuccess &&
