@@ -5,6 +5,7 @@
 //   plan.run(a, b, c, {.beta = 1}, stream);
 #pragma once
 
+#include <concepts>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -273,8 +274,10 @@ class ShardedGemm {
     check(gemm_sharded_create(&problem_, devices.empty() ? nullptr : devices.data(), rung, &made));
     sharded_.reset(made);
   }
-  // Of one rank, as gemm_sharded_create_rank: all processes construct it.
-  ShardedGemm(const ShardedProblem& problem, const Rank& rank, const char* rung = nullptr)
+  // Of one rank, as gemm_sharded_create_rank: all processes construct it. A template, so that {} is
+  // no devices and never a rank.
+  template <std::same_as<Rank> OfRank>
+  ShardedGemm(const ShardedProblem& problem, const OfRank& rank, const char* rung = nullptr)
       : problem_(to_c(problem)), here_(1) {
     struct Context {
       const Rank& rank;
@@ -365,7 +368,7 @@ class ShardedGemm {
 // With a process for each rank, in each of them:
 //
 //   gemm::AllGatherGemm<__half> gemm({.m = m, .n = n, .k = k, .ranks = ranks},
-//                                    {.rank = rank, .exchange = all_gather});
+//                                    gemm::Rank{.rank = rank, .exchange = all_gather});
 //   gemm.run({{.a = a, .b = b, .c = c, .stream = stream}});
 template <class T>
 using AllGatherGemm = detail::ShardedGemm<T, GEMM_ALL_GATHER>;
