@@ -1,8 +1,9 @@
 """Sharded products with a process for each GPU, against torch. Needs two GPUs or more; else skipped.
 
     torchrun --nproc-per-node 2 tests/python_torch_ranks_test.py
-    torchrun --nproc-per-node 2 tests/python_torch_ranks_test.py --gone ended      rank 1 has ended
-    torchrun --nproc-per-node 2 tests/python_torch_ranks_test.py --gone absent     rank 1 makes no call
+    python tests/python_torch_ranks_test.py                      starts torchrun for two of them
+    python tests/python_torch_ranks_test.py --gone ended         rank 1 has ended
+    python tests/python_torch_ranks_test.py --gone absent        rank 1 makes no call
 
 With PYTHONPATH=python and GEMM_LADDER_LIBRARIES=build/src/library, or after pip install. Inputs are -1,
 0 and 1: every partial sum is exact, so results are compared bit for bit.
@@ -237,9 +238,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--gone", choices=("ended", "absent"))
     how = parser.parse_args().gone
-    if "WORLD_SIZE" not in os.environ or torch.cuda.device_count() < 2:
-        print("needs two GPUs, and torchrun")
+    if torch.cuda.device_count() < 2:
+        print("needs two GPUs")
         sys.exit(77)
+    if "WORLD_SIZE" not in os.environ:
+        launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+        os.execv(sys.executable, [sys.executable, *launcher, *sys.argv])
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     # NCCL's own watchdog would end the process before ours has told why.
     dist.init_process_group("gloo" if how else "cpu:gloo,cuda:nccl")
