@@ -240,14 +240,14 @@ void enqueue(gemm_sharded& h, const ShardedCall& call, const std::vector<void*>&
 
 // What a rank tells the others of itself, when they make a handle: in all but the GPU they agree.
 struct Card {
-  char version[32], backend[16], rung[32], gpu[16];
+  char version[32], backend[16], rung[32], arch[64], gpu[17];
   int64_t process, m, n, k;
   int32_t type, op_b, collective, ranks, sm, sms;
 };
 
 template <size_t SIZE>
 void put(char (&to)[SIZE], const std::string& text) {
-  std::memcpy(to, text.data(), std::min(SIZE, text.size()));
+  std::memcpy(to, text.data(), std::min(SIZE - 1, text.size()));  // the last byte stays 0
 }
 
 Card card_of(const ShardedProblem& p, const Place& place, const std::string& rung) {
@@ -256,6 +256,7 @@ Card card_of(const ShardedProblem& p, const Place& place, const std::string& run
   put(card.version, GEMM_VERSION);
   put(card.backend, place.computer.name);
   put(card.rung, rung);
+  put(card.arch, info.arch.name);
   put(card.gpu, place.computer.identity(place.device));
   card.process = getpid();
   card.m = p.M, card.n = p.N, card.k = p.K;
@@ -290,6 +291,7 @@ void check_cards(const std::vector<Card>& cards, bool on_gpus) {
     same("type", first.type, c.type);
     same("op_b", first.op_b, c.op_b);
     text("the rung", first.rung, c.rung);
+    text("the GPU", first.arch, c.arch);  // by whose costs each rank chooses its tiles
     same("the GPU's architecture", first.sm, c.sm);
     same("the number of SMs", first.sms, c.sms);
   }
