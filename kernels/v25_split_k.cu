@@ -24,6 +24,7 @@
 //   CTA 1    | second part of K ... | sums to owners | cluster's barrier | add, store
 //            Large tiles' sums take the place of k-tiles: a barrier before they are sent, too.
 
+#include "device/cluster_sums.cuh"
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
@@ -70,25 +71,29 @@ struct Layout {
   // All CTAs' sums of the units that this one owns: (PARTS * owned, 128).
   template <Splits SPLITS>
   using Parts = Vec<float>[K_GROUPS * most_parts(UNITS, SPLITS) * 128];
-  using Rows = float[UNITS * UNIT_ROOM];  // and those units in rows
+  template <int COUNT>
+  using Rows = float[COUNT * UNIT_ROOM];  // of those units, so many in rows
 
   static constexpr size_t SM_BYTES = 226 * 1024;  // for the shared memory of an SM's CTAs
   static constexpr int PER_SM = sizeof(Pipeline) <= SM_BYTES / 2 ? 2 : 1;
   // Sums have a place of their own where there is room: nobody waits for the cluster's last k-tile.
   using FewParts = Parts<Splits::powers_of_two>;
   static constexpr bool ROOM = sizeof(Pipeline) + sizeof(FewParts) + 1024 <= SM_BYTES / PER_SM;
+  static constexpr int ROWS = ROOM ? UNITS : UNITS / 2;  // units that have room in rows
   struct Apart {
     union {
       Pipeline pipeline;
-      Rows rows;
+      Rows<ROWS> rows;
     };
     FewParts parts;
   };
   struct InTurn {
     union {
       Pipeline pipeline;
-      Parts<Splits::all> parts;
-      Rows rows;
+      struct {
+        Parts<Splits::all> parts;
+        Rows<ROWS> rows;
+      };
     };
   };
 };
@@ -146,47 +151,22 @@ __global__ void __launch_bounds__(THREADS, PER_SM)
   }
 
   // [region idea]
-  // Unit u is CTA u / owned's, who adds up all parts of it. The last CTAs may have none.
-  const int owned = cdiv(UNITS, split), parts = split * K_GROUPS, first = rank * owned;
-  const int count = owned < UNITS - first ? owned : UNITS - first;
-  const auto place = [&](int part, int unit) {
-    return s.parts + (part * owned + unit) * 128 + tid % 128;
-  };
+  // Each CTA sends all sums to those who own them, and adds up all parts of its own.
+  const UnitShares shares{UNITS, split};
   if constexpr (!Smem::ROOM) cluster_arrive();  // its k-tiles have been read: sums take their place
   cluster_wait();                               // the cluster's CTAs are there, and have room
-  if (tid < WORKERS) {
-#pragma unroll
-    for (int i = 0; i < BY / 8; ++i) {
-      const int unit = row_block * (BY / 8) + i, owner = unit / owned;
-      Vec<float> four = {};
-#pragma unroll
-      for (int e = 0; e < 4; ++e) four.set(e, acc[i * 4 + e]);
-      *map_shared(place(rank * K_GROUPS + k_group, unit % owned), owner) = four;
-    }
-  }
+  if (tid < WORKERS)
+    send_units(s.parts, shares, rank * K_GROUPS + k_group, row_block * (BY / 8), BY / 8, acc,
+               [](int cta) { return cta; });
   cluster_arrive();
   cluster_wait();  // all parts have come
   if (tid >= WORKERS) return;
-  float sums[cdiv(UNITS, CONSUMERS)][4] = {};
-#pragma unroll
-  for (int i = 0; i < cdiv(UNITS, CONSUMERS); ++i)
-    if (const int unit = i * CONSUMERS + wg; unit < count)
-      for (int part = 0; part < parts; ++part) {
-        const Vec<float> four = *place(part, unit);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) sums[i][e] += four[e];
-      }
+  store_sums<Smem::ROWS, WORKERS>(p, s.parts, s.rows, shares, split * K_GROUPS, rank, swapped,
+                                  aligned_c, [&](int unit, int& x, int& y) {
+                                    x = x0 + unit / (BY / 8) * MMA_X;
+                                    y = y0 + unit % (BY / 8) * 8;
+                                  });
   // [/region idea]
-  // To C by way of shared memory, so that neighbouring threads store neighbours in a row.
-  if constexpr (!Smem::ROOM) named_barrier_sync(1, WORKERS);  // all have added
-#pragma unroll
-  for (int i = 0; i < cdiv(UNITS, CONSUMERS); ++i)
-    if (const int unit = i * CONSUMERS + wg; unit < count) put_unit(s.rows, unit, swapped, sums[i]);
-  named_barrier_sync(1, WORKERS);
-  store_units(p, s.rows, count, swapped, aligned_c, tid, WORKERS, [&](int unit, int& x, int& y) {
-    x = x0 + (first + unit) / (BY / 8) * MMA_X;
-    y = y0 + (first + unit) % (BY / 8) * 8;
-  });
 }
 
 template <class T, int BX, int BY, int STAGES, int SPLIT>

@@ -693,11 +693,12 @@ HOPPER = (
         "",
     ),
     # v25
-    of_rung(
-        "v25_split_k",
+    of_header(
+        "cluster_sums.cuh",
+        "v25 v27s",
         "a part of the sums is left out",
-        "part < parts; ++part",
-        "part < parts - 1; ++part",
+        "part < part_count; ++part",
+        "part < part_count - 1; ++part",
     ),
     of_rung(
         "v24_pingpong",
@@ -756,11 +757,19 @@ HOPPER = (
         "  cluster_wait(); ",
         "  if constexpr (Smem::ROOM) cluster_wait(); ",
     ),
-    of_rung(
-        "v25_split_k",
-        "adds up units that nobody owns",
-        "const int count = owned < UNITS - first ? owned : UNITS - first;",
-        "const int count = owned;",
+    of_header(
+        "cluster_sums.cuh",
+        "v25 v27s",
+        "stores units that are not there",
+        "return (units - cta + split - 1) / split;",
+        "return most();",
+    ),
+    of_header(
+        "cluster_sums.cuh",
+        "v25 v27s",
+        "two units take one place",
+        "cta = 0, ++nth;",
+        "cta = 0;",
     ),
     of_rung(
         "v25_split_k",
@@ -877,6 +886,44 @@ HOPPER = (
         "the neighbour may have ended",
         "  sync_cluster<CLUSTER>();  // the neighbour's last arrivals have come\n",
         "",
+    ),
+    # v27s
+    of_rung(
+        "v27s_split_columns",
+        "nobody loads every other k-tile of B",
+        "if (k_tile % PAIR == row)",
+        "if (k_tile % PAIR == 0 && row == 0)",
+    ),
+    of_rung(
+        "v27s_split_columns",
+        "B goes to the first pair alone",
+        "0b11 << part * PAIR;",
+        "0b11;",
+    ),
+    of_rung(
+        "v27s_split_columns",
+        "a producer waits for its own CTA alone",
+        "s.empty, PAIR * CONSUMERS);",
+        "s.empty, CONSUMERS);",
+    ),
+    of_rung(
+        "v27s_split_columns",
+        "sums go to the upper row of tiles",
+        "owner * PAIR + row;",
+        "owner * PAIR;",
+    ),
+    of_rung(
+        "v27s_split_columns",
+        "sends sums while others read k-tiles",
+        "  cluster_arrive();  // this CTA's k-tiles have been read: sums take their place\n"
+        "  cluster_wait();\n",
+        "",
+    ),
+    of_rung(
+        "v27s_split_columns",
+        "both consumers compute the same rows",
+        "wg * MMA_M);",
+        "0 * MMA_M);",
     ),
     # v28
     of_rung(

@@ -446,6 +446,26 @@ TEST(ColumnsPlan, IsTheBestVariantAlsoWhereNobodyDispatchesIt) {
   }
 }
 
+// v27s, whose panels all have one width: every width in clusters of eight, of which 15 rows of tiles fill
+// the GPU in one panel; parts of K of no k-tile, of one and of several.
+TEST(SplitColumns, PanelsOfEveryWidth) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  const Rung* const rung = find_rung(Backend::sim, "v27s", DType::f16);
+  ASSERT_NE(rung, nullptr);
+  for (int width = 72; width <= 256; width += 8) {
+    const int variant = (width >= 200 ? 0 : width >= 136 ? 4 : 8) + 3;
+    const Rung one = with_variant(*rung, variant);
+    ASSERT_NE(one.name.find("split 4"), std::string::npos) << one.name;
+    Problem p;
+    p.dtype = DType::f16;
+    p.M = 15 * 256 - 100, p.N = width, p.K = 64 * (width / 8 % 9) + 8;
+    p.op_b = Op::T;
+    const std::string why = choose_plan(one, p, nullptr, device->name(), device->arch()).why;
+    EXPECT_NE(why.find(" of " + std::to_string(width) + ","), std::string::npos) << why;
+    EXPECT_EQ(Verifier(*device, p).verify(one), "") << width;
+  }
+}
+
 // v24r with all passes through its pipeline, work ranges that go on in the next column panel of B,
 // tiles cut in half, and k-tiles of zeros: six column panels of 2.5 tiles for the simulator's 4
 // CTAs.

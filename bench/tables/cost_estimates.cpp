@@ -97,6 +97,8 @@ int run(int argc, char** argv) {
                                                 {"wgmma.store", &w.store},
                                                 {"wgmma.send", &w.send},
                                                 {"wgmma.fixup", &w.fixup},
+                                                {"wgmma.exchange", &w.exchange},
+                                                {"wgmma.add", &w.add},
                                                 {"wgmma.epilogue_k", &w.epilogue_k},
                                                 {"wgmma.persistent_launch", &w.persistent_launch}};
   if (argc < 2) bad("want names of constants, then cases");

@@ -104,6 +104,11 @@ double flat_loop_us(const GemmArgs<T>& p, const Arch& arch, int bx, int by, doub
   return overlapping(multiply, fetch, uneven_memory_us(p, c, uneven));
 }
 
+// The CTAs of a cluster exchange `results` million sums each, in `split` parts, add them up and store.
+inline double exchange_us(const WgmmaCosts& c, double results, int split) {
+  return (split > 1 ? c.cluster + results * c.exchange : 0) + results / split * c.add;
+}
+
 template <class T>
 double split_k_us(const FusedArgs<T>& p, const Arch& arch, const SplitKTile& tile, int split) {
   const WgmmaCosts& c = arch.costs->wgmma;
@@ -116,8 +121,7 @@ double split_k_us(const FusedArgs<T>& p, const Arch& arch, const SplitKTile& til
   const double results = most * tile.bx * tile.by * 1e-6;
   // All CTAs of a cluster end their tile.
   const double epilogue = results * epilogue_k(p, *arch.costs) * 2 / c.tensor / split;
-  return c.launch + c.wave * (waves - 1) + loop + results * c.store + epilogue +
-         (split > 1 ? c.cluster + results * c.send : 0);
+  return c.launch + c.wave * (waves - 1) + loop + epilogue + exchange_us(c, results, split);
 }
 
 // The fastest, or the one asked for.

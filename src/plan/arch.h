@@ -39,8 +39,10 @@ struct WgmmaCosts {
   double launch;       // us of a kernel with one k-tile
   double wave;         // us to begin and end another wave of CTAs
   double cluster;      // us in which the CTAs of a cluster wait for each other
-  double store, send;  // ps a result stored, a sum sent to another CTA
+  double store, send;  // ps a result stored, a sum sent to another CTA: stream-K
   double fixup;        // us in which a stream-K CTA waits for the others' sums
+  double exchange;     // ps a sum sent to another CTA of the cluster
+  double add;          // ps a result whose parts a CTA of a cluster adds up and stores
   // Of persistent kernels, whose makespan counts results: us beside the main loop; a tile's begin
   // and end take as long as so much of K.
   double persistent_launch, epilogue_k;
