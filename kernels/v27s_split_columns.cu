@@ -1,21 +1,21 @@
 // v27s split columns: wide panels and a part of K, in clusters that share B and the sums.
 //
-// before: 512 x 1280 has so few results that v27c's panels are 80 columns wide. A CTA reads 168 rows
-//         and columns for 128 x 80 results: L2 gives them too slowly. v25 cuts K, but no two
-//         CTAs of its clusters read the same
-// idea:   both in one cluster. Two CTAs, one above the other, share B's panel, as in v27c; up to four
-//         such pairs share its K, as in v25. Panels are two or three times as wide, and as many SMs
-//         work
+// before: 512 x 1280 has so few results that v27c's panels are 80 columns wide. Such a tile reads
+//         more for each result than L2 gives. v25 cuts K, but no two CTAs of its clusters read the
+//         same
+// idea:   both in one cluster. Two CTAs, one above the other, share B's panel, as in v27c; up to
+//         four such pairs share its K, as in v25. Panels are two or three times as wide, and as
+//         many SMs work
 // watch:  one tile a CTA: no main loop hides how sums are exchanged and stored. A cluster of six or
 //         eight leaves 12 to 30 of 132 SMs idle
 // needs:  sm_90a; A as stored, B transposed; v24 otherwise; copies as for v24
 //
-//   role        threads   waits for      then                              and tells
-//   producer    one       empty[stage]   loads A's k-tile, and B's in its  full[stage], of both CTAs
-//                                        turn                              where B's comes
-//   consumers   2 x 128   full[stage]    4 wgmma, 64 of the 128 rows each  empty[stage] of both CTAs,
-//                                                                          a k-tile later
-//               together  the cluster    send sums to their owners         the cluster
+//   role        threads   waits for      then                         and tells
+//   producer    one       empty[stage]   loads A's k-tile, and B's    full[stage], of both CTAs
+//                                        in its turn                  where B's comes
+//   consumers   2 x 128   full[stage]    4 wgmma, 64 rows each        empty[stage] of both CTAs,
+//                                                                     a k-tile later
+//               together  the cluster    send sums to their owners    the cluster
 //               together  the cluster    add up what they own, store it
 //
 //   barrier        completes after

@@ -1,8 +1,8 @@
 // Sums of a tile whose K is shared by the CTAs of a cluster, each with a part. Taught in v25.
 //
-// A tile's sums are units of 64 x 8, four of them a thread of a warpgroup. Unit u is CTA u % split's,
-// who adds up all parts of it. Neighbouring units are not one CTA's: all CTAs send theirs in the same
-// order, and would send to the same one at a time.
+// A tile's sums are units of 64 x 8, four of them a thread of a warpgroup. Unit u is CTA u %
+// split's, which adds up all parts of it. If neighbouring units were one CTA's, all would send to
+// the same CTA at a time.
 #pragma once
 
 #include "device/ptx/cluster.cuh"
@@ -20,9 +20,9 @@ struct UnitShares {
   GEMM_DEVICE int unit(int cta, int nth) const { return nth * split + cta; }
 };
 
-// Sends `count` units from `first` on, one part of their sums, to the CTAs that add them up. `parts`:
-// (parts, most, 128), at the same place in each CTA's shared memory. place(cta): its rank in the
-// cluster.
+// Sends `count` units from `first` on, one part of their sums, to the CTAs that add them up.
+// `parts`: (parts, most, 128), at the same place in each CTA's shared memory. place(cta): its rank
+// in the cluster.
 template <int SUMS, class Rank>
 GEMM_DEVICE void send_units(Vec<float>* parts, UnitShares shares, int part, int first, int count,
                             const float (&acc)[SUMS], Rank&& rank GEMM_CALLER_ARG) {
@@ -39,10 +39,10 @@ GEMM_DEVICE void send_units(Vec<float>* parts, UnitShares shares, int part, int 
   }
 }
 
-// Adds up and stores the units of CTA `cta`, at most ROOM at a time, by WORKERS threads. The sums go to
-// C by way of `rows`, so that neighbouring threads store neighbours in a row. A loop, not unrolled: one
-// tile a CTA runs this code once, and thousands of instructions take longer to fetch than to execute.
-// origin(unit, x, y): where in C a unit begins.
+// Adds up and stores the units of CTA `cta`, at most ROOM at a time, by WORKERS threads. The sums
+// go to C by way of `rows`, so that neighbouring threads store neighbours in a row. A loop, not
+// unrolled: one tile a CTA runs this code once, and thousands of instructions take longer to fetch
+// than to execute. origin(unit, x, y): where in C a unit begins.
 template <int ROOM, int WORKERS, class T, class Origin>
 GEMM_DEVICE void store_sums(const GemmArgs<T>& p, const Vec<float>* parts, float* rows,
                             UnitShares shares, int part_count, int cta, bool swapped,
