@@ -31,6 +31,36 @@ def include(headers: list[Path]) -> str:
     return "".join(f'#include "{h}"\n' for h in headers)
 
 
+def folders() -> list[str]:
+    return [f"-I{SRC}", f"-I{ROOT / 'include'}", f"-I{build}"]
+
+
+def included(headers: list[Path]) -> list[set[Path]]:
+    """The project's headers that each includes, itself too. What the system has is not looked for."""
+    command = [cxx, "-std=c++20", "-MM", "-MG", "-nostdinc", "-nostdinc++", *folders()]
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder, f"{i}.cpp") for i in range(len(headers))]
+        for file, header in zip(files, headers):
+            file.write_text(include([header]))
+        run = subprocess.run([*command, *files], check=True, capture_output=True, text=True)
+    rules = run.stdout.replace("\\\n", " ").splitlines()
+    return [{Path(name) for name in rule.partition(":")[2].split()} for rule in rules]
+
+
+def chains(headers: list[Path]) -> list[list[Path]]:
+    """Headers that one file can include by turns, each as if it were alone: the next one would include
+    all those before it anyway, and there is nothing else."""
+    found: list[list[Path]] = []
+    names = dict(zip(headers, included(headers), strict=True))
+    for header in sorted(headers, key=lambda h: len(names[h])):
+        chain = next((c for c in found if c[-1] in names[header]), None)
+        if chain is None:
+            found.append([header])
+        else:
+            chain.append(header)
+    return found
+
+
 def errors(source: str, command: list[str]) -> str:
     """What the compiler says of a file with this text; empty: nothing."""
     with tempfile.TemporaryDirectory() as folder:
@@ -41,24 +71,37 @@ def errors(source: str, command: list[str]) -> str:
 
 
 def by_host(source: str, *flags: str) -> str:
-    folders = [f"-I{SRC}", f"-I{ROOT / 'include'}", f"-I{build}"]
     strict = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"]
-    command = [cxx, *strict, "-fno-strict-aliasing", "-fsyntax-only", *folders, *flags]
+    command = [cxx, *strict, "-fno-strict-aliasing", "-fsyntax-only", *folders(), *flags]
     return errors(source, command)
 
 
 class Headers(unittest.TestCase):
     def test_each_compiles_by_itself(self) -> None:
-        def alone(header: Path) -> str:
-            flags = [f"-isystem{d}" for d in cuda_includes] if header.parent in GPU else []
-            return by_host(include([header]), *flags)
+        def compiled(chain: list[Path]) -> str:
+            cuda = any(h.parent in GPU for h in chain)
+            return by_host(include(chain), *(f"-isystem{d}" for d in cuda_includes if cuda))
 
         headers = [h for h in HEADERS + OF_RUNGS + PUBLIC if cuda_includes or h.parent not in GPU]
         self.assertGreater(len(headers), 50)
+        files = chains(headers)
+        self.assertEqual(sorted(h for chain in files for h in chain), sorted(headers))
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for header, found in zip(headers, pool.map(alone, headers)):
-                with self.subTest(header=str(header.relative_to(ROOT))):
+            for chain, found in zip(files, pool.map(compiled, files)):
+                with self.subTest(headers=[str(h.relative_to(ROOT)) for h in chain]):
                     self.assertEqual(found, "")
+
+    def test_finds_a_missing_include_in_a_chain(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            text, bad, both = (Path(folder, f"{name}.h") for name in ("text", "bad", "both"))
+            text.write_text("#pragma once\n#include <string>\n")
+            bad.write_text("#pragma once\ninline std::string f() { return {}; }\n")
+            both.write_text(f"#pragma once\n{include([text, bad])}")
+            found = chains([text, bad, both])
+            self.assertEqual(sorted(map(len, found)), [1, 2])
+            self.assertEqual(by_host(include([both])), "")
+            self.assertEqual(sum(by_host(include(c)) != "" for c in chains([bad, both])), 1)
+            self.assertIn([bad, both], chains([bad, both]))
 
     def test_device_headers_go_together(self) -> None:
         self.assertEqual(by_host(include(DEVICE)), "")
