@@ -44,6 +44,8 @@ template <class... Params, class... Args>
                                       LaunchOptions options, Stream stream, Args... args) {
   if (grid == 0) return {};
 #if GEMM_ON_GPU
+  if (ONLY_A_SAMPLE != nullptr)
+    return {int(cudaErrorNotSupported), "cudaErrorNotSupported", ONLY_A_SAMPLE, "gemm::launch"};
   const auto failed = [](cudaError_t error, const char* call) -> LaunchStatus {
     cudaGetLastError();  // so that no later check reports it again
     return {int(error), cudaGetErrorName(error), cudaGetErrorString(error), call};
@@ -251,6 +253,14 @@ template <size_t N>
 Entry bfloat16(const Variant<bf16> (&variants)[N], Planner<bf16> planner) {
   return entry(DType::bf16, variants, planner);
 }
+#if GEMM_GPU_SAMPLE
+// An entry whose kernels this build has not: bf16's are f16's code.
+inline Entry left_out(DType dtype) {
+  return {.dtype = dtype,
+          .launch = [](const GemmCall&) { throw std::runtime_error(ONLY_A_SAMPLE); }};
+}
+#define bfloat16(...) left_out(DType::bf16)
+#endif
 // Of a dispatcher: a rung without a kernel of its own.
 inline Entry dispatcher(DType dtype, Plan (*plan)(const Rung& self, const GemmCall&, const Arch&,
                                                   int candidate)) {

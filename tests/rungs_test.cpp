@@ -37,8 +37,9 @@ class RungTest : public testing::TestWithParam<Rung> {
   // turns: a problem with the one, the next with the other.
   void expect_right(Problem p, std::initializer_list<int> pads = {0, 1, 16}) {
     p.dtype = GetParam().dtype;
-    if (related() && pads.size() == 3) pads = ++turn_ % 2 == 0 ? PAD_1 : PAD_16;
-    for (const int pad : pads) {
+    std::vector<int> tried(pads);
+    if (related() && pads.size() > 1) tried = {*(pads.end() - 1 - ++turn_ % 2)};
+    for (const int pad : tried) {
       p.ld_pad = pad;
       if (GetParam().fits && !unmet_need(GetParam(), p, *device_).empty()) continue;  // a variant
       Verifier verifier(*device_, p);
@@ -54,7 +55,6 @@ class RungTest : public testing::TestWithParam<Rung> {
     return p;
   }
 
-  static constexpr std::initializer_list<int> PAD_1 = {1}, PAD_16 = {16};
   std::unique_ptr<Device> device_;
   int turn_ = 0;
 };
@@ -493,7 +493,9 @@ std::vector<Rung> all(Backend backend) {
     constexpr size_t MANY = 12;
     const size_t step = r->variants.size() / MANY + (r->variants.size() % MANY != 0);
     for (size_t i = 0; i < r->variants.size(); i += step)
-      if (find_rung(backend, r->variants[i].name, r->dtype) == nullptr)
+      // v13s has a kernel a tile, for every split: 16 parts are tried with the first tile's.
+      if (r->variants[i].name != "32x32 split 16" &&
+          find_rung(backend, r->variants[i].name, r->dtype) == nullptr)
         copies.push_back(with_variant(*r, static_cast<int>(i)));
   }
   return copies;

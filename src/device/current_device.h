@@ -67,6 +67,15 @@ class DeviceScope {
 };
 
 #if GEMM_ON_GPU
+// Why a build with GEMM_GPU_SAMPLE (CMakeLists.txt) runs nothing on a GPU. Null: it has all kernels.
+#if GEMM_GPU_SAMPLE
+inline constexpr const char* ONLY_A_SAMPLE =
+    "this build has a sample of the GPU's kernels, to be compiled and not to be run; configure "
+    "with -DGEMM_GPU_SAMPLE=OFF";
+#else
+inline constexpr const char* ONLY_A_SAMPLE = nullptr;
+#endif
+
 // Of every GPU, what planning knows of it. All are asked once a process; nothing of that starts one.
 inline const std::vector<Arch>& gpu_archs() {
   static const std::vector<Arch> all = [] {

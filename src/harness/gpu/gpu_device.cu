@@ -276,6 +276,10 @@ std::unique_ptr<Device> make_gpu_device(std::string& why, int ordinal) {
     throw std::out_of_range(
         "there is no GPU " + std::to_string(ordinal) + visible_devices() + ": choose " +
         (count == 1 ? "0, the only one" : "from 0 to " + std::to_string(count - 1)));
+  if (ONLY_A_SAMPLE != nullptr) {
+    why = ONLY_A_SAMPLE;
+    return nullptr;
+  }
   try {
     auto device = std::make_unique<GpuDevice>(ordinal);
     cudaFuncAttributes attributes;
