@@ -6,7 +6,7 @@
 #include "gpu.h"
 #include "harness/verify.h"
 #include "print.h"
-#include "second_type.h"
+#include "same_code.h"
 #include "sim/simulator.h"
 
 namespace gemm {
@@ -482,21 +482,12 @@ std::string test_name(const testing::TestParamInfo<Rung>& info) {
   for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
   return name;
 }
-// Copies of a backend's rungs and of each of their variants, which GoogleTest can name; but for
-// variants in a second type, the same code as in the first (it runs what the rung chooses), and such
-// as only launch another rung. Of many variants a part: fuzz.py tries the others.
+// Copies of a backend's rungs and of their variants, which GoogleTest can name.
 std::vector<Rung> all(Backend backend) {
   std::vector<Rung> copies;
   for (const Rung* r : rungs(backend)) {
     copies.push_back(*r);
-    if (is_second_type(r->dtype)) continue;
-    constexpr size_t MANY = 12;
-    const size_t step = r->variants.size() / MANY + (r->variants.size() % MANY != 0);
-    for (size_t i = 0; i < r->variants.size(); i += step)
-      // v13s has a kernel a tile, for every split: 16 parts are tried with the first tile's.
-      if (r->variants[i].name != "32x32 split 16" &&
-          find_rung(backend, r->variants[i].name, r->dtype) == nullptr)
-        copies.push_back(with_variant(*r, static_cast<int>(i)));
+    for (Rung& variant : tried_variants(*r)) copies.push_back(std::move(variant));
   }
   return copies;
 }

@@ -1,0 +1,32 @@
+// Types and variants whose code is another's: tests take a part of them.
+#pragma once
+
+#include <vector>
+
+#include "dtypes.h"
+#include "registry.h"
+
+namespace gemm {
+
+// bf16 runs f16's code, and e5m2 runs e4m3's: tests of tiles and variants take the first of the two.
+inline bool is_second_type(DType dtype) {
+  const Element in = info(dtype).in;
+  return in == Element::bf16 || in == Element::f8e5m2;
+}
+
+// Variants of a rung that tests try, each as a rung: none in a second type (what the rung chooses is
+// tried there), none that only launches another rung, and of many a part. fuzz.py tries the others.
+inline std::vector<Rung> tried_variants(const Rung& rung) {
+  std::vector<Rung> tried;
+  if (is_second_type(rung.dtype)) return tried;
+  constexpr size_t MANY = 12;
+  const size_t step = rung.variants.size() / MANY + (rung.variants.size() % MANY != 0);
+  for (size_t i = 0; i < rung.variants.size(); i += step)
+    // v13s has a kernel a tile, for every split: 16 parts are tried with the first tile's.
+    if (rung.variants[i].name != "32x32 split 16" &&
+        find_rung(rung.backend, rung.variants[i].name, rung.dtype) == nullptr)
+      tried.push_back(with_variant(rung, static_cast<int>(i)));
+  return tried;
+}
+
+}  // namespace gemm
