@@ -4,6 +4,7 @@
 
 #include "extra/extra_rungs.h"
 #include "gpu.h"
+#include "harness/tuning.h"
 #include "harness/verify.h"
 #include "print.h"
 #include "same_code.h"
