@@ -20,6 +20,7 @@
   <!-- embed:group_m group_m_l2.json -->             GROUP_M: hits in L2, bytes from memory
   <!-- embed:instructions -->                       of kernels compiled for any call, and for one
   <!-- embed:several h100/two_gpus.json -->          products on several GPUs, over a collective and a GEMM
+  <!-- embed:ranks h100/two_ranks.json -->           the same with a process for each GPU, beside torch's
   <!-- embed:limits -->                              what the reference GPU can do
   <!-- embed:refusals -->                            kernels of the wrong precision, and what refuses them
   <!-- embed:false_alarms -->                        right results that were verified, and refused
@@ -106,6 +107,7 @@ class Embedder:
             "group_m": (self.group_m, 1),
             "instructions": (self.instructions, 0),
             "several": (self.several, 1),
+            "ranks": (self.ranks, 1),
             "limits": (self.limits, 0),
             "refusals": (self.refusals, 0),
             "false_alarms": (self.false_alarms, 0),
@@ -391,6 +393,30 @@ class Embedder:
                 cells.append(f"{run['speedup']:.2f}{spread}" if run else "")
             name = problem.collective.replace("_", "-")
             lines.append(f"| {name} | {problem.shape.replace('x', ' x ')} | {' | '.join(cells)} |")
+        return "\n".join(lines)
+
+    def ranks(self, file: str) -> str:
+        """A row a problem of bench/ranks.py: each way's time, and the serial time over it."""
+        path = self.root / "plots" / "results" / file
+        if not path.exists():
+            return NOT_MEASURED
+        beside = ("ours", "one process", "torch", "torch native")
+        lines = [
+            "| collective | M x N x K | NCCL, cuBLAS, ms | NCCL, our GEMM, ms | ours, ms | "
+            + " | ".join(beside)
+            + " |",
+            "|---|---|---:|---:|---:|" + "---:|" * len(beside),
+        ]
+        for (collective, shape), ways in several_gpus.load_ranks(path).items():
+            cells = [collective.replace("_", "-"), shape.replace("x", " x ")]
+            for way in ("nccl, cublas", "nccl, ours", "ours"):
+                cells.append(f"{ways[way]['ms']:.3f}" if "ms" in ways.get(way, {}) else "")
+            for way in beside:
+                run = ways.get(way, {})
+                spread = [f"{run.get(key, 0):.2f}" for key in ("speedup_p10", "speedup_p90")]
+                has = "speedup" in run  # and was not skipped
+                cells.append(f"{run['speedup']:.2f} ({' - '.join(spread)})" if has else "")
+            lines.append(f"| {' | '.join(cells)} |")
         return "\n".join(lines)
 
     def ratios(self, file: str, dtype: str, wanted: str, cell: Callable[[Point], str]) -> str:

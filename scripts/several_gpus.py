@@ -1,6 +1,6 @@
-"""Runs of gemm_bench --gpus: what each rung takes of the time of m1, as a table's rows and a figure.
+"""Runs on several GPUs, of gemm_bench --gpus and of bench/ranks.py, as tables' rows and a figure.
 
-embed.py writes the table. plot.py draws plots/several_gpus.svg from plots/results/h100/two_gpus.json:
+embed.py writes the tables. plot.py draws plots/several_gpus.svg from plots/results/h100/two_gpus.json:
 the one GPU of which two of a host have been measured.
 """
 
@@ -42,6 +42,15 @@ def load(path: Path) -> tuple[list[Sharded], dict[str, str]]:
         if tag not in best or run["speedup"] > best[tag]["speedup"]:
             best[tag] = run
     return [Sharded(*key, best) for key, best in problems.items()], file["context"]
+
+
+def load_ranks(path: Path) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
+    """Of each (collective, shape) the ways that bench/ranks.py timed: {"ours": its numbers}."""
+    problems: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    for run in json.loads(path.read_text(encoding="utf-8"))["benchmarks"]:
+        way, _, _, collective, shape, *_ = run["name"].split("/")
+        problems.setdefault((collective, shape), {})[way] = run
+    return problems
 
 
 def draw_problem(ax: Axes, y: float, problem: Sharded) -> float:

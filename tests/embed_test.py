@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unittest
+from typing import Any
 
 from made_up_ladder import CONTEXT, PAGE, Fixture, entry
 
@@ -88,6 +89,24 @@ class Embed(Fixture):
         self.assertIn("| M x N x K | nn: v1 | nn: v2 |", text)
         row = "| 512 x 512 x 512 | 0.800, 0.900 at 1400 MHz | 1.200, not measured |"
         self.assertIn(row, text)
+
+    def test_a_process_for_each_gpu(self) -> None:
+        self.page.write_text("<!-- embed:ranks two_ranks.json -->\n<!-- /embed -->\n")
+        self.script("embed.py")
+        self.assertIn("not measured", self.page.read_text())
+
+        def way(name: str, ms: float) -> dict[str, Any]:
+            speeds = {"speedup": 2 / ms, "speedup_p10": 1.9 / ms, "speedup_p90": 2.1 / ms}
+            return {"name": f"{name}/bf16/nn/all_gather/64x32x16/gpus:2", "ms": ms} | speeds
+
+        ways = [way("ours", 1.6), way("nccl, cublas", 2), way("torch", 4)]
+        ways.append({"name": "torch native/bf16/nn/all_gather/64x32x16/gpus:2", "skipped": "why"})
+        file = self.root / "plots" / "results" / "two_ranks.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps({"context": {}, "benchmarks": ways}))
+        self.script("embed.py")
+        row = "| all-gather | 64 x 32 x 16 | 2.000 |  | 1.600 | 1.25 (1.19 - 1.31) |  | "
+        self.assertIn(row + "0.50 (0.47 - 0.53) |  |", self.page.read_text())
 
     def test_energy(self) -> None:
         self.page.write_text("<!-- embed:energy -->\n<!-- /embed -->\n")

@@ -8,9 +8,11 @@
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
-// A consumer's sums of one tile. It waits for its ordered barrier, tells the `other` one when its last
-// k-tile has been issued, and skips the k-tiles of that one's tile. `parity`: of order[wg].
-template <class TileA, class TileB, class Shared, int STAGES, int BLOCKS, int COUNT>
+// A consumer's sums of one tile. It waits for its ordered barrier, tells the `other` one when its
+// last k-tile has been issued, and skips the k-tiles of that one's tile. `parity`: of order[wg].
+// Stages are released to all CTAs of the cluster.
+template <class TileA, class TileB, int CLUSTER = 1, class Shared, int STAGES, int BLOCKS,
+          int COUNT>
 GEMM_DEVICE void multiply_in_turn(Shared& s, PipelineState<STAGES>& state, int wg, uint32_t& parity,
                                   uint64_t* other, int k_tiles,
                                   float (&acc)[BLOCKS][COUNT] GEMM_CALLER_ARG) {
@@ -21,8 +23,9 @@ GEMM_DEVICE void multiply_in_turn(Shared& s, PipelineState<STAGES>& state, int w
     multiply_k_tile<TileA, TileB>(acc, s.A[stage], s.B[stage], 0 GEMM_CALLER_PASS);
     if (k_tile == k_tiles - 1 && threadIdx.x % 32 == 0) mbarrier_arrive(other GEMM_CALLER_PASS);
   };
-  const int last = multiply_k_tiles<1>(s.full, s.empty, state, k_tiles, multiply GEMM_CALLER_PASS);
-  finish_k_tiles<1>(s.empty, k_tiles, last GEMM_CALLER_PASS);
+  const int last =
+      multiply_k_tiles<CLUSTER>(s.full, s.empty, state, k_tiles, multiply GEMM_CALLER_PASS);
+  finish_k_tiles<CLUSTER>(s.empty, k_tiles, last GEMM_CALLER_PASS);
   state.skip(k_tiles);
 }
 
