@@ -178,12 +178,18 @@ void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
 template <class T>
 const Variant<T> VARIANTS[] = {PARTS(0, "256 s4"), PARTS(1, "192 s5"), PARTS(2, "128 s7")};
 
+// Clusters with so many parts of K that run at a time.
+int clusters(const Arch& arch, int parts) {
+  const double filled = arch.sms * arch.costs->wgmma.clusters[parts * PAIR];
+  return std::max(int(filled + 0.5) / (parts * PAIR), 1);
+}
+
 // Microseconds: v25's estimate for one tile a CTA, where a pair reads B once.
 template <class T>
 double estimate(const FusedArgs<T>& p, const Arch& arch, int columns, int parts) {
   const WgmmaCosts& c = arch.costs->wgmma;
-  const int clusters = int(arch.sms * c.clusters[parts * PAIR] / (parts * PAIR) + 0.5);
-  const double all = double(tiles(p, columns)), waves = std::ceil(all / clusters);
+  const double all = double(tiles(p, columns));
+  const double waves = std::ceil(all / clusters(arch, parts));
   const double k = std::ceil(std::ceil(p.K / double(BK)) / parts) * BK;
   const double multiply = waves * k * 2e-6 * BM * columns / c.tensor;
   const double bytes = 2e-6 * (BM + columns / double(PAIR));
@@ -205,9 +211,8 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
     if (variant != ANY_VARIANT && variant != i) continue;
     const Width& width = WIDTHS[i / MAX_PARTS];
     const int parts = i % MAX_PARTS + 1;
-    const double filled = arch.sms * arch.costs->wgmma.clusters[parts * PAIR];
     for (int waves = 1; waves <= MOST_WAVES; ++waves) {
-      const int panels = std::max(int(waves * filled / (parts * PAIR) + 0.5) / tiles_m, 1);
+      const int panels = std::max(waves * clusters(arch, parts) / tiles_m, 1);
       const int columns = std::clamp(cdiv(cdiv(p.N, panels), 8) * 8, width.narrowest, width.bn);
       const double us = estimate(p, arch, columns, parts);
       if (best.makespan != NEVER && us >= best.makespan) continue;
@@ -216,6 +221,11 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
       best.keep(Cut{columns, parts, us});
     }
   }
+  // For a dispatcher: one wave, as nothing hides what stands between two, and rows for both CTAs of
+  // a pair. Where K is whole v27c is faster, which takes up to 1024 rows.
+  const Cut cut = best.kept<Cut>();
+  const bool one_wave = tiles(p, cut.columns) <= clusters(arch, cut.parts);
+  if (!one_wave || p.M <= BM || (cut.parts == 1 && p.M <= 1024)) best.makespan = NEVER;
   return best;
 }
 

@@ -762,7 +762,7 @@ HOPPER = (
         "v25 v27s",
         "stores units that are not there",
         "return (units - cta + split - 1) / split;",
-        "return most();",
+        "return most;",
     ),
     of_header(
         "cluster_sums.cuh",

@@ -15,7 +15,7 @@ GEMM_BUILD_NAMESPACE_BEGIN
 // Who adds up which of a tile's units.
 struct UnitShares {
   int units, split;
-  GEMM_DEVICE int most() const { return cdiv(units, split); }  // units of one CTA
+  int most = cdiv(units, split);  // units of one CTA
   GEMM_DEVICE int count(int cta) const { return (units - cta + split - 1) / split; }
   GEMM_DEVICE int unit(int cta, int nth) const { return nth * split + cta; }
 };
@@ -33,7 +33,7 @@ GEMM_DEVICE void send_units(Vec<float>* parts, UnitShares shares, int part, int 
     Vec<float> four = {};
 #pragma unroll
     for (int e = 0; e < 4; ++e) four.set(e, acc[i * 4 + e]);
-    Vec<float>* const to = parts + (part * shares.most() + nth) * 128 + threadIdx.x % 128;
+    Vec<float>* const to = parts + (part * shares.most + nth) * 128 + threadIdx.x % 128;
     *map_shared(to, rank(cta) GEMM_CALLER_PASS) = four;
     if (++cta == shares.split) cta = 0, ++nth;
   }
@@ -55,7 +55,7 @@ GEMM_DEVICE void store_sums(const GemmArgs<T>& p, const Vec<float>* parts, float
     for (int i = tid / 128; i < units; i += WORKERS / 128) {
       float sums[4] = {};
       for (int part = 0; part < part_count; ++part) {
-        const Vec<float> four = parts[(part * shares.most() + first + i) * 128 + tid % 128];
+        const Vec<float> four = parts[(part * shares.most + first + i) * 128 + tid % 128];
 #pragma unroll
         for (int e = 0; e < 4; ++e) sums[e] += four[e];
       }
