@@ -1,13 +1,13 @@
 // v27s split columns: wide panels and a part of K, in clusters that share B and the sums.
 //
-// before: 512 x 1280 has so few results that v27c's panels are 80 columns wide. Such a tile reads
-//         more for each result than L2 gives. v25 cuts K, but no two CTAs of its clusters read the
-//         same
+// before: 512 x 1280 has so few results that v27c's panels are 80 columns wide. Such a tile needs
+//         more bytes a cycle than L2 delivers. v25 cuts K, but no two CTAs of its clusters read
+//         the same
 // idea:   both in one cluster. Two CTAs, one above the other, share B's panel, as in v27c; up to
-//         four such pairs share its K, as in v25. Panels are two or three times as wide, and as
-//         many SMs work
-// watch:  one tile a CTA: no main loop hides how sums are exchanged and stored. A cluster of six or
-//         eight leaves 12 to 30 of 132 SMs idle
+//         four such pairs share its K, as in v25. Panels are two or three times as wide, and
+//         nearly as many SMs work
+// watch:  one tile a CTA: no main loop hides how sums are exchanged and stored. Clusters of four or
+//         eight leave 12 of 132 SMs idle, clusters of six 30
 // needs:  sm_90a; A as stored, B transposed; v24 otherwise; copies as for v24
 //
 //   role        threads   waits for      then                         and tells

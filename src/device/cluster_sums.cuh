@@ -1,8 +1,8 @@
 // Sums of a tile whose K is shared by the CTAs of a cluster, each with a part. Taught in v25.
 //
-// A tile's sums are units of 64 x 8, four of them a thread of a warpgroup. Unit u is CTA u %
-// split's, which adds up all parts of it. If neighbouring units were one CTA's, all would send to
-// the same CTA at a time.
+// A tile's sums come in units of 64 x 8: a thread of a warpgroup has four sums of each. CTA
+// u % split owns unit u: it adds up all parts of it. If a CTA owned neighbouring units, all CTAs
+// would send to it for many units in a row.
 #pragma once
 
 #include "device/ptx/cluster.cuh"
@@ -20,9 +20,9 @@ struct UnitShares {
   GEMM_DEVICE int unit(int cta, int nth) const { return nth * split + cta; }
 };
 
-// Sends `count` units from `first` on, one part of their sums, to the CTAs that add them up.
-// `parts`: (parts, most, 128), at the same place in each CTA's shared memory. place(cta): its rank
-// in the cluster.
+// Sends the sums of `count` units, from `first` on, to the CTAs that add them up. They are sums
+// over part `part` of K. `parts`: (parts of K, shares.most, 128), at the same place in each CTA's shared
+// memory. rank(cta): the rank in the cluster of the tile's CTA number `cta`.
 template <int SUMS, class Rank>
 GEMM_DEVICE void send_units(Vec<float>* parts, UnitShares shares, int part, int first, int count,
                             const float (&acc)[SUMS], Rank&& rank GEMM_CALLER_ARG) {
