@@ -21,8 +21,8 @@ struct UnitShares {
 };
 
 // Sends the sums of `count` units, from `first` on, to the CTAs that add them up. They are sums
-// over part `part` of K. `parts`: (parts of K, shares.most, 128), at the same place in each CTA's shared
-// memory. rank(cta): the rank in the cluster of the tile's CTA number `cta`.
+// over part `part` of K. `parts`: (parts of K, shares.most, 128), at the same place in each CTA's
+// shared memory. rank(cta): the rank in the cluster of the tile's CTA number `cta`.
 template <int SUMS, class Rank>
 GEMM_DEVICE void send_units(Vec<float>* parts, UnitShares shares, int part, int first, int count,
                             const float (&acc)[SUMS], Rank&& rank GEMM_CALLER_ARG) {
