@@ -456,7 +456,7 @@ TEST(SplitColumns, PanelsOfEveryWidth) {
   for (int width = 72; width <= 256; width += 8) {
     const int variant = (width >= 200 ? 0 : width >= 136 ? 4 : 8) + 3;
     const Rung one = with_variant(*rung, variant);
-    ASSERT_NE(one.name.find("split 4"), std::string::npos) << one.name;
+    ASSERT_NE(one.variants[0].name.find("split 4"), std::string::npos) << one.variants[0].name;
     Problem p;
     p.dtype = DType::f16;
     p.M = 15 * 256 - 100, p.N = width, p.K = 64 * (width / 8 % 9) + 8;
@@ -465,6 +465,25 @@ TEST(SplitColumns, PanelsOfEveryWidth) {
     EXPECT_NE(why.find(" of " + std::to_string(width) + ","), std::string::npos) << why;
     EXPECT_EQ(Verifier(*device, p).verify(one), "") << width;
   }
+}
+
+// One wave, rows for both CTAs of a pair, and K in parts where v27c takes the problem as well.
+TEST(SplitColumns, IsDispatchedWhereNothingStandsBetweenTwoWaves) {
+  const Rung* const rung = find_rung(Backend::sim, "v27s", DType::f16);
+  ASSERT_NE(rung, nullptr);
+  void* const aligned = reinterpret_cast<void*>(uintptr_t{4096});
+  const auto dispatched = [&](int m, int n, int k) {
+    GemmCall call{.M = m, .N = n, .K = k, .A = aligned, .lda = k, .B = aligned};
+    call.ldb = k, call.ldc = n;
+    call.C = aligned;
+    call.op_b = Op::T;
+    return plan(*rung, call, simulated_arch()).makespan < NEVER;
+  };
+  EXPECT_TRUE(dispatched(512, 1280, 8192));
+  EXPECT_TRUE(dispatched(256, 4544, 18176));
+  EXPECT_FALSE(dispatched(128, 1280, 8192));
+  EXPECT_FALSE(dispatched(512, 8192, 8192));
+  EXPECT_FALSE(dispatched(4096, 8192, 8192));
 }
 
 // v24r with all passes through its pipeline, work ranges that go on in the next column panel of B,
