@@ -430,17 +430,23 @@ TEST_P(ColumnsTest, WholeEpilogue) {
   EXPECT_EQ(epilogue_passes(), before);
 }
 
+// A call to plan: of the problem only the alignment is looked at.
+GemmCall with_transposed_b(int m, int n, int k) {
+  void* const aligned = reinterpret_cast<void*>(uintptr_t{4096});
+  GemmCall call{.M = m, .N = n, .K = k, .A = aligned, .lda = k, .B = aligned};
+  call.ldb = k, call.ldc = n;
+  call.C = aligned;
+  call.op_b = Op::T;
+  return call;
+}
+
 // A problem for which no dispatcher takes v27c still runs in its best variant: many rows in tiles of
 // 128. Of the problem only the alignment is looked at.
 TEST(ColumnsPlan, IsTheBestVariantAlsoWhereNobodyDispatchesIt) {
   const Rung* const rung = find_rung(Backend::sim, "v27c", DType::f16);
   ASSERT_NE(rung, nullptr);
-  void* const aligned = reinterpret_cast<void*>(uintptr_t{4096});
   for (const int size : {1536, 2048, 4096}) {
-    GemmCall call{.M = size, .N = size, .K = size, .A = aligned, .lda = size, .B = aligned};
-    call.ldb = call.ldc = size;
-    call.C = aligned;
-    call.op_b = Op::T;
+    const GemmCall call = with_transposed_b(size, size, size);
     const Plan planned = plan(*rung, call, simulated_arch());
     EXPECT_EQ(planned.makespan, NEVER) << size;
     EXPECT_EQ(rung->variants[planned.variant].name.substr(0, 4), "128x") << size;
@@ -461,7 +467,8 @@ TEST(SplitColumns, PanelsOfEveryWidth) {
     p.dtype = DType::f16;
     p.M = 15 * 256 - 100, p.N = width, p.K = 64 * (width / 8 % 9) + 8;
     p.op_b = Op::T;
-    const std::string why = choose_plan(one, p, nullptr, device->name(), device->arch()).why;
+    const GemmCall call = with_transposed_b(p.M, p.N, p.K);
+    const std::string why = explain(plan(*rung, call, device->arch(), variant), call);
     EXPECT_NE(why.find(" of " + std::to_string(width) + ","), std::string::npos) << why;
     EXPECT_EQ(Verifier(*device, p).verify(one), "") << width;
   }
@@ -471,13 +478,8 @@ TEST(SplitColumns, PanelsOfEveryWidth) {
 TEST(SplitColumns, IsDispatchedWhereNothingStandsBetweenTwoWaves) {
   const Rung* const rung = find_rung(Backend::sim, "v27s", DType::f16);
   ASSERT_NE(rung, nullptr);
-  void* const aligned = reinterpret_cast<void*>(uintptr_t{4096});
   const auto dispatched = [&](int m, int n, int k) {
-    GemmCall call{.M = m, .N = n, .K = k, .A = aligned, .lda = k, .B = aligned};
-    call.ldb = k, call.ldc = n;
-    call.C = aligned;
-    call.op_b = Op::T;
-    return plan(*rung, call, simulated_arch()).makespan < NEVER;
+    return plan(*rung, with_transposed_b(m, n, k), simulated_arch()).makespan < NEVER;
   };
   EXPECT_TRUE(dispatched(512, 1280, 8192));
   EXPECT_TRUE(dispatched(256, 4544, 18176));
