@@ -474,6 +474,10 @@ TEST(SplitColumns, PanelsOfEveryWidth) {
   }
 }
 
+// K of so many k-tiles that each part goes through its stages several times.
+class SplitColumnsTest : public ColumnsTest {};
+TEST_P(SplitColumnsTest, ReusesItsStages) { expect_right(shape(200, 136, 64 * 33), ALIGNED); }
+
 // One wave, rows for both CTAs of a pair, and K in parts where v27c takes the problem as well.
 TEST(SplitColumns, IsDispatchedWhereNothingStandsBetweenTwoWaves) {
   const Rung* const rung = find_rung(Backend::sim, "v27s", DType::f16);
@@ -528,6 +532,7 @@ bool of_all_heights(const Rung& r) {
   return (r.id == "v27" || r.id == "v27w") && r.dtype != DType::bf16;
 }
 bool of_columns(const Rung& r) { return r.id == "v27c"; }
+bool of_split_columns(const Rung& r) { return r.id == "v27s" && r.dtype != DType::bf16; }
 bool b_stationary(const Rung& r) { return r.id == "v24r" && r.dtype != DType::bf16; }
 INSTANTIATE_TEST_SUITE_P(Sim, RungTest, testing::ValuesIn(all(Backend::sim)), test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, RungTest, testing::ValuesIn(all(Backend::gpu)), test_name);
@@ -559,6 +564,10 @@ INSTANTIATE_TEST_SUITE_P(Sim, ColumnsTest, testing::ValuesIn(those(Backend::sim,
                          test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, ColumnsTest, testing::ValuesIn(those(Backend::gpu, of_columns)),
                          test_name);
+INSTANTIATE_TEST_SUITE_P(Sim, SplitColumnsTest,
+                         testing::ValuesIn(those(Backend::sim, of_split_columns)), test_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, SplitColumnsTest,
+                         testing::ValuesIn(those(Backend::gpu, of_split_columns)), test_name);
 INSTANTIATE_TEST_SUITE_P(Sim, BStationaryTest, testing::ValuesIn(those(Backend::sim, b_stationary)),
                          test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, BStationaryTest, testing::ValuesIn(those(Backend::gpu, b_stationary)),
@@ -570,6 +579,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GroupsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(HeightsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PipelineTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RasterTest);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(SplitColumnsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TransposedTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RungTest);
 
