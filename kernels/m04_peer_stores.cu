@@ -57,8 +57,7 @@ template <class T>
 struct Exchange {
   uint32_t*
       sent[MOST_RANKS];  // of each rank: (ranks, tiles of a shard), counters of the warps' stores
-  T* slots[MOST_RANKS];  // of each rank: this one's slot there, (shards.each(), N), pitch ld
-  const T* received;     // this rank's slots: (ranks, shards.each(), N), pitch ld
+  const T* received;     // this rank's: (ranks, shards.each(), N), pitch ld
   int64_t ld, slot;      // elements from row to row, from rank to rank
   int tiles;             // of a shard, at most
   uint32_t calls;        // up to this one: a counter rises by WARPS in each
@@ -66,7 +65,6 @@ struct Exchange {
   // [region idea]
   // A warp has stored its rows of a tile to their owner: once they are there, its flag rises.
   GEMM_DEVICE void tell(int owner, int rank, int tile) const {
-    __syncwarp();  // orders the lanes' own stores before the flag, too
     if (threadIdx.x % 32 != 0) return;
     tma_store_wait<0>();  // written, and not only read
     signal_add(&sent[owner][rank * tiles + tile], 1);
@@ -162,14 +160,14 @@ __global__ void __launch_bounds__(THREADS, 1)
 
 template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER = 1>
 void launch(const GemmArgs<T>& p, const TmaOperands<T>& in, const Shards& shards, int rank,
-            const Exchange<T>& exchange, int ctas, Stream stream) {
+            const Exchange<T>& exchange, T* const (&slots)[MOST_RANKS], int ctas, Stream stream) {
   ShardMaps maps{};
   GemmArgs<T> own = p;
   own.M = shards.rows(rank);
   for (int i = 0; i < shards.ranks; ++i)  // of whole groups of 16 bytes: a slot's rows end in a gap
     maps.of[i] = i == rank ? c_map(own, 16)
-                           : tensor_map(exchange.slots[i], shards.rows(i), exchange.ld, exchange.ld,
-                                        16, 64, Swizzle::b128);
+                           : tensor_map(slots[i], shards.rows(i), exchange.ld, exchange.ld, 16, 64,
+                                        Swizzle::b128);
   // All CTAs must run at once. Clusters of two do on every GPU: SMs come in pairs.
   static_assert(CLUSTER <= 2, "larger clusters may leave SMs of a GPC over");
   const int64_t grid =
@@ -237,11 +235,11 @@ class PeerStores final : public ShardedGemm {
     }
     for (const int rank : fabric_.here()) {
       exchange_.received = received_->of<T>(rank);
-      for (int i = 0; i < p_.ranks; ++i)
-        exchange_.slots[i] = received_->of<T>(i) + rank * exchange_.slot;
+      T* slots[MOST_RANKS]{};  // in each rank's memory, this one's
+      for (int i = 0; i < p_.ranks; ++i) slots[i] = received_->of<T>(i) + rank * exchange_.slot;
       const DeviceScope scope(fabric_.device(rank));
       LAUNCHES<T>[tile_](args_of_rank<T>(p_, call[rank]), *in[rank], p_.shards(), rank, exchange_,
-                         ctas_, static_cast<Stream>(fabric_.compute(rank)));
+                         slots, ctas_, static_cast<Stream>(fabric_.compute(rank)));
     }
   }
 
