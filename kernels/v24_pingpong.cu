@@ -275,16 +275,27 @@ TileChoice choose_data_parallel_tile(const FusedArgs<T>& p, const Arch& arch, in
   return choice;
 }
 
+// The plan by one variant.
 template <class T>
-Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
-  const TileChoice tile = choose_data_parallel_tile(p, arch, variant);
+Plan plan_of(const FusedArgs<T>& p, const Arch& arch, const TileChoice& tile) {
   const Tiling& tiling = tile.tiling;
   const bool one_launch = tiling.cluster == 1 && fits_in_one_launch(p);
-  const int launches = one_launch ? 1 : p.batch.count;
+  const int launches = one_launch ? 1 : p.batch.count, rows = arch.costs->rows_of_pass;
   Plan plan{.variant = tile.index,
             .makespan = launches * persistent_us(p, arch, tile.makespan, p.batch.count / launches)};
+  if (tiling.cluster == 1 && tiling.bn <= 128 && rows > 0)
+    plan.makespan += second_reading_us(p, arch, cdiv(p.M, rows));
   plan.keep(tiling);
   return plan;
+}
+
+template <class T>
+Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
+  const Plan plan = plan_of(p, arch, choose_data_parallel_tile(p, arch, variant));
+  // Smaller tiles may be cheaper but for what they read twice.
+  if (variant != ANY_VARIANT || plan.variant == 0 || plan.kept<Tiling>().cluster > 1) return plan;
+  const Plan largest = plan_of(p, arch, choose_data_parallel_tile(p, arch, 0));
+  return largest.makespan < plan.makespan ? largest : plan;
 }
 
 template <class T>

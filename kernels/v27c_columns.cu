@@ -55,19 +55,17 @@ struct Shared {                     // every tile starts at a multiple of 1024 b
   uint64_t full[STAGES], empty[STAGES], order[2];
 };
 
-// A variant: rows of a tile, columns of its narrowest and of its widest panel, stages, and what a
-// result costs. Narrow panels leave room for more stages, with which tensor cores wait less; tiles
-// of 64 rows read more shared memory.
+// A variant: rows of a tile, columns of its narrowest and of its widest panel, and stages. Narrow
+// panels leave room for more stages, with which tensor cores wait less; tiles of 64 rows read more
+// shared memory.
 struct Tile {
   int bm, narrowest, bn, stages;
-  double cost;
 
   // A cluster's two tiles. Column panels are row panels of C^T.
   constexpr RowPanelShape panels() const { return {CLUSTER * bm, narrowest, bn, 8}; }
 };
-constexpr Tile TILES[] = {{128, 136, 192, 5, 1.05}, {128, 104, 160, 6, 0.97},
-                          {128, 72, 128, 7, 1},     {64, 104, 192, 7, 1.1},
-                          {64, 72, 128, 9, 0.95},   {64, 40, 96, 11, 0.93}};
+constexpr Tile TILES[] = {{128, 136, 192, 5}, {128, 104, 160, 6}, {128, 72, 128, 7},
+                          {64, 104, 192, 7},  {64, 72, 128, 9},   {64, 40, 96, 11}};
 
 // Args: GemmArgs, or FusedArgs for a kernel with the whole epilogue.
 template <class Args, int BM, int NARROWEST, int BN, int STAGES>
@@ -179,13 +177,16 @@ template <class T>
 Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
   const int pairs = arch.sms / CLUSTER, first = variant == ANY_VARIANT ? 0 : variant;
   const int end = variant == ANY_VARIANT ? int{std::size(TILES)} : variant + 1;
+  const Costs& costs = *arch.costs;
+  const double per_tile = 1 + costs.column_epilogue_k / (p.K + costs.wgmma.epilogue_k);
   Plan plan;
   double least = NEVER;
   for (int i = first; i < end; ++i) {
     const Tile& tile = TILES[i];
     const RowPanelChoice cut = choose_row_panels(p.N, p.M, tile.panels(), pairs);
-    const double last_tile = epilogue_waves(p, *arch.costs) * cut.tallest() * cut.shape.width;
-    const double makespan = tile.cost * (cut.makespan(pairs) + last_tile) / CLUSTER;
+    const double last_tile = epilogue_waves(p, costs) * cut.tallest() * cut.shape.width;
+    const double makespan =
+        costs.column_panels[i] * per_tile * (cut.makespan(pairs) + last_tile) / CLUSTER;
     const double rows = std::max(1. / tile.bm + 1 / cut.height(), 1 / 64.);
     const double us = persistent_us(p, arch, makespan, 1, {.rows = rows});
     if (i > first && us >= least) continue;

@@ -149,16 +149,19 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
   const bool straddled = straddles_lines(p);
   const int cluster = variant == ANY_VARIANT ? p.M > ROW_PANELS_256.tallest && straddled : variant;
   const RowPanelChoice cut = choose_row_panels(p.M, p.N, row_panels_256(1 + cluster), arch.sms);
-  // Rows that straddle no cache lines v27 reads as fast. K and waves as there.
   Plan plan{.variant = cluster, .makespan = NEVER};
-  // Each consumer has half of a tile, and the tensor cores wait for both epilogues of every tile.
+  // Each consumer has half of a tile, and the tensor cores wait for both epilogues of every tile:
+  // as long as so much of K.
+  constexpr double EPILOGUE_K = 95;
+  const double results = cut.makespan(arch.sms) * (straddled ? arch.costs->straddled_clusters
+                                                             : 1 + EPILOGUE_K / (p.K + EPILOGUE_K));
   const double epilogues = arch.costs->transposed_epilogue + epilogue_waves(p, *arch.costs) *
                                                                  double(cut.waves(arch.sms)) *
                                                                  cut.tallest() * WX;
-  if (straddled && cluster == 1 && (p.K >= 1024 || cut.waves(arch.sms) <= 1))
+  // K and waves as in v27.
+  if ((cluster == 1) == straddled && (p.K >= 1024 || cut.waves(arch.sms) <= 1))
     plan.makespan =
-        persistent_us(p, arch, cut.makespan(arch.sms) * arch.costs->straddled_clusters + epilogues,
-                      1, reads_of_passes(p, cut.passes()));
+        persistent_us(p, arch, results + epilogues) + second_reading_us(p, arch, cut.passes());
   plan.keep(cut);
   return plan;
 }

@@ -452,6 +452,79 @@ TENSOR_CORES = (
         "        __syncthreads();  // both: the next k-tile is there, and this one has been read\n",
         "",
     ),
+    # v17u
+    of_rung(
+        "v17u_unaligned",
+        "a row's last word is loaded whole, past its end",
+        "whole_words && col + 1 < cols",
+        "whole_words && col < cols",
+    ),
+    of_rung(
+        "v17u_unaligned",
+        "an odd row's last pair is loaded, past its end",
+        "left_1 = col + 1 < cols ? left : 0;",
+        "left_1 = col < cols ? left : 0;",
+    ),
+    of_rung(
+        "v17u_unaligned",
+        "the base is taken to lie at a multiple of 4 bytes",
+        "(reinterpret_cast<uintptr_t>(at) | static_cast<uint64_t>(ld) * sizeof(T)) % 4 == 0;",
+        "static_cast<uint64_t>(ld) * sizeof(T) % 4 == 0;",
+    ),
+    of_rung(
+        "v17u_unaligned",
+        "stores a k-tile over one that is read",
+        "    named_barrier_sync(1 + group, GROUP);  // the k-tile before has been read\n",
+        "",
+    ),
+    of_rung(
+        "v17u_unaligned",
+        "multiplies a k-tile that is not there",
+        "    named_barrier_sync(1 + group, GROUP);  // this one is there\n",
+        "",
+    ),
+    of_rung(
+        "v17u_unaligned",
+        "stores sums over a k-tile that is read",
+        "  named_barrier_sync(1 + group, GROUP);  // the last k-tile has been read\n",
+        "",
+    ),
+    of_rung(
+        "v17u_unaligned",
+        "adds up sums that are not there",
+        "= acc[i][j][r];\n  __syncthreads();\n",
+        "= acc[i][j][r];\n",
+    ),
+    of_rung(
+        "v17u_unaligned",
+        "a group waits for all groups, which may have fewer k-tiles",
+        "named_barrier_sync(1 + group, GROUP);  // this one is there",
+        "named_barrier_sync(1, GROUPS * GROUP);  // this one is there",
+    ),
+    of_rung(
+        "v17u_unaligned",
+        "half of the groups are left out of the sums",
+        "i < GROUPS; ++i) sums",
+        "i < (GROUPS + 1) / 2; ++i) sums",
+    ),
+    of_rung(
+        "v17u_unaligned",
+        "a transposed A has its matrices in B's order",
+        "k + lane / 16 * 8 + lane % 8, m + lane / 8 % 2 * 8",
+        "k + lane % 16, m + lane / 16 * 8",
+    ),
+    of_rung(
+        "v17u_unaligned",
+        "a transposed B has its matrices in A's order",
+        "n + lane / 16 * 8 + lane % 8, k + lane / 8 % 2 * 8",
+        "n + lane % 16, k + lane / 16 * 8",
+    ),
+    of_rung(
+        "v17u_unaligned",
+        "loads the next group's k-tile",
+        "load(k0 + GROUPS * BK);",
+        "load(k0 + BK);",
+    ),
 )
 
 HOPPER = (

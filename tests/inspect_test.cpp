@@ -630,6 +630,43 @@ TEST(Counters, BlockScalesOfUnalignedRows) {
   }
 }
 
+// Of rows that begin at any address every element is loaded by itself, in two requests for 64 elements; of
+// rows at multiples of 4 bytes in one. Of each row of 64 elements, 128 bytes lie in 4 sectors or 5: rows of
+// 129 elements begin at all even bytes of a sector, where even elements alone are in 4 sectors twice in
+// 16, as are odd ones; rows of 130 elements begin at all multiples of 4, once in 8 at a sector.
+TEST(Counters, UnalignedRows) {
+  const Rung* const rung = find_rung(Backend::sim_traced, "v17u", DType::f16);
+  ASSERT_NE(rung, nullptr);
+  const int64_t tiles = 4, k_tiles = S / 64, rows = tiles * k_tiles * 64;  // of k-tiles of A
+  for (int groups = 0; groups < 3; ++groups)
+    for (const Op a : {Op::N, Op::T})
+      for (const Op b : {Op::N, Op::T}) {
+        Problem p = problem(DType::f16, S, S, S);
+        p.op_a = a, p.op_b = b;
+        p.ld_pad = 1;
+        const Rung one = with_variant(*rung, groups);
+        SCOPED_TRACE(one.variants[0].name + " " + ops_name(p));
+        const Inspection odd = Inspector(p).inspect(one, 0);
+        p.ld_pad = 2;
+        const Inspection even = Inspector(p).inspect(one, 0);
+        for (const std::string& operand : {A, B}) {
+          EXPECT_EQ(sum(odd, operand, READ).requests, 2 * rows);
+          EXPECT_EQ(sum(odd, operand, READ).passes, 2 * rows / 16 * (14 * 5 + 2 * 4));
+          EXPECT_EQ(sum(even, operand, READ).requests, rows);
+          EXPECT_EQ(sum(even, operand, READ).passes, rows / 8 * (7 * 5 + 4));
+        }
+        for (const Inspection& i : {odd, even}) {
+          // A warp of four, for 16 k: two ldmatrix of A, two of B. Of each group, all sums of a tile.
+          const int64_t sums = tiles * (1 << groups) * 64 * 64 / 32;
+          const Traffic read = sum(i, SHARED, READ), written = sum(i, SHARED, WRITE);
+          EXPECT_EQ(read.requests, tiles * k_tiles * 4 * (64 / 16) * 4 + sums);
+          EXPECT_EQ(read.passes, read.ideal) << "no bank conflicts";
+          EXPECT_EQ(written.requests, 2 * rows + sums);
+          EXPECT_EQ(sum(i, "workspace", WRITE).requests, 0) << "no copy";
+        }
+      }
+}
+
 TEST(Counters, DoNotDependOnTheNumberOfOsThreadsOrTheRun) {
   for (const char* id : {"v2", "v5", "v8"}) {
     const Rung* rung = find_rung(Backend::sim_traced, id, DType::f32);
@@ -809,6 +846,42 @@ std::vector<const Rung*> pipelines() {
 INSTANTIATE_TEST_SUITE_P(Sim, TracedPipeline, testing::ValuesIn(pipelines()), [](const auto& info) {
   return info.param->name + "_" + to_string(info.param->dtype);
 });
+
+// Unaligned rows where they lie, in all layouts: with no k-tile, with one, and with two for some groups of
+// four warps and one for others. The last ends in the middle of an instruction's k.
+class TracedUnaligned : public TracedRung {};
+TEST_P(TracedUnaligned, AllLayouts) {
+  const Rung& rung = *GetParam();
+  for (const int k : {0, 43, 345})
+    for (const int layout : {0, 1, 2, 3}) {
+      Problem p = problem(rung.dtype, 70, 67, k);
+      p.op_a = (layout & 1) != 0 ? Op::T : Op::N;
+      p.op_b = (layout & 2) != 0 ? Op::T : Op::N;
+      p.ld_pad = layout % 3;
+      p.beta = k == 345 ? 0.5f : 0.0f;
+      expect_no_findings(rung, p);
+      expect_no_findings_of_variants(rung, p);
+    }
+}
+// Rows at even bytes although their pitch is a multiple of 4: a load of a whole word would be misaligned.
+TEST_P(TracedUnaligned, MisalignedBases) {
+  for (const int layout : {0, 1, 2, 3}) {
+    Problem p = problem(GetParam()->dtype, 66, 68, 70);
+    p.op_a = (layout & 1) != 0 ? Op::T : Op::N;
+    p.op_b = (layout & 2) != 0 ? Op::T : Op::N;
+    p.ld_pad = 2, p.misalign = 1;
+    expect_no_findings(*GetParam(), p);
+  }
+}
+std::vector<const Rung*> of_unaligned_rows() {
+  std::vector<const Rung*> some = rungs(Backend::sim_traced);
+  std::erase_if(some, [](const Rung* r) { return r->id != "v17u"; });
+  return some;
+}
+INSTANTIATE_TEST_SUITE_P(Sim, TracedUnaligned, testing::ValuesIn(of_unaligned_rows()),
+                         [](const auto& info) {
+                           return info.param->name + "_" + to_string(info.param->dtype);
+                         });
 
 // Nine tiles for the simulator's four blocks: five of them in runs.
 TEST(TracedRungs, StreamKHandsSumsOver) {

@@ -492,6 +492,29 @@ TEST(SplitColumns, IsDispatchedWhereNothingStandsBetweenTwoWaves) {
   EXPECT_FALSE(dispatched(4096, 8192, 8192));
 }
 
+// v17u where rows begin at even bytes, and at multiples of 4: all numbers of groups in all layouts, K that
+// ends in the k-tile of each group of four, and edges of tiles of 64.
+class UnalignedTest : public RungTest {};
+TEST_P(UnalignedTest, AllLayouts) {
+  for (const Op a : {Op::N, Op::T})
+    for (const Op b : {Op::N, Op::T})
+      for (Problem p : {shape(65, 63, 62), shape(63, 65, 127), shape(1, 129, 191),
+                        shape(129, 2, 257), shape(67, 70, 580)})
+        for (const float beta : {0.0f, -0.5f}) {
+          p.op_a = a, p.op_b = b, p.beta = beta;
+          expect_right(p, {0, 1, 2});
+        }
+}
+// Bases at even bytes, of rows whose pitch is a multiple of 4: no word may be loaded whole.
+TEST_P(UnalignedTest, MisalignedBases) {
+  for (const Op a : {Op::N, Op::T})
+    for (const Op b : {Op::N, Op::T}) {
+      Problem p = shape(66, 68, 70);
+      p.op_a = a, p.op_b = b, p.misalign = 1;
+      expect_right(p, {2});
+    }
+}
+
 // v24r with all passes through its pipeline, work ranges that go on in the next column panel of B,
 // tiles cut in half, and k-tiles of zeros: six column panels of 2.5 tiles for the simulator's 4
 // CTAs.
@@ -533,6 +556,7 @@ bool of_all_heights(const Rung& r) {
 }
 bool of_columns(const Rung& r) { return r.id == "v27c"; }
 bool of_split_columns(const Rung& r) { return r.id == "v27s" && r.dtype != DType::bf16; }
+bool of_unaligned_rows(const Rung& r) { return r.id == "v17u"; }
 bool b_stationary(const Rung& r) { return r.id == "v24r" && r.dtype != DType::bf16; }
 INSTANTIATE_TEST_SUITE_P(Sim, RungTest, testing::ValuesIn(all(Backend::sim)), test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, RungTest, testing::ValuesIn(all(Backend::gpu)), test_name);
@@ -568,6 +592,10 @@ INSTANTIATE_TEST_SUITE_P(Sim, SplitColumnsTest,
                          testing::ValuesIn(those(Backend::sim, of_split_columns)), test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, SplitColumnsTest,
                          testing::ValuesIn(those(Backend::gpu, of_split_columns)), test_name);
+INSTANTIATE_TEST_SUITE_P(Sim, UnalignedTest,
+                         testing::ValuesIn(those(Backend::sim, of_unaligned_rows)), test_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, UnalignedTest,
+                         testing::ValuesIn(those(Backend::gpu, of_unaligned_rows)), test_name);
 INSTANTIATE_TEST_SUITE_P(Sim, BStationaryTest, testing::ValuesIn(those(Backend::sim, b_stationary)),
                          test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, BStationaryTest, testing::ValuesIn(those(Backend::gpu, b_stationary)),
@@ -581,6 +609,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PipelineTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RasterTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(SplitColumnsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TransposedTest);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(UnalignedTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RungTest);
 
 }  // namespace

@@ -69,6 +69,7 @@ Case parse(const std::string& text) {
 
 int run(int argc, char** argv) {
   Arch arch = simulated_arch();
+  arch.ctas = arch.sms;  // a GPU's
   Costs costs = *arch.costs;
   arch.costs = &costs;
   FfmaCosts::Split& s = costs.fp32.split;

@@ -53,16 +53,18 @@ void with_majors(const FusedArgs<T...>& p, F&& f) {
 #endif
 }
 
-// Whether 128-byte rows of A's or B's tiles straddle two cache lines. That is so where base or row
+// Whether 128-byte rows of an operand's tiles straddle two cache lines. That is so where base or row
 // pitch is no multiple of 128 bytes but TMA can still address it; L2 is then asked twice for each
 // row.
 template <class T>
+bool straddles_lines(const T* base, int64_t ld) {
+  return tma_can_address(base, ld) &&
+         (reinterpret_cast<uintptr_t>(base) % 128 != 0 || ld * sizeof(T) % 128 != 0);
+}
+// The same of either operand.
+template <class T>
 bool straddles_lines(const GemmArgs<T>& p) {
-  const auto straddles = [](const T* base, int64_t ld) {
-    return tma_can_address(base, ld) &&
-           (reinterpret_cast<uintptr_t>(base) % 128 != 0 || ld * sizeof(T) % 128 != 0);
-  };
-  return straddles(p.A, p.lda) || straddles(p.B, p.ldb);
+  return straddles_lines(p.A, p.lda) || straddles_lines(p.B, p.ldb);
 }
 
 GEMM_BUILD_NAMESPACE_END

@@ -7,9 +7,20 @@
 #include <iterator>
 
 #include "device/estimates.h"
+#include "device/tma_operands.cuh"
 #include "plan/overlap.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
+
+// Copies of the operands that TMA cannot address (repack.cuh): a kernel before the kernel.
+template <class T>
+double repack_us(const GemmArgs<T>& p, const WgmmaCosts& c) {
+  constexpr double LAUNCH = 3;
+  double elements = 0;
+  if (!tma_can_address(p.A, p.lda)) elements += double(p.M) * p.K;
+  if (!tma_can_address(p.B, p.ldb)) elements += double(p.K) * p.N;
+  return elements > 0 ? LAUNCH + 2 * sizeof(T) * elements * 1e-6 / c.memory : 0;
+}
 
 // Persistent kernels, for large results
 // -------------------------------------------------------------------------------------------------
@@ -48,6 +59,13 @@ Reads reads_of_passes(const GemmArgs<T>& p, double passes) {
   return {.again = std::max(0.0, sizeof(T) * double(p.K) * p.N * (passes - 1) - KEPT)};
 }
 
+// What a second reading of B takes: CTAs that read the same are apart when it begins, so that it
+// hides behind nothing.
+template <class T>
+double second_reading_us(const GemmArgs<T>& p, const Arch& arch, double passes) {
+  return reads_of_passes(p, passes).again * 1e-6 / arch.costs->wgmma.memory;
+}
+
 // Of a kernel whose last SM computes `makespan` results, in tiles of cost 1 (Costs), of `products`
 // of a batch.
 template <class T>
@@ -59,7 +77,7 @@ double persistent_us(const GemmArgs<T>& p, const Arch& arch, double makespan, in
   const double fetch = makespan * reads.rows * p.K * 2e-6 / c.fetch;
   const double uneven = makespan * arch.sms / (double(p.M) * p.N * products);
   const double memory = products * uneven_memory_us(p, c, uneven) + reads.again * 1e-6 / c.memory;
-  return c.persistent_launch + overlapping(multiply, fetch, memory);
+  return c.persistent_launch + repack_us(p, c) + overlapping(multiply, fetch, memory);
 }
 
 // Tiles with K split among the CTAs of a cluster, for few results
@@ -84,6 +102,12 @@ inline constexpr SplitKTile SPLIT_K_TILES[] = {
 inline constexpr int MAX_SPLIT = 8;
 constexpr int split_k_variants() { return count_splits(SPLIT_K_TILES); }
 
+// Cache lines that L2 is asked for, for 128 bytes of an operand's row.
+template <class T>
+double lines_of_row(const T* base, int64_t ld) {
+  return straddles_lines(base, ld) ? 2 : 1;
+}
+
 // Tiles of bx along C's long side and by along the short one.
 template <class T>
 double flat_tiles(const GemmArgs<T>& p, int bx, int by) {
@@ -97,8 +121,10 @@ double flat_loop_us(const GemmArgs<T>& p, const Arch& arch, int bx, int by, doub
   const WgmmaCosts& c = arch.costs->wgmma;
   const double multiply = most_k * 2e-6 * bx * (by + c.narrow) / c.tensor;
   // A narrow tile that is not K-major comes in as many rows, of 32 or 64 bytes, as a wide one.
-  const bool y_k_major = p.M <= p.N ? p.op_a == Op::N : p.op_b == Op::T;
-  const double bytes = 2e-6 * (bx + (y_k_major ? by : std::max(by, 64)));
+  const bool y_is_a = p.M <= p.N, y_k_major = y_is_a ? p.op_a == Op::N : p.op_b == Op::T;
+  const double lines_a = lines_of_row(p.A, p.lda), lines_b = lines_of_row(p.B, p.ldb);
+  const double bytes = 2e-6 * (bx * (y_is_a ? lines_b : lines_a) +
+                               (y_k_major ? by : std::max(by, 64)) * (y_is_a ? lines_a : lines_b));
   const double fetch = std::max(bytes * all_k / c.l2, bytes * most_k / c.fetch);
   const double uneven = all_k > 0 ? most_k * arch.sms / all_k : 1;
   return overlapping(multiply, fetch, uneven_memory_us(p, c, uneven));
@@ -121,7 +147,8 @@ double split_k_us(const FusedArgs<T>& p, const Arch& arch, const SplitKTile& til
   const double results = most * tile.bx * tile.by * 1e-6;
   // All CTAs of a cluster end their tile.
   const double epilogue = results * epilogue_k(p, *arch.costs) * 2 / c.tensor / split;
-  return c.launch + c.wave * (waves - 1) + loop + epilogue + exchange_us(c, results, split);
+  return c.launch + repack_us(p, c) + c.wave * (waves - 1) + loop + epilogue +
+         exchange_us(c, results, split);
 }
 
 // The fastest, or the one asked for.
@@ -153,7 +180,7 @@ double narrow_stream_k_us(const FusedArgs<T>& p, const Arch& arch, const StreamK
   const double results = tile.bx * tile.by * 1e-6, stores = std::ceil(tiles / ctas);
   const double parts = std::fmod(tiles, ctas) == 0 ? 0 : std::ceil(ctas / tiles);
   const double epilogue = results * stores * epilogue_k(p, *arch.costs) * 2 / c.tensor;
-  return c.launch + loop + results * stores * c.store + epilogue +
+  return c.launch + repack_us(p, c) + loop + results * stores * c.store + epilogue +
          (parts > 0 ? c.fixup + results * parts * c.send : 0);
 }
 

@@ -71,6 +71,14 @@ struct Costs {
   double straddled_whole;      // the same for whole tiles without clusters
   double straddled_clusters;   // the same for M tiles of variable height in clusters
   double transposed_epilogue;  // results that a CTA could compute while it stores its last tile
+  // Panels of variable height or width, by their largest tile.
+  double row_panels[3];      // 128 x 128, 160 x 128, 192 x 128
+  double wide_panels;        // 192 x 256, which two consumers share
+  double column_panels[6];   // 128 x 192, 128 x 160, 128 x 128, 64 x 192, 64 x 128, 64 x 96
+  double column_epilogue_k;  // what a column panel's tile takes besides, as long as so much of K
+  double split_columns;      // factor on column panels with split K
+  // Rows of A after which tiles of 128 x 128 and less read B from memory once more. 0: never.
+  int rows_of_pass;
   // B-stationary tiles: a result, by k-tiles of 64 (index 0 .. 8), the first load of B in waves, and
   // the factor where a CTA goes on to other columns.
   double b_stationary[9], b_stationary_load, b_stationary_next;

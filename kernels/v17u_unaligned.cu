@@ -1,0 +1,250 @@
+// v17u unaligned rows: small tiles, read where they lie, and several k-tiles at a time.
+//
+// before: rows that begin anywhere neither cp.async nor TMA can load in pieces of 16 bytes. v24
+//         copies both operands to aligned rows first: a kernel more, as long as a small product
+// idea:   threads load two elements each, at any address. That is slow for each byte, but a small
+//         product has few: it waits for memory's answers. So two or four groups of warps share a
+//         tile, each with its own k-tiles on their way, and add up their sums at the end
+// watch:  512 threads with 128 registers fill an SM: more groups are for few tiles only
+// needs:  sm_80
+#include "device/dynamic_shared.cuh"
+#include "device/epilogue.cuh"
+#include "device/fragments.cuh"
+#include "device/mma.cuh"
+#include "device/ptx/grid.cuh"
+#include "device/ptx/ldmatrix.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/tma_operands.cuh"
+#include "device/wgmma_costs.h"
+#include "plan/tiles.h"
+#include "rung.h"
+
+namespace {
+using namespace gemm;
+
+constexpr int BM = 64, BN = 64, BK = 64;                          // tile; depth of a k-tile
+constexpr int WM = 32, WN = 32;                                   // warp tile
+constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16;                  // one mma.sync
+constexpr int WARPS = (BM / WM) * (BN / WN), GROUP = WARPS * 32;  // of a group of warps; threads
+constexpr int STRIDE = BN + 8;  // of a row of sums: a half-warp's pairs lie in 32 banks
+
+// A group's operands, as they lie in memory: rows of M or N if K-major, else rows of k. Then its sums.
+template <class T>
+union Shared {
+  struct {
+    T A[BM][BK], B[BN][BK];
+  };
+  float sums[BM][STRIDE];
+};
+static_assert(BM == BK && BN == BK, "a tile has the same shape in both majors");
+
+// A thread's words of a tile: of every fourth row, two elements. Zero outside the matrix.
+struct Words {
+  uint32_t word[BK / WARPS];
+};
+
+// Whether rows begin at multiples of 4 bytes.
+template <class T>
+__host__ __device__ bool whole_words(const T* at, int64_t ld) {
+  return (reinterpret_cast<uintptr_t>(at) | static_cast<uint64_t>(ld) * sizeof(T)) % 4 == 0;
+}
+
+// [region idea]
+// Loads a group's part of a tile at g, of which `rows` x `cols` elements are left. Whole words where
+// rows begin at multiples of 4 bytes, else each element by itself: 2 bytes at any address.
+template <class T>
+GEMM_DEVICE Words load_words(const T* g, int64_t ld, int rows, int cols, bool whole_words) {
+  const int warp = threadIdx.x / 32 % WARPS, col = threadIdx.x % 32 * 2;
+  const auto* const from = reinterpret_cast<const uint16_t*>(g + warp * ld + col);
+  const int left = (rows - warp + WARPS - 1) / WARPS;  // of this warp's rows
+  Words loaded;
+  if (whole_words && col + 1 < cols) {
+#pragma unroll
+    for (int i = 0; i < BK / WARPS; ++i)
+      loaded.word[i] = i < left ? *reinterpret_cast<const uint32_t*>(from + i * WARPS * ld) : 0;
+  } else {
+    const int left_0 = col < cols ? left : 0, left_1 = col + 1 < cols ? left : 0;
+#pragma unroll
+    for (int i = 0; i < BK / WARPS; ++i) {
+      const uint32_t low = i < left_0 ? from[i * WARPS * ld] : 0;
+      const uint32_t high = i < left_1 ? from[i * WARPS * ld + 1] : 0;
+      loaded.word[i] = low | high << 16;
+    }
+  }
+  return loaded;
+}
+// [/region idea]
+
+// Stores them to their swizzled places.
+template <class T, int ROWS, int COLS>
+GEMM_DEVICE void store_words(T (&tile)[ROWS][COLS], const Words& words) {
+  const int warp = threadIdx.x / 32 % WARPS, col = threadIdx.x % 32 * 2;
+#pragma unroll
+  for (int i = 0; i < BK / WARPS; ++i)
+    *reinterpret_cast<uint32_t*>(swizzled(tile, i * WARPS + warp, col)) = words.word[i];
+}
+
+// A's fragment: 16 rows from m on, 16 of k.
+template <Major MAJOR, class T, int ROWS, int COLS>
+GEMM_DEVICE void load_fragment_a(uint32_t (&a)[4], T (&tile)[ROWS][COLS], int m, int k) {
+  const int lane = threadIdx.x % 32;
+  if constexpr (MAJOR == Major::K)
+    load_a(a, tile, m, k);
+  else  // rows of k: matrices 0 and 1 are k to k + 7, lower rows of A second
+    ldmatrix_x4_trans(a, swizzled(tile, k + lane / 16 * 8 + lane % 8, m + lane / 8 % 2 * 8));
+}
+// B's fragments of two mma side by side: 16 of k, 16 columns from n on.
+template <Major MAJOR, class T, int ROWS, int COLS>
+GEMM_DEVICE void load_fragment_b(uint32_t (&b)[2][2], T (&tile)[ROWS][COLS], int k, int n) {
+  if constexpr (MAJOR == Major::MN) return load_b(b, tile, k, n);
+  const int lane = threadIdx.x % 32;
+  uint32_t r[4];
+  ldmatrix_x4(r, swizzled(tile, n + lane / 16 * 8 + lane % 8, k + lane / 8 % 2 * 8));
+  b[0][0] = r[0];
+  b[0][1] = r[1];
+  b[1][0] = r[2];
+  b[1][1] = r[3];
+}
+
+template <class T, Major A_MAJOR, Major B_MAJOR, int GROUPS>
+__global__ void __launch_bounds__(GROUPS* GROUP) gemm_v17u(GemmArgs<T> p) {
+  // Where am I? Lane = 4 * g + t in every accumulator.
+  const int tiles_n = cdiv(p.N, BN), m = blockIdx.x / tiles_n * BM, n = blockIdx.x % tiles_n * BN;
+  const int tid = threadIdx.x, group = tid / GROUP, warp = tid / 32 % WARPS;
+  const int g = tid % 32 / 4, t = tid % 4;
+  const int wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
+  auto* const shared = static_cast<Shared<T>*>(dynamic_shared());
+  auto& s = shared[group];
+  grid_launch_dependents();
+  grid_dependency_wait();
+
+  // Panels, and what the group loads next of them.
+  const T* gA = A_MAJOR == Major::K ? p.A + m * p.lda : p.A + m;
+  const T* gB = B_MAJOR == Major::K ? p.B + n * p.ldb : p.B + n;
+  const bool words_a = whole_words(p.A, p.lda), words_b = whole_words(p.B, p.ldb);
+  Words a, b;
+  const auto load = [&](int k) {
+    if constexpr (A_MAJOR == Major::K)
+      a = load_words(gA + k, p.lda, p.M - m, p.K - k, words_a);
+    else
+      a = load_words(gA + k * p.lda, p.lda, p.K - k, p.M - m, words_a);
+    if constexpr (B_MAJOR == Major::K)
+      b = load_words(gB + k, p.ldb, p.N - n, p.K - k, words_b);
+    else
+      b = load_words(gB + k * p.ldb, p.ldb, p.K - k, p.N - n, words_b);
+  };
+  float acc[WM / MMA_M][WN / MMA_N][4] = {};
+  if (group * BK < p.K) load(group * BK);
+  for (int k0 = group * BK; k0 < p.K; k0 += GROUPS * BK) {
+    named_barrier_sync(1 + group, GROUP);  // the k-tile before has been read
+    store_words(s.A, a);
+    store_words(s.B, b);
+    named_barrier_sync(1 + group, GROUP);  // this one is there
+    if (k0 + GROUPS * BK < p.K) load(k0 + GROUPS * BK);
+#pragma unroll
+    for (int k = 0; k < BK; k += MMA_K) {
+      uint32_t rA[WM / MMA_M][4], rB[WN / MMA_N / 2][2][2];
+#pragma unroll
+      for (int i = 0; i < WM / MMA_M; ++i) load_fragment_a<A_MAJOR>(rA[i], s.A, wm + i * MMA_M, k);
+#pragma unroll
+      for (int j = 0; j < WN / MMA_N / 2; ++j)
+        load_fragment_b<B_MAJOR>(rB[j], s.B, k, wn + j * 2 * MMA_N);
+#pragma unroll
+      for (int i = 0; i < WM / MMA_M; ++i)
+#pragma unroll
+        for (int j = 0; j < WN / MMA_N; ++j) mma<T>(acc[i][j], rA[i], rB[j / 2][j % 2]);
+    }
+  }
+
+  // Sums, by way of shared memory: a warp stores 32 neighbours of a row, wherever the row begins.
+  named_barrier_sync(1 + group, GROUP);  // the last k-tile has been read
+#pragma unroll
+  for (int i = 0; i < WM / MMA_M; ++i)
+#pragma unroll
+    for (int j = 0; j < WN / MMA_N; ++j)
+#pragma unroll
+      for (int r = 0; r < 4; ++r)
+        s.sums[wm + i * MMA_M + g + r / 2 * 8][wn + j * MMA_N + 2 * t + r % 2] = acc[i][j][r];
+  __syncthreads();
+  constexpr int THREADS = GROUPS * GROUP, AT_ONCE = 8;  // elements of a thread
+  with_epilogue(p, [&](const auto& out) {
+#pragma unroll 1
+    for (int first = tid; first < BM * BN; first += AT_ONCE * THREADS) {
+      const auto place = [&](int e) {
+        const int nth = first + e * THREADS;
+        return TileIndex{nth / BN, nth % BN};
+      };
+      float sums[AT_ONCE] = {};
+#pragma unroll
+      for (int e = 0; e < AT_ONCE; ++e)
+#pragma unroll
+        for (int i = 0; i < GROUPS; ++i) sums[e] += shared[i].sums[place(e).m][place(e).n];
+      store_each<AT_ONCE>(out, sums, [&](int e) {
+        return TileIndex{m + place(e).m, n + place(e).n};
+      });
+    }
+  });
+}
+
+template <class T, int GROUPS>
+void launch(const GemmArgs<T>& p, const Plan&, Stream stream) {
+  const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
+  with_majors(p, [&](auto a, auto b) {
+    gemm::launch(gemm_v17u<T, a(), b(), GROUPS>, grid, dim3(GROUPS * GROUP),
+                 {.smem = GROUPS * sizeof(Shared<T>), .pdl = true}, stream, p);
+  });
+}
+
+template <class T>
+const Variant<T> VARIANTS[] = {
+    {"1 group", launch<T, 1>}, {"2 groups", launch<T, 2>}, {"4 groups", launch<T, 4>}};
+constexpr int GROUPS[] = {1, 2, 4};
+
+// Microseconds, fitted to 57 shapes on an H100: to begin and end; a turn of all groups, each with a
+// k-tile; what it takes longer for an operand whose rows are read two bytes at a time, and for each
+// group more that an SM has; a million results.
+constexpr double BEGIN = 1.84, TURN = 1.9, BY_ELEMENTS = 0.43, MORE_GROUPS = 0.13, RESULTS = 1.45;
+
+constexpr int GROUPS_OF_SM = 4;  // 16 warps with 128 registers a thread
+double waves(int64_t ctas, int groups, const Arch& arch) {
+  return std::ceil(double(ctas) * groups / (GROUPS_OF_SM * arch.sms));
+}
+
+template <class T>
+double estimate(const FusedArgs<T>& p, const Arch& arch, int groups) {
+  const int64_t ctas = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
+  const double turns = std::ceil(cdiv(p.K, BK) / double(groups));
+  const double together = std::min(double(ctas) * groups / arch.sms, double(GROUPS_OF_SM));
+  const int by_elements = !whole_words(p.A, p.lda) + !whole_words(p.B, p.ldb);
+  const double turn = TURN + BY_ELEMENTS * by_elements + MORE_GROUPS * std::max(together - 1, 0.0);
+  return BEGIN + waves(ctas, groups, arch) * turns * turn + RESULTS * 1e-6 * p.M * p.N;
+}
+
+template <class T>
+Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
+  Plan best{.makespan = NEVER};
+  for (int i = 0; i < int{std::size(GROUPS)}; ++i) {
+    if (variant != ANY_VARIANT && variant != i) continue;
+    const double us = estimate(p, arch, GROUPS[i]);
+    if (best.makespan != NEVER && us >= best.makespan) continue;
+    best.variant = i;
+    best.makespan = us;
+  }
+  const int64_t tiles = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
+  best.keep(Tiling{
+      .bm = BM, .bn = BN, .tiles = tiles, .waves = waves(tiles, GROUPS[best.variant], arch)});
+  return best;
+}
+
+template <class T>
+std::string explain(const GemmArgs<T>&, const Plan& plan) {
+  return gemm::explain(plan.kept<Tiling>()) + ", " + VARIANTS<T>[plan.variant].name + " of 4 warps";
+}
+
+const Registration rung({.prev = "v17",
+                         .idea = "unaligned rows: small tiles, read where they lie",
+                         .needs = {.sm = 80, .transposed = true}},
+                        {f16(VARIANTS<half>, {plan, explain}),
+                         bfloat16(VARIANTS<bf16>, {plan, explain})});
+
+}  // namespace
