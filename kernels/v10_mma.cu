@@ -143,13 +143,14 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v10(GemmArgs<T, T, TC> p) {
 template <class T, class TC = T>
 void launch(const GemmArgs<T, T, TC>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
-  const auto kernel = all_aligned(p) ? gemm_v10<T, TC, true> : gemm_v10<T, TC, false>;
-  gemm::launch(kernel, grid, dim3(THREADS), {}, stream, p);
+  with_constant(all_aligned(p), [&](auto aligned) {
+    gemm::launch(gemm_v10<T, TC, aligned()>, grid, dim3(THREADS), {}, stream, p);
+  });
 }
 
 const Registration rung({.prev = "v8", .idea = "tensor cores: mma.sync", .needs = {.sm = 80}},
                         {f16(launch<half>), tf32(launch<float>), bfloat16(launch<bf16>),
                          entry(DType::f16_f32, launch<half, float>),
-                         entry(DType::bf16_f32, launch<bf16, float>)});
+                         twin(DType::bf16_f32, launch<bf16, float>)});
 
 }  // namespace

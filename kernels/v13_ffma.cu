@@ -106,11 +106,11 @@ void launch(const GemmArgs<float>& call, const Plan&, Stream stream) {
   }
   const bool aligned_c =
       reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % 4 == 0 && p.N % 4 == 0;
-  const auto with = [&](auto a_k_major) {
-    (aligned_c ? launch_parts<Tile, STREAM, CLUSTER, a_k_major(), true>
-               : launch_parts<Tile, STREAM, CLUSTER, a_k_major(), false>)(p, stream);
-  };
-  ta ? with(std::false_type{}) : with(std::true_type{});
+  with_constant(!ta, [&](auto a_k_major) {
+    with_constant(aligned_c, [&](auto aligned) {
+      launch_parts<Tile, STREAM, CLUSTER, a_k_major(), aligned()>(p, stream);
+    });
+  });
 }
 
 template <class Tile, int CLUSTER = 1>

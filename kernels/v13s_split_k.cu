@@ -261,12 +261,10 @@ __global__ void __launch_bounds__(SUM_THREADS)
 
 template <class F>
 void with_layout(const GemmArgs<float>& p, F&& f) {
-  constexpr std::true_type yes;
-  constexpr std::false_type no;
-  if (p.op_a == Op::N)
-    p.op_b == Op::N ? f(yes, no) : f(yes, yes);
-  else
-    p.op_b == Op::N ? f(no, no) : f(no, yes);
+  with_constant(p.op_a == Op::N, [&](auto a_k_major) {
+    with_constant(p.op_b == Op::N,
+                  [&](auto b_mn_major) { f(a_k_major, std::bool_constant<!b_mn_major()>{}); });
+  });
 }
 
 // K in SPLITS parts: the CTAs of a cluster, and several clusters where one cannot have so many.

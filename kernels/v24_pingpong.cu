@@ -317,6 +317,6 @@ const Registration rung(
      .idea = "pingpong: two warpgroups take turns; tiles that fill the waves",
      .needs = {.sm = 90, .exact_arch = true, .transposed = true, .batches = true, .groups = true}},
     {f16(VARIANTS<half>, {plan, explain}), bfloat16(VARIANTS<bf16>, {plan, explain}),
-     entry(DType::f16_f32, launch_to_float<half>), entry(DType::bf16_f32, launch_to_float<bf16>)});
+     entry(DType::f16_f32, launch_to_float<half>), twin(DType::bf16_f32, launch_to_float<bf16>)});
 
 }  // namespace

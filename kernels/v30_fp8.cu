@@ -193,7 +193,7 @@ const Registration rung({.prev = "v24",
                         {entry(DType::e4m3_fast, VARIANTS<f8e4m3>,
                                Planner<f8e4m3, bf16>{plan, explain, nullptr, false}),
                          entry(DType::e4m3_f32_fast, launch_to_float<f8e4m3>),
-                         entry(DType::e5m2_fast, VARIANTS<f8e5m2>,
-                               Planner<f8e5m2, bf16>{plan, explain, nullptr, false})});
+                         twin(DType::e5m2_fast, VARIANTS<f8e5m2>,
+                              Planner<f8e5m2, bf16>{plan, explain, nullptr, false})});
 
 }  // namespace

@@ -7,7 +7,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 packages=(
-  cmake ninja-build g++ git python3 python3-venv
+  cmake ninja-build ccache g++ git python3 python3-venv
   libbenchmark-dev libgtest-dev libgmock-dev libcli11-dev libfmt-dev nlohmann-json3-dev
   libopenblas-pthread-dev libboost-context-dev
 )

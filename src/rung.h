@@ -12,6 +12,7 @@
 #include "device/current_device.h"
 #include "device/gemm_args.h"
 #include "device/platform.h"
+#include "device/with_constant.h"
 #include "device/workspace.h"
 #include "gemm_types.h"
 #include "registration.h"
@@ -253,12 +254,18 @@ template <size_t N>
 Entry bfloat16(const Variant<bf16> (&variants)[N], Planner<bf16> planner) {
   return entry(DType::bf16, variants, planner);
 }
+// The entry of a type whose kernels are another type's code: twin(DType::e5m2, VARIANTS<f8e5m2>, ...).
+template <class... Args>
+Entry twin(DType dtype, const Args&... args) {
+  return entry(dtype, args...);
+}
 #if GEMM_GPU_SAMPLE
-// An entry whose kernels this build has not: bf16's are f16's code.
+// Of twins, as of bf16, which is f16's, a sample of the GPU's kernels has none.
 inline Entry left_out(DType dtype) {
   return {.dtype = dtype,
           .launch = [](const GemmCall&) { throw std::runtime_error(ONLY_A_SAMPLE); }};
 }
+#define twin(dtype, ...) left_out(dtype)
 #define bfloat16(...) left_out(DType::bf16)
 #endif
 // Of a dispatcher: a rung without a kernel of its own.

@@ -5,6 +5,7 @@
 
 #include "device/major.h"
 #include "device/repack.cuh"
+#include "device/with_constant.h"
 #include "rung.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
@@ -25,14 +26,12 @@ template <class F, class... T>
 void with_majors(const GemmArgs<T...>& p, F&& f) {
   constexpr std::integral_constant<Major, Major::K> K;
   constexpr std::integral_constant<Major, Major::MN> MN;
-#if GEMM_GPU_SAMPLE  // both majors of both
-  p.op_a == Op::N ? f(K, MN) : f(MN, K);
-#else
-  if (p.op_a == Op::N)
+  if constexpr (IS_SAMPLE)
+    f(K, MN);
+  else if (p.op_a == Op::N)
     p.op_b == Op::N ? f(K, MN) : f(K, K);
   else
     p.op_b == Op::N ? f(MN, MN) : f(MN, K);
-#endif
 }
 
 // Fused kernels take A by rows. Transposed it is in the gradients of weights, which have no epilogue
@@ -45,12 +44,10 @@ template <class F, class... T>
 void with_majors(const FusedArgs<T...>& p, F&& f) {
   constexpr std::integral_constant<Major, Major::K> K;
   constexpr std::integral_constant<Major, Major::MN> MN;
-#if GEMM_GPU_SAMPLE
-  static_cast<void>(p);
-  f(K, MN);
-#else
-  p.op_b == Op::N ? f(K, MN) : f(K, K);
-#endif
+  if constexpr (IS_SAMPLE)
+    f(K, K);  // the other one than a plain kernel's
+  else
+    p.op_b == Op::N ? f(K, MN) : f(K, K);
 }
 
 // Whether 128-byte rows of an operand's tiles straddle two cache lines. That is so where base or row

@@ -5,6 +5,7 @@
 #include "device/fragments.cuh"
 #include "device/ptx/cp_async.cuh"
 #include "device/tile_copy_async.cuh"
+#include "device/with_constant.h"
 #include "tile/gemm.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN
@@ -111,6 +112,8 @@ void launch_cp_async(Problem<T> p, int group_m, Stream stream, KernelOf&& kernel
     constexpr std::integral_constant<Access, Access::mn_major> mn_major;
     if (a == Access::any || b == Access::any || !p.C.has_vectors())
       with(any, any);
+    else if constexpr (IS_SAMPLE)
+      with(k_major, mn_major);
     else if (a == Access::k_major)
       b == Access::k_major ? with(k_major, k_major) : with(k_major, mn_major);
     else

@@ -1,11 +1,10 @@
 #include <cublas_v2.h>
-#include <thrust/execution_policy.h>
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/transform_reduce.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <cub/block/block_reduce.cuh>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "device/current_device.h"
@@ -188,14 +187,40 @@ struct Judge {
   }
 };
 
+constexpr int THREADS = 256;  // of a block that fills or judges
+
+// What each block found. One kernel: thrust::transform_reduce has four with the judge in each.
+__global__ void __launch_bounds__(THREADS)
+    judge_kernel(Judge judge, int64_t elements, Tally* tallies) {
+  using Block = cub::BlockReduce<Tally, THREADS>;
+  __shared__ typename Block::TempStorage storage;
+  const int64_t stride = int64_t{gridDim.x} * THREADS;
+  Tally t;
+  for (int64_t i = int64_t{blockIdx.x} * THREADS + threadIdx.x; i < elements; i += stride)
+    t = Merge{}(t, judge(i));
+  t = Block(storage).Reduce(t, Merge{});
+  if (threadIdx.x == 0) tallies[blockIdx.x] = t;
+}
+
+Tally judged(GpuDevice& device, const Judge& judge, int64_t elements) {
+  const int64_t full = int64_t{device.properties().multiProcessorCount} * 8;
+  std::vector<Tally> found(std::min((elements + THREADS - 1) / THREADS, full));
+  if (found.empty()) return {};
+  const size_t bytes = found.size() * sizeof found[0];
+  const Workspace tallies(bytes, device.stream());
+  judge_kernel<<<unsigned(found.size()), THREADS, 0, device.stream()>>>(judge, elements,
+                                                                        tallies.as<Tally>());
+  check_cuda(cudaGetLastError(), "judge_kernel");
+  device.download(found.data(), tallies.as<Tally>(), bytes);
+  return std::accumulate(found.begin(), found.end(), Tally{}, Merge{});
+}
+
 CheckResult check_matrix(GpuDevice& device, const void* c, const Problem& p, Inputs kind,
                          uint64_t seed, const double* reference) {
   const MatrixLayout l = layout(p, Operand::C);
   const StoredC stored{c, info(p.dtype).out};
   const Judge judge{stored, l, p, kind, Generator(p, kind, seed), reference};
-  const Tally t = thrust::transform_reduce(
-      thrust::cuda::par.on(device.stream()), thrust::counting_iterator<int64_t>(0),
-      thrust::counting_iterator<int64_t>(l.elements), judge, Tally{}, Merge{});
+  const Tally t = judged(device, judge, l.elements);
   CheckResult result;
   result.elements = static_cast<uint64_t>(l.all_rows()) * l.cols;
   result.wrong = t.wrong;
@@ -221,8 +246,6 @@ CheckResult check_matrix(GpuDevice& device, const void* c, const Problem& p, Inp
   }
   return result;
 }
-
-constexpr int THREADS = 256;  // of a block that fills
 
 // The CPU's share: what it multiplies in some milliseconds, inputs included.
 bool small(const Problem& p) {
