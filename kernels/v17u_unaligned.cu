@@ -28,7 +28,8 @@ constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16;                  // one mma.syn
 constexpr int WARPS = (BM / WM) * (BN / WN), GROUP = WARPS * 32;  // of a group of warps; threads
 constexpr int STRIDE = BN + 8;  // of a row of sums: a half-warp's pairs lie in 32 banks
 
-// A group's operands, as they lie in memory: rows of M or N if K-major, else rows of k. Then its sums.
+// A group's operands, as they lie in memory: rows of M or N if K-major, else rows of k. Later its
+// sums.
 template <class T>
 union Shared {
   struct {
@@ -50,8 +51,8 @@ __host__ __device__ bool whole_words(const T* at, int64_t ld) {
 }
 
 // [region idea]
-// Loads a group's part of a tile at g, of which `rows` x `cols` elements are left. Whole words where
-// rows begin at multiples of 4 bytes, else each element by itself: 2 bytes at any address.
+// Loads a thread's part of the tile at g, of which `rows` x `cols` elements are left. Whole words
+// where rows begin at multiples of 4 bytes, else each element by itself: 2 bytes at any address.
 template <class T>
 GEMM_DEVICE Words load_words(const T* g, int64_t ld, int rows, int cols, bool whole_words) {
   const int warp = threadIdx.x / 32 % WARPS, col = threadIdx.x % 32 * 2;
@@ -200,10 +201,11 @@ const Variant<T> VARIANTS[] = {
     {"1 group", launch<T, 1>}, {"2 groups", launch<T, 2>}, {"4 groups", launch<T, 4>}};
 constexpr int GROUPS[] = {1, 2, 4};
 
-// Microseconds, fitted to 57 shapes on an H100: to begin and end; a turn of all groups, each with a
-// k-tile; what it takes longer for an operand whose rows are read two bytes at a time, and for each
-// group more that an SM has; a million results.
-constexpr double BEGIN = 1.84, TURN = 1.9, BY_ELEMENTS = 0.43, MORE_GROUPS = 0.13, RESULTS = 1.45;
+// Microseconds, fitted to 57 shapes on an H100: to begin and end; a k-tile of every group; what it
+// takes longer for an operand that is read two bytes at a time, and for each group more that an SM
+// has; a million results.
+constexpr double BEGIN = 1.84, K_TILE = 1.9, BY_ELEMENTS = 0.43, MORE_GROUPS = 0.13;
+constexpr double RESULTS = 1.45;
 
 constexpr int GROUPS_OF_SM = 4;  // 16 warps with 128 registers a thread
 double waves(int64_t ctas, int groups, const Arch& arch) {
@@ -213,11 +215,12 @@ double waves(int64_t ctas, int groups, const Arch& arch) {
 template <class T>
 double estimate(const FusedArgs<T>& p, const Arch& arch, int groups) {
   const int64_t ctas = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
-  const double turns = std::ceil(cdiv(p.K, BK) / double(groups));
+  const double k_tiles = std::ceil(cdiv(p.K, BK) / double(groups));
   const double together = std::min(double(ctas) * groups / arch.sms, double(GROUPS_OF_SM));
   const int by_elements = !whole_words(p.A, p.lda) + !whole_words(p.B, p.ldb);
-  const double turn = TURN + BY_ELEMENTS * by_elements + MORE_GROUPS * std::max(together - 1, 0.0);
-  return BEGIN + waves(ctas, groups, arch) * turns * turn + RESULTS * 1e-6 * p.M * p.N;
+  const double k_tile =
+      K_TILE + BY_ELEMENTS * by_elements + MORE_GROUPS * std::max(together - 1, 0.0);
+  return BEGIN + waves(ctas, groups, arch) * k_tiles * k_tile + RESULTS * 1e-6 * p.M * p.N;
 }
 
 template <class T>

@@ -116,7 +116,7 @@ def parse_rung(path: Path) -> Rung:
 
     # f16(...), and what a dispatcher says: dispatcher(DType::f16, ...).
     dtypes = re.findall(
-        r"\b(t?f32|f16|bfloat16)\s*\(|\b(?:dispatcher|entry)\(DType::(\w+)", registrations[0]
+        r"\b(t?f32|f16|bfloat16)\s*\(|\b(?:dispatcher|entry|twin)\(DType::(\w+)", registrations[0]
     )
     dtypes = ["bf16" if a == "bfloat16" else a or b for a, b in dtypes]
     tensor_cores = ".product_error" in registrations[0]
