@@ -13,7 +13,6 @@
 #include "device/mma.cuh"
 #include "device/ptx/grid.cuh"
 #include "device/ptx/ldmatrix.cuh"
-#include "device/ptx/warp_roles.cuh"
 #include "device/tma_operands.cuh"
 #include "device/wgmma_costs.h"
 #include "plan/tiles.h"
@@ -26,7 +25,8 @@ constexpr int BM = 64, BN = 64, BK = 64;                          // tile; depth
 constexpr int WM = 32, WN = 32;                                   // warp tile
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16;                  // one mma.sync
 constexpr int WARPS = (BM / WM) * (BN / WN), GROUP = WARPS * 32;  // of a group of warps; threads
-constexpr int STRIDE = BN + 8;  // of a row of sums: a half-warp's pairs lie in 32 banks
+constexpr int GROUPS_OF_SM = 4;  // 16 warps with 128 registers a thread
+constexpr int STRIDE = BN + 8;   // of a row of sums: a half-warp's pairs lie in 32 banks
 
 // A group's operands, as they lie in memory: rows of M or N if K-major, else rows of k. Later its
 // sums.
@@ -108,7 +108,7 @@ GEMM_DEVICE void load_fragment_b(uint32_t (&b)[2][2], T (&tile)[ROWS][COLS], int
 }
 
 template <class T, Major A_MAJOR, Major B_MAJOR, int GROUPS>
-__global__ void __launch_bounds__(GROUPS* GROUP) gemm_v17u(GemmArgs<T> p) {
+__global__ void __launch_bounds__(GROUPS* GROUP, GROUPS_OF_SM / GROUPS) gemm_v17u(GemmArgs<T> p) {
   // Where am I? Lane = 4 * g + t in every accumulator.
   const int tiles_n = cdiv(p.N, BN), m = blockIdx.x / tiles_n * BM, n = blockIdx.x % tiles_n * BN;
   const int tid = threadIdx.x, group = tid / GROUP, warp = tid / 32 % WARPS;
@@ -135,13 +135,14 @@ __global__ void __launch_bounds__(GROUPS* GROUP) gemm_v17u(GemmArgs<T> p) {
       b = load_words(gB + k * p.ldb, p.ldb, p.K - k, p.N - n, words_b);
   };
   float acc[WM / MMA_M][WN / MMA_N][4] = {};
-  if (group * BK < p.K) load(group * BK);
-  for (int k0 = group * BK; k0 < p.K; k0 += GROUPS * BK) {
-    named_barrier_sync(1 + group, GROUP);  // the k-tile before has been read
+  load(group * BK);
+  for (int k0 = 0; k0 < p.K; k0 += GROUPS * BK) {
+    __syncthreads();  // the k-tiles before have been read
     store_words(s.A, a);
     store_words(s.B, b);
-    named_barrier_sync(1 + group, GROUP);  // this one is there
-    if (k0 + GROUPS * BK < p.K) load(k0 + GROUPS * BK);
+    __syncthreads();  // these are there
+    // Past the end of K a group loads zeros.
+    if (k0 + GROUPS * BK < p.K) load(k0 + (GROUPS + group) * BK);
 #pragma unroll
     for (int k = 0; k < BK; k += MMA_K) {
       uint32_t rA[WM / MMA_M][4], rB[WN / MMA_N / 2][2][2];
@@ -158,7 +159,7 @@ __global__ void __launch_bounds__(GROUPS* GROUP) gemm_v17u(GemmArgs<T> p) {
   }
 
   // Sums, by way of shared memory: a warp stores 32 neighbours of a row, wherever the row begins.
-  named_barrier_sync(1 + group, GROUP);  // the last k-tile has been read
+  __syncthreads();  // the last k-tiles have been read
 #pragma unroll
   for (int i = 0; i < WM / MMA_M; ++i)
 #pragma unroll
@@ -207,7 +208,6 @@ constexpr int GROUPS[] = {1, 2, 4};
 constexpr double BEGIN = 1.84, K_TILE = 1.9, BY_ELEMENTS = 0.43, MORE_GROUPS = 0.13;
 constexpr double RESULTS = 1.45;
 
-constexpr int GROUPS_OF_SM = 4;  // 16 warps with 128 registers a thread
 double waves(int64_t ctas, int groups, const Arch& arch) {
   return std::ceil(double(ctas) * groups / (GROUPS_OF_SM * arch.sms));
 }

@@ -165,12 +165,15 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
   const double last_tile =
       arch.costs->transposed_epilogue + epilogue_waves(p, *arch.costs) * cut.tallest() * BX;
   Plan plan{.variant = variant == ANY_VARIANT ? shortest : variant,
-            .makespan = persistent_us(p, arch,
-                                      arch.costs->row_panels[shortest] *
-                                          (cut.makespan(arch.sms) + last_tile)) +
+            .makespan = persistent_us(
+                            p, arch,
+                            arch.costs->row_panels[shortest] * (cut.makespan(arch.sms) + last_tile),
+                            1, reads_of_passes(p, cut.passes())) +
                         second_reading_us(p, arch, cut.passes())};
-  // A CTA's only tile is stored as it is. Later ones are transposed, which only a long K hides.
-  if (straddles_lines(p) || (p.K <= 1024 && cut.waves(arch.sms) > 1)) plan.makespan = NEVER;
+  // A CTA's only tile is stored as it is. Later ones are transposed, which only a long K hides, and a
+  // longer one in short panels.
+  const int long_k = cut.tallest() > 128 ? 1024 : 1536;
+  if (straddles_lines(p) || (p.K < long_k && cut.waves(arch.sms) > 1)) plan.makespan = NEVER;
   cut = choose_row_panels(
       p.M, p.N, {BX, ROW_PANELS_128.shortest, TALLEST[plan.variant], ROW_PANELS_128.group},
       arch.sms);

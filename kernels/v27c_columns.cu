@@ -195,8 +195,8 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
     plan.keep(cut);
   }
   // M of many tiles v27 cuts as well, and it stores with TMA. A small B v24 has in L2, without
-  // waiting for a cluster.
-  const bool few_rows = p.M <= 1024 && sizeof(T) * double(p.N) * p.K >= 10e6;
+  // waiting for a cluster. With 64 rows or fewer one CTA of each pair would have nothing to do.
+  const bool few_rows = p.M > 64 && p.M <= 1024 && sizeof(T) * double(p.N) * p.K >= 10e6;
   plan.makespan = few_rows && !straddles_lines(p) ? least : NEVER;
   return plan;
 }

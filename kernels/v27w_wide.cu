@@ -161,7 +161,8 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
   // K and waves as in v27.
   if ((cluster == 1) == straddled && (p.K >= 1024 || cut.waves(arch.sms) <= 1))
     plan.makespan =
-        persistent_us(p, arch, results + epilogues) + second_reading_us(p, arch, cut.passes());
+        persistent_us(p, arch, results + epilogues, 1, reads_of_passes(p, cut.passes())) +
+        second_reading_us(p, arch, cut.passes());
   plan.keep(cut);
   return plan;
 }

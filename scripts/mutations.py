@@ -474,19 +474,19 @@ TENSOR_CORES = (
     of_rung(
         "v17u_unaligned",
         "stores a k-tile over one that is read",
-        "    named_barrier_sync(1 + group, GROUP);  // the k-tile before has been read\n",
+        "    __syncthreads();  // the k-tiles before have been read\n",
         "",
     ),
     of_rung(
         "v17u_unaligned",
         "multiplies a k-tile that is not there",
-        "    named_barrier_sync(1 + group, GROUP);  // this one is there\n",
+        "    __syncthreads();  // these are there\n",
         "",
     ),
     of_rung(
         "v17u_unaligned",
         "stores sums over a k-tile that is read",
-        "  named_barrier_sync(1 + group, GROUP);  // the last k-tile has been read\n",
+        "  __syncthreads();  // the last k-tiles have been read\n",
         "",
     ),
     of_rung(
@@ -497,9 +497,9 @@ TENSOR_CORES = (
     ),
     of_rung(
         "v17u_unaligned",
-        "a group waits for all groups, which may have fewer k-tiles",
-        "named_barrier_sync(1 + group, GROUP);  // this one is there",
-        "named_barrier_sync(1, GROUPS * GROUP);  // this one is there",
+        "a group without a k-tile keeps the one before",
+        "if (k0 + GROUPS * BK < p.K) load(",
+        "if (k0 + (GROUPS + group) * BK < p.K) load(",
     ),
     of_rung(
         "v17u_unaligned",
@@ -522,8 +522,8 @@ TENSOR_CORES = (
     of_rung(
         "v17u_unaligned",
         "loads the next group's k-tile",
-        "load(k0 + GROUPS * BK);",
-        "load(k0 + BK);",
+        "load(k0 + (GROUPS + group) * BK);",
+        "load(k0 + (GROUPS + group + 1) * BK);",
     ),
 )
 

@@ -59,10 +59,11 @@ Reads reads_of_passes(const GemmArgs<T>& p, double passes) {
   return {.again = std::max(0.0, sizeof(T) * double(p.K) * p.N * (passes - 1) - KEPT)};
 }
 
-// What a second reading of B takes: CTAs that read the same are apart when it begins, so that it
-// hides behind nothing.
+// What a second reading of B takes where L2 has lost it (Costs::rows_of_pass): CTAs that read the same
+// are apart when it begins, so that it hides behind nothing.
 template <class T>
 double second_reading_us(const GemmArgs<T>& p, const Arch& arch, double passes) {
+  if (arch.costs->rows_of_pass == 0) return 0;
   return reads_of_passes(p, passes).again * 1e-6 / arch.costs->wgmma.memory;
 }
 
