@@ -19,7 +19,6 @@ constexpr Costs H100_COSTS = [] {
   costs.wide_panels = 0.92;
   std::ranges::copy(std::array{1.07, 0.95, 1.06, 1.1, 0.97, 0.99}, costs.column_panels);
   costs.column_epilogue_k = 60;
-  costs.split_columns = 1.04;
   costs.rows_of_pass = 1024;
   costs.wgmma = {
       // [fitted]
