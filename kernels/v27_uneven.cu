@@ -170,8 +170,8 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
                             arch.costs->row_panels[shortest] * (cut.makespan(arch.sms) + last_tile),
                             1, reads_of_passes(p, cut.passes())) +
                         second_reading_us(p, arch, cut.passes())};
-  // A CTA's only tile is stored as it is. Later ones are transposed, which only a long K hides, and a
-  // longer one in short panels.
+  // A CTA's only tile is stored as it is. Later ones are transposed, which only a long K hides, and
+  // a longer one in short panels.
   const int long_k = cut.tallest() > 128 ? 1024 : 1536;
   if (straddles_lines(p) || (p.K < long_k && cut.waves(arch.sms) > 1)) plan.makespan = NEVER;
   cut = choose_row_panels(
