@@ -14,7 +14,6 @@
 #include "device/ptx/grid.cuh"
 #include "device/ptx/ldmatrix.cuh"
 #include "device/tma_operands.cuh"
-#include "device/wgmma_costs.h"
 #include "plan/tiles.h"
 #include "rung.h"
 

@@ -216,7 +216,7 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
     for (int waves = 1; waves <= MOST_WAVES; ++waves) {
       const int panels = std::max(waves * clusters(arch, parts) / tiles_m, 1);
       const int columns = std::clamp(cdiv(cdiv(p.N, panels), 8) * 8, width.narrowest, width.bn);
-      const double us = arch.costs->split_columns * estimate(p, arch, columns, parts);
+      const double us = estimate(p, arch, columns, parts);
       if (best.makespan != NEVER && us >= best.makespan) continue;
       best.variant = i;
       best.makespan = us;

@@ -5,6 +5,7 @@
 
 #include "device/major.h"
 #include "device/repack.cuh"
+#include "device/tma.h"
 #include "device/with_constant.h"
 #include "rung.h"
 
@@ -50,15 +51,7 @@ void with_majors(const FusedArgs<T...>& p, F&& f) {
     p.op_b == Op::N ? f(K, MN) : f(K, K);
 }
 
-// Whether 128-byte rows of an operand's tiles straddle two cache lines. That is so where base or row
-// pitch is no multiple of 128 bytes but TMA can still address it; L2 is then asked twice for each
-// row.
-template <class T>
-bool straddles_lines(const T* base, int64_t ld) {
-  return tma_can_address(base, ld) &&
-         (reinterpret_cast<uintptr_t>(base) % 128 != 0 || ld * sizeof(T) % 128 != 0);
-}
-// The same of either operand.
+// Whether rows of either operand straddle cache lines (device/tma.h).
 template <class T>
 bool straddles_lines(const GemmArgs<T>& p) {
   return straddles_lines(p.A, p.lda) || straddles_lines(p.B, p.ldb);

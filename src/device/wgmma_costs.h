@@ -8,8 +8,8 @@
 
 #include "device/estimates.h"
 #include "device/tma.h"
-#include "device/tma_operands.cuh"
 #include "plan/overlap.h"
+
 GEMM_BUILD_NAMESPACE_BEGIN
 
 // Copies of the operands that TMA cannot address (repack.cuh): a kernel before the kernel.

@@ -76,7 +76,6 @@ struct Costs {
   double wide_panels;        // 192 x 256, which two consumers share
   double column_panels[6];   // 128 x 192, 128 x 160, 128 x 128, 64 x 192, 64 x 128, 64 x 96
   double column_epilogue_k;  // what a column panel's tile takes besides, as long as so much of K
-  double split_columns;      // factor on column panels with split K
   // Rows of A after which tiles of 128 x 128 and less read B from memory once more. 0: never.
   int rows_of_pass;
   // B-stationary tiles: a result, by k-tiles of 64 (index 0 .. 8), the first load of B in waves, and

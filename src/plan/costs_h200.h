@@ -19,7 +19,6 @@ constexpr Costs H200_COSTS = {
     .wide_panels = 1,
     .column_panels = {1.05, 0.97, 1, 1.1, 0.95, 0.93},
     .column_epilogue_k = 0,
-    .split_columns = 1,
     .rows_of_pass = 0,
     // 4, 6 and 8 k-tiles are whole laps of the pipeline; else the last are zeros.
     .b_stationary = {2, 2, 1.1, 0.93, 0.85, 1.0, 0.91, 1.07, 0.97},
