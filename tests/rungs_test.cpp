@@ -381,13 +381,12 @@ TEST_P(HeightsTest, EightRowPanels) {
     expect_right(shape(8 * height - 3, wide ? 280 : 24, 150), ALIGNED);
 }
 
-// Columns of tiles of which some have one row panel more, or one cluster tile: three or four of 160
-// and 152 or 120 and 112 rows at 472, six or seven at 760 (v27), six or seven at 1120, ten or
-// twelve at 1840 (v27w without clusters and with them).
+// Columns of tiles of which some have one row panel more, or one cluster tile, where they fill the GPU that
+// is simulated: 4 columns of seven panels and 13 of eight, of 120, 112 and 104 rows (v27); 3 of four and 24
+// of five (v27w), 4 of eight and 10 of ten (v27w in clusters).
 TEST_P(HeightsTest, LongerColumns) {
-  const bool wide = GetParam().id == "v27w";
-  for (const int m : {wide ? 1120 : 472, wide ? 1840 : 760})
-    expect_right(shape(m, 600, 72), ALIGNED);
+  if (GetParam().id == "v27") return expect_right(shape(840, 2176, 8), ALIGNED);
+  for (const Problem& p : {shape(768, 6912, 8), shape(1536, 3584, 8)}) expect_right(p, {0});
 }
 
 // v27c, which takes B transposed alone: panels of every width, two of them and three pairs of tiles one
