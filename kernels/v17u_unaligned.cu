@@ -1,7 +1,8 @@
 // v17u unaligned rows: small tiles, read where they lie, and several k-tiles at a time.
 //
-// before: rows that begin anywhere neither cp.async nor TMA can load in pieces of 16 bytes. v24
-//         copies both operands to aligned rows first: a kernel more, as long as a small product
+// before: a row may begin at any address. Then cp.async cannot copy 16 bytes at once, and TMA cannot
+//         address the matrix. v24 first copies both operands to aligned rows: one more kernel, which
+//         takes as long as a small product
 // idea:   threads load two elements each, at any address. That is slow for each byte, but a small
 //         product has few: it waits for memory's answers. So two or four groups of warps share a
 //         tile, each with its own k-tiles on their way, and add up their sums at the end
@@ -23,7 +24,7 @@ using namespace gemm;
 constexpr int BM = 64, BN = 64, BK = 64;                          // tile; depth of a k-tile
 constexpr int WM = 32, WN = 32;                                   // warp tile
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16;                  // one mma.sync
-constexpr int WARPS = (BM / WM) * (BN / WN), GROUP = WARPS * 32;  // of a group of warps; threads
+constexpr int WARPS = (BM / WM) * (BN / WN), GROUP = WARPS * 32;  // a group's warps; its threads
 constexpr int GROUPS_OF_SM = 4;  // 16 warps with 128 registers a thread
 constexpr int STRIDE = BN + 8;   // of a row of sums: a half-warp's pairs lie in 32 banks
 
@@ -75,7 +76,7 @@ GEMM_DEVICE Words load_words(const T* g, int64_t ld, int rows, int cols, bool wh
 }
 // [/region idea]
 
-// Stores them to their swizzled places.
+// Stores a thread's words at their swizzled places in the tile.
 template <class T, int ROWS, int COLS>
 GEMM_DEVICE void store_words(T (&tile)[ROWS][COLS], const Words& words) {
   const int warp = threadIdx.x / 32 % WARPS, col = threadIdx.x % 32 * 2;
@@ -90,7 +91,7 @@ GEMM_DEVICE void load_fragment_a(uint32_t (&a)[4], T (&tile)[ROWS][COLS], int m,
   const int lane = threadIdx.x % 32;
   if constexpr (MAJOR == Major::K)
     load_a(a, tile, m, k);
-  else  // rows of k: matrices 0 and 1 are k to k + 7, lower rows of A second
+  else  // rows of k: matrices 0 and 1 are k to k + 7, and 1 and 3 rows m + 8 to m + 15
     ldmatrix_x4_trans(a, swizzled(tile, k + lane / 16 * 8 + lane % 8, m + lane / 8 % 2 * 8));
 }
 // B's fragments of two mma side by side: 16 of k, 16 columns from n on.
@@ -118,7 +119,7 @@ __global__ void __launch_bounds__(GROUPS* GROUP, GROUPS_OF_SM / GROUPS) gemm_v17
   grid_launch_dependents();
   grid_dependency_wait();
 
-  // Panels, and what the group loads next of them.
+  // A's and B's panels, and the words of the group's next k-tile.
   const T* gA = A_MAJOR == Major::K ? p.A + m * p.lda : p.A + m;
   const T* gB = B_MAJOR == Major::K ? p.B + n * p.ldb : p.B + n;
   const bool words_a = whole_words(p.A, p.lda), words_b = whole_words(p.B, p.ldb);
@@ -140,7 +141,7 @@ __global__ void __launch_bounds__(GROUPS* GROUP, GROUPS_OF_SM / GROUPS) gemm_v17
     store_words(s.A, a);
     store_words(s.B, b);
     __syncthreads();  // these are there
-    // Past the end of K a group loads zeros.
+    // Past the end of K a group has zeros, and issues no loads.
     if (k0 + GROUPS * BK < p.K) load(k0 + (GROUPS + group) * BK);
 #pragma unroll
     for (int k = 0; k < BK; k += MMA_K) {

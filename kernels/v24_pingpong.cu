@@ -281,8 +281,12 @@ Plan plan_of(const FusedArgs<T>& p, const Arch& arch, const TileChoice& tile) {
   const Tiling& tiling = tile.tiling;
   const bool one_launch = tiling.cluster == 1 && fits_in_one_launch(p);
   const int launches = one_launch ? 1 : p.batch.count, rows = arch.costs->rows_of_pass;
+  // The first CTAs go to different TPCs, but for clusters.
+  const bool alone = tiling.cluster == 1 && !straddles_lines(p) &&
+                     tiling.tiles * p.batch.count / launches * 2 <= arch.sms;
   Plan plan{.variant = tile.index,
-            .makespan = launches * persistent_us(p, arch, tile.makespan, p.batch.count / launches)};
+            .makespan = launches * persistent_us(p, arch, tile.makespan, p.batch.count / launches,
+                                                 {.alone = alone})};
   if (tiling.cluster == 1 && tiling.bn <= 128 && rows > 0)
     plan.makespan += second_reading_us(p, arch, cdiv(p.M, rows));
   plan.keep(tiling);

@@ -167,8 +167,10 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
   const int col_panels = cdiv(p.N, BN);
   const int64_t tiles = int64_t{cdiv(p.M, BM)} * col_panels;
   const double waves = double((tiles + arch.sms - 1) / arch.sms) + costs.b_stationary_load;
-  const double cost =
-      costs.b_stationary[cdiv(p.K, BK)] * (col_panels > arch.sms ? costs.b_stationary_next : 1);
+  constexpr double STRADDLED = 1.15;  // rows of A straddle 128-byte lines: two requests each
+  const double cost = costs.b_stationary[cdiv(p.K, BK)] *
+                      (col_panels > arch.sms ? costs.b_stationary_next : 1) *
+                      (straddles_lines(p) ? STRADDLED : 1);
   return {.variant = variant == ANY_VARIANT ? std::max(cdiv(p.K, 128) - 2, 0) : variant,
           .makespan =
               persistent_us(p, arch, cost * waves * BM * BN + epilogue_waves(p, costs) * BM * BN)};

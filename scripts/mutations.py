@@ -887,6 +887,55 @@ HOPPER = (
         "      named_barrier_sync(2 + wg, 128);  // all have stored those before\n",
         "",
     ),
+    # v25r
+    of_rung(
+        "v25r_reduce",
+        "the second kernel does not wait for the first",
+        "  grid_dependency_wait();\n\n  // [region reduce]",
+        "\n  // [region reduce]",
+    ),
+    of_rung(
+        "v25r_reduce",
+        "each fourth part is left out",
+        "for (int i = 0; i < ADDERS; ++i)",
+        "for (int i = 1; i < ADDERS; ++i)",
+    ),
+    of_rung(
+        "v25r_reduce",
+        "adds up the first part of each tile alone",
+        "from[int64_t{part} * units * 128]",
+        "from[0]",
+    ),
+    of_rung(
+        "v25r_reduce",
+        "both consumers of a tile of 64 rows store one part",
+        "int64_t{blockIdx.x} * K_GROUPS + k_group;",
+        "int64_t{blockIdx.x} * K_GROUPS;",
+    ),
+    of_rung(
+        "v25r_reduce",
+        "the last rows of a tile are stored over the first ones",
+        "part * UNITS + row_block * (BY / 8)",
+        "part * UNITS",
+    ),
+    of_rung(
+        "v25r_reduce",
+        "adds up before all have put their sums there",
+        "  // [/region reduce]\n  __syncthreads();\n",
+        "  // [/region reduce]\n",
+    ),
+    of_rung(
+        "v25r_reduce",
+        "all parts are as long as the shortest",
+        "int(k_tiles * (rank + 1) / cut.split);",
+        "begin + int(k_tiles / cut.split);",
+    ),
+    of_rung(
+        "v25r_reduce",
+        "frees a stage before wgmma has read it",
+        "    wgmma_wait<1>();\n",
+        "    wgmma_wait<2>();\n",
+    ),
     # v26
     of_rung(
         "v26_stream_k",

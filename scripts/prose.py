@@ -55,6 +55,9 @@ DERIVED = {
         "6.6 TB/s": "the tile's bytes over its time",
         "9.45 TB/s": "energy_limits.json, in the introduction's table",
     },
+    "kernels/v25r_reduce.md": dict.fromkeys(
+        ("2.1 us", "0.7 us", "0.5 us", "1.7 us"), "terms of the rung's own estimate"
+    ),
     "kernels/v24r_resident.md": {"12 to 17 pJ": "embed:energy in v27w's chapter"},
     "kernels/v25_split_k.md": {"27 microseconds": "117 MB over HBM's bandwidth"},
     "kernels/v27_uneven.md": {"70 microseconds": "a version that is gone: plots/NOTES.md"},

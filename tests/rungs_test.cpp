@@ -492,6 +492,18 @@ TEST(SplitColumns, IsDispatchedWhereNothingStandsBetweenTwoWaves) {
   EXPECT_FALSE(dispatched(4096, 8192, 8192));
 }
 
+// v25r where parts of K differ by a k-tile: 50 of them in 33 parts of tiles of 128 x 64, and where one tile of
+// 64 x 64 has a part for each of 132 SMs.
+class ReducedSplitTest : public RungTest {};
+TEST_P(ReducedSplitTest, PartsOfTwoLengths) {
+  for (Problem p : {shape(250, 120, 3190), shape(60, 40, 9610)})
+    for (const Op a : {Op::N, Op::T}) {
+      p.op_a = a, p.op_b = a;
+      p.beta = 0.5f;
+      expect_right(p, {0, 16});
+    }
+}
+
 // v17u where rows begin at even bytes, and at multiples of 4: all numbers of groups in all layouts, K that
 // ends in the k-tile of each group of four, and edges of tiles of 64.
 class UnalignedTest : public RungTest {};
@@ -556,6 +568,7 @@ bool of_all_heights(const Rung& r) {
 }
 bool of_columns(const Rung& r) { return r.id == "v27c"; }
 bool of_split_columns(const Rung& r) { return r.id == "v27s" && r.dtype != DType::bf16; }
+bool of_reduced_split(const Rung& r) { return r.id == "v25r" && r.dtype != DType::bf16; }
 bool of_unaligned_rows(const Rung& r) { return r.id == "v17u"; }
 bool b_stationary(const Rung& r) { return r.id == "v24r" && r.dtype != DType::bf16; }
 INSTANTIATE_TEST_SUITE_P(Sim, RungTest, testing::ValuesIn(all(Backend::sim)), test_name);
@@ -592,6 +605,10 @@ INSTANTIATE_TEST_SUITE_P(Sim, SplitColumnsTest,
                          testing::ValuesIn(those(Backend::sim, of_split_columns)), test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, SplitColumnsTest,
                          testing::ValuesIn(those(Backend::gpu, of_split_columns)), test_name);
+INSTANTIATE_TEST_SUITE_P(Sim, ReducedSplitTest,
+                         testing::ValuesIn(those(Backend::sim, of_reduced_split)), test_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, ReducedSplitTest,
+                         testing::ValuesIn(those(Backend::gpu, of_reduced_split)), test_name);
 INSTANTIATE_TEST_SUITE_P(Sim, UnalignedTest,
                          testing::ValuesIn(those(Backend::sim, of_unaligned_rows)), test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, UnalignedTest,
@@ -607,6 +624,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GroupsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(HeightsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PipelineTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RasterTest);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ReducedSplitTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(SplitColumnsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TransposedTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(UnalignedTest);

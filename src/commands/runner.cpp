@@ -12,13 +12,14 @@ namespace {
 constexpr double ALONE_MS = 1000;  // clock and power settle within 0.1 s; the card's heat does not
 constexpr size_t REASON = 400;     // characters of what a library or a kernel says
 
+}  // namespace
+
 TimingOptions timing_options(const Options& o) {
   TimingOptions options = o.quick ? quick_timing() : TimingOptions{};
   options.l2_cold = o.l2_cold;
   options.alone_ms = o.alone ? ALONE_MS : 0;
   return options;
 }
-}  // namespace
 
 Outcome Runner::run(const Job& job) {
   Outcome o;

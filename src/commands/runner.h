@@ -12,6 +12,9 @@
 
 namespace gemm {
 
+// How a command times kernels: as --quick, --alone and --l2 say.
+TimingOptions timing_options(const Options& options);
+
 // Runs jobs on one device. Jobs that follow each other on the same problem share its matrices,
 // references and baselines.
 class Runner {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "commands/jobs.h"
+#include "commands/runner.h"
 #include "commands/signals.h"
 #include "harness/errors.h"
 #include "harness/nvtx.h"
@@ -52,7 +53,8 @@ TunedProblem measure_variants(const Options& o, Device& device, const Job& job,
   if (right.empty()) return tuned;
   std::vector<Rung> entrants;
   for (const int i : right) entrants.push_back(with_variant(*job.rung, i));
-  const TimingOptions options{.l2_cold = o.l2_cold, .lt_heuristics = 0};
+  TimingOptions options = timing_options(o);
+  options.lt_heuristics = 0;
   const std::vector<double> tflops =
       make_timed_problem(device, job.problem, options)->compare(entrants);
   for (size_t i = 0; i < right.size(); ++i)

@@ -51,6 +51,8 @@ double uneven_memory_us(const GemmArgs<T>& p, const WgmmaCosts& c, double uneven
 struct Reads {
   double rows = 1 / 64.;  // of A and columns of B, for each result: 1 / 64 in tiles of 128 x 128
   double again = 0;       // bytes that come from memory a second time, or a third
+  // Each SM that works is alone in its TPC, whose two SMs share the way to L2.
+  bool alone = false;
 };
 // The reads of a kernel that reads B `passes` times, far apart: L2 keeps about so many bytes.
 template <class T>
@@ -75,8 +77,10 @@ double persistent_us(const GemmArgs<T>& p, const Arch& arch, double makespan, in
   if (std::min(p.M, p.N) <= 16) return NEVER;  // three quarters of a tile would be empty
   const WgmmaCosts& c = arch.costs->wgmma;
   const double multiply = makespan * (p.K + c.epilogue_k) * 2e-6 / c.tensor;
-  const double fetch = makespan * reads.rows * p.K * 2e-6 / c.fetch;
-  const double uneven = makespan * arch.sms / (double(p.M) * p.N * products);
+  constexpr double ALONE = 1.35;  // times c.fetch
+  const double fetch = makespan * reads.rows * p.K * 2e-6 / (c.fetch * (reads.alone ? ALONE : 1));
+  const double uneven =
+      makespan * arch.sms / (double(p.M) * p.N * products) / (reads.alone ? 2 : 1);
   const double memory = products * uneven_memory_us(p, c, uneven) + reads.again * 1e-6 / c.memory;
   return c.persistent_launch + repack_us(p, c) + overlapping(multiply, fetch, memory);
 }
@@ -177,12 +181,14 @@ double narrow_stream_k_us(const FusedArgs<T>& p, const Arch& arch, const StreamK
   const double ctas = std::min(tiles * k_tiles, double(arch.sms));
   const double share = std::ceil(tiles * k_tiles / ctas) * 64;
   const double loop = flat_loop_us(p, arch, tile.bx, tile.by, tiles * k_tiles * 64, share);
-  // Of a tile: stored once; its sums are stored and read once by each CTA but the first.
+  // Of a tile: stored once; its sums are stored by each CTA but the first, which reads them, one CTA's
+  // after the other's.
+  constexpr double PART = 0.33;  // us to come by those of one CTA
   const double results = tile.bx * tile.by * 1e-6, stores = std::ceil(tiles / ctas);
   const double parts = std::fmod(tiles, ctas) == 0 ? 0 : std::ceil(ctas / tiles);
   const double epilogue = results * stores * epilogue_k(p, *arch.costs) * 2 / c.tensor;
   return c.launch + repack_us(p, c) + loop + results * stores * c.store + epilogue +
-         (parts > 0 ? c.fixup + results * parts * c.send : 0);
+         (parts > 0 ? c.fixup + parts * (PART + results * c.send) : 0);
 }
 
 // The fastest, or the one asked for.

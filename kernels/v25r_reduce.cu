@@ -1,0 +1,262 @@
+// v25r reduction: K in as many parts as there are SMs, and a second kernel adds them up.
+//
+// before: v25's parts of K are the CTAs of a cluster: eight of them, all within one GPC. 256 x 512
+//         results are 8 tiles of 128 x 128, and eight parts of each are 64 CTAs: half of the SMs
+//         fetch nothing. In 16 smaller tiles they are 16 clusters, of which an H200 holds 15
+// idea:   CTAs that share a tile need not be neighbours if they leave their sums in memory. Each
+//         stores its own, and a second kernel adds them up, on all SMs. So a tile has as many parts
+//         as fill the GPU: 8 tiles in 16 parts are 128 CTAs
+// watch:  the sums' way: 4 bytes a result and part, written and read. 16 parts of 256 x 512 are
+//         8 MB, which stay in L2. And the second kernel's start: it is there before the first one
+//         ends, by programmatic dependent launch
+// needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
+//
+//   kernel     role        threads   waits for          then                         and tells
+//   multiply   producer    one       empty[stage]       loads a k-tile of its part   full[stage]
+//              consumers   2 x 128   full[stage]        4 wgmma                      empty[stage],
+//                                                                                    a k-tile later
+//                          2 x 128   their last k-tile  store their sums             by ending
+//   reduce     all         4 x 128   the first kernel   add up parts of 64 x 8 results
+//              one group   128       the other three    stores them
+//
+//   barrier        completes after
+//   full[stage]    1 arrival, the producer's, and TMA's bytes
+//   empty[stage]   1 arrival of each consumer that reads it: 2, or 1 where they share K
+//
+//   multiply   CTA 0    | tile 0, first part of K ... | store sums |
+//              CTA 1    | tile 0, second part ....... | store sums |
+//   reduce     CTA 0..  | started, waits                           | add all parts, store C |
+
+#include "device/dynamic_shared.cuh"
+#include "device/operand_tile.cuh"
+#include "device/pipeline.cuh"
+#include "device/ptx/grid.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
+#include "device/unit_rows.cuh"
+#include "device/vec.cuh"
+#include "device/wgmma_costs.h"
+#include "device/wgmma_epilogue.cuh"
+#include "device/workspace.h"
+#include "rung.h"
+
+namespace {
+using namespace gemm;
+
+constexpr int MMA_X = 64, BK = 64;  // rows of one wgmma; depth of a k-tile
+constexpr int FETCH = 128;          // bytes from memory at once: the next 128 may be another CTA's
+constexpr int CONSUMERS = 2, WORKERS = CONSUMERS * 128;  // warpgroups, their threads
+constexpr int THREADS = WORKERS + 32;                    // and the producer's warp
+
+// How C, or C^T where C is flat, is cut into tiles, and K into parts.
+struct Cut {
+  int bx, by,
+      tiles_x;  // a tile's extent along the long side, and the short one; tiles along the long one
+  int split, parts;  // CTAs that share a tile; parts of K whose sums they store
+};
+
+template <class TileX, class TileY, int STAGES>
+struct Shared {
+  uint8_t x[STAGES][TileX::BYTES];  // (STAGES, BX, BK) or, MN-major, (STAGES, BX / 64, BK, 64)
+  uint8_t y[STAGES][TileY::BYTES];  // (STAGES, BY, BK) or, MN-major, (STAGES, BK, BY)
+  uint64_t full[STAGES], empty[STAGES];
+};
+
+// `sums`: (tiles, parts of K, units of 64 x 8, 128 threads), four each.
+template <class T, Major X_MAJOR, Major Y_MAJOR, int BX, int BY, int STAGES>
+__global__ void __launch_bounds__(THREADS, 1)
+    multiply_v25r(Cut cut, int K, Vec<float>* sums, const __grid_constant__ TensorMap map_x,
+                  const __grid_constant__ TensorMap map_y) {
+  using TileX = OperandTile<T, BX, X_MAJOR>;
+  using TileY = OperandTile<T, BY, Y_MAJOR>;
+  constexpr int K_GROUPS = CONSUMERS * MMA_X / BX;  // intra-CTA split-K, see the consumers
+  constexpr int UNITS = BX / MMA_X * BY / 8;
+  static_assert(STAGES % K_GROUPS == 0, "a stage's phases are all waited for by one consumer");
+  const int tid = threadIdx.x;
+  const int tile = blockIdx.x / cut.split, rank = blockIdx.x % cut.split;
+  const int x0 = tile % cut.tiles_x * BX, y0 = tile / cut.tiles_x * BY;
+  const int64_t k_tiles = cdiv(K, BK);
+  const int begin = int(k_tiles * rank / cut.split), end = int(k_tiles * (rank + 1) / cut.split);
+
+  auto& s = *static_cast<Shared<TileX, TileY, STAGES>*>(dynamic_shared());
+  if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, CONSUMERS / K_GROUPS);
+  __syncthreads();
+  grid_launch_dependents();
+  grid_dependency_wait();
+
+  PipelineState<STAGES> state;
+  if (tid >= WORKERS) {
+    // The producer.
+    if (elect_one())
+      produce<TileX, TileY>(s.x[0], s.y[0], s.full, s.empty, state, map_x, map_y, x0, y0, begin,
+                            end);
+    return;
+  }
+
+  // A consumer: every k-tile; every other where a tile has 64 rows.
+  const int wg = warpgroup(), k_group = wg % K_GROUPS, row_block = wg / K_GROUPS;
+  float acc[BY / 2] = {};
+  int last = 0;
+  state.skip(k_group);
+  for (int k_tile = begin + k_group; k_tile < end; k_tile += K_GROUPS, state.skip(K_GROUPS)) {
+    const int stage = state.stage;
+    mbarrier_wait(&s.full[stage], state.phase);
+    multiply_k_tile<TileX, TileY>(acc, s.x[stage], s.y[stage], row_block * MMA_X);
+    wgmma_wait<1>();
+    if (tid % 128 == 0 && k_tile >= begin + K_GROUPS) mbarrier_arrive(&s.empty[last]);
+    last = stage;
+  }
+  wgmma_wait<0>(acc);
+
+  // [region idea]
+  const int64_t part = int64_t{blockIdx.x} * K_GROUPS + k_group;
+  Vec<float>* const to = sums + (part * UNITS + row_block * (BY / 8)) * 128 + tid % 128;
+#pragma unroll
+  for (int i = 0; i < BY / 8; ++i) {
+    Vec<float> four = {};
+#pragma unroll
+    for (int e = 0; e < 4; ++e) four.set(e, acc[i * 4 + e]);
+    to[i * 128] = four;
+  }
+  // [/region idea]
+}
+
+// Adds up one unit of C, 64 x 8 results, and stores it: a unit a CTA. Each of four groups of 128 threads
+// takes every fourth part, four loads at once.
+constexpr int ADDERS = 4, AT_ONCE = 4;
+template <class T>
+__global__ void __launch_bounds__(ADDERS * 128)
+    reduce_v25r(GemmArgs<T> p, bool swapped, bool aligned_c, Cut cut, const Vec<float>* sums) {
+  __shared__ Vec<float> added[ADDERS][128];
+  __shared__ float row[UNIT_ROOM];
+  grid_launch_dependents();
+  const int tid = threadIdx.x, group = tid / 128;
+  const int columns = cut.by / 8, units = cut.bx / MMA_X * columns;
+  const int tile = blockIdx.x / units, unit = blockIdx.x % units;
+  grid_dependency_wait(tile, unit);
+
+  // [region reduce]
+  const Vec<float>* const from =
+      sums + (int64_t{tile} * cut.parts * units + unit) * 128 + tid % 128;
+  const int64_t step = int64_t{units} * 128;
+  float of_group[4] = {};
+  for (int first = group; first < cut.parts; first += ADDERS * AT_ONCE) {
+    // Beyond the last part that part again, times 0: a load on a condition would wait for others.
+    Vec<float> fours[AT_ONCE];
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; ++i)
+      fours[i] = from[min(first + i * ADDERS, cut.parts - 1) * step];
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; ++i)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) of_group[e] += first + i * ADDERS < cut.parts ? fours[i][e] : 0;
+  }
+  // [/region reduce]
+  Vec<float> four = {};
+#pragma unroll
+  for (int e = 0; e < 4; ++e) four.set(e, of_group[e]);
+  added[group][tid % 128] = four;
+  __syncthreads();
+  if (group > 0) return;
+  float all[4] = {};
+#pragma unroll
+  for (int i = 0; i < ADDERS * 4; ++i) all[i % 4] += added[i / 4][tid][i % 4];
+  put_unit(row, 0, swapped, all);
+  named_barrier_sync(1, 128);
+  store_units(p, row, 1, swapped, aligned_c, tid, 128, [&](int, int& x, int& y) {
+    x = tile % cut.tiles_x * cut.bx + unit / columns * MMA_X;
+    y = tile / cut.tiles_x * cut.by + unit % columns * 8;
+  });
+}
+
+template <class T, int BX, int BY, int STAGES>
+void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
+  const bool swapped = p.M <= p.N;
+  const int X = swapped ? p.N : p.M, Y = swapped ? p.M : p.N;
+  constexpr int K_GROUPS = CONSUMERS * MMA_X / BX, UNITS = BX / MMA_X * BY / 8;
+  const int split = plan.kept<int>();
+  const Cut cut{BX, BY, cdiv(X, BX), split, split * K_GROUPS};
+  const int64_t tiles = int64_t{cut.tiles_x} * cdiv(Y, BY);
+  const TmaOperands<T> in(p, stream);
+  const Repacked<T>&x = swapped ? in.B : in.A, &y = swapped ? in.A : in.B;
+  const Workspace sums(tiles * cut.parts * UNITS * 128 * sizeof(Vec<float>), stream);
+  const auto start = [&](auto x_major, auto y_major) {
+    using TileX = OperandTile<T, BX, x_major()>;
+    using TileY = OperandTile<T, BY, y_major()>;
+    gemm::launch(multiply_v25r<T, x_major(), y_major(), BX, BY, STAGES>, tiles * split,
+                 dim3(THREADS), {.smem = sizeof(Shared<TileX, TileY, STAGES>), .pdl = true}, stream,
+                 cut, p.K, sums.as<Vec<float>>(), TileX::map(x.data, X, p.K, x.ld, FETCH),
+                 TileY::map(y.data, Y, p.K, y.ld, FETCH));
+  };
+  // B is K-major where it is transposed, A where it is not.
+  with_majors(p, [&](auto a, auto b) { swapped ? start(b, a) : start(a, b); });
+  gemm::launch(reduce_v25r<T>, tiles * UNITS, dim3(ADDERS * 128), {.pdl = true}, stream, p, swapped,
+               has_aligned_c(p), cut, sums.as<Vec<float>>());
+}
+
+template <class T>
+const Variant<T> VARIANTS[] = {
+    {"64x64", launch<T, 64, 64, 12>},
+    {"128x64", launch<T, 128, 64, 8>},
+    {"128x128", launch<T, 128, 128, 6>},
+    {"128x256", launch<T, 128, 256, 4>},
+};
+struct {
+  int bx, by;
+} constexpr TILES[] = {{64, 64}, {128, 64}, {128, 128}, {128, 256}};
+
+// Microseconds, read off 87 shapes on an H200 (tuning_split_k.json): of a second kernel; for each part
+// of K that CTAs share; for a million sums of one CTA.
+constexpr double REDUCE = 1.7, ADD_PART = 0.03, STORE = 130;
+
+template <class T>
+double estimate(const FusedArgs<T>& p, const Arch& arch, int bx, int by, int split) {
+  const WgmmaCosts& c = arch.costs->wgmma;
+  const double tiles = flat_tiles(p, bx, by), ctas = tiles * split;
+  const double k = std::ceil(std::ceil(p.K / 64.) / split) * 64, waves = std::ceil(ctas / arch.sms);
+  const double loop = flat_loop_us(p, arch, bx, by, ctas * k, waves * k);
+  // Each CTA stores its sums at its end; all SMs read them, one part of a unit after the other.
+  const double results = bx * by * 1e-6;
+  const double bytes = 4 * ctas * results * CONSUMERS * MMA_X / bx;  // millions, of all sums
+  const double sums = waves * results * STORE + bytes / c.l2 + split * ADD_PART;
+  const double epilogue = tiles / arch.sms * results * epilogue_k(p, *arch.costs) * 2 / c.tensor;
+  return c.launch + repack_us(p, c) + c.wave * (waves - 1) + loop + sums + epilogue + REDUCE;
+}
+
+// The fastest tile, or the one asked for; K in so many parts as one wave has room for, or fewer.
+template <class T>
+Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
+  Plan best{.makespan = NEVER};
+  for (int i = 0; i < int{std::size(TILES)}; ++i) {
+    if (variant != ANY_VARIANT && variant != i) continue;
+    const auto [bx, by] = TILES[i];
+    const double tiles = std::max(flat_tiles(p, bx, by), 1.0);
+    const int most = std::clamp(cdiv(p.K, BK), 1, std::max(int(arch.sms / tiles), 1));
+    for (int split = 1; split <= most; ++split) {
+      const double us = estimate(p, arch, bx, by, split);
+      if (best.makespan != NEVER && us >= best.makespan) continue;
+      best.variant = i;
+      best.makespan = us;
+      best.keep(split);
+    }
+  }
+  return best;
+}
+
+template <class T>
+std::string explain(const GemmArgs<T>& p, const Plan& plan) {
+  return std::string(p.M <= p.N ? "C^T" : "C") + " in tiles of " + VARIANTS<T>[plan.variant].name +
+         ", K in " + std::to_string(plan.kept<int>()) + " parts, estimated " +
+         std::to_string(int64_t(plan.makespan + 0.5)) + " us on " + std::to_string(plan.sms) +
+         " SMs";
+}
+
+const Registration rung({.prev = "v25",
+                         .idea = "split K in any number of parts: a second kernel adds up",
+                         .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
+                        {f16(VARIANTS<half>, {plan, explain}),
+                         bfloat16(VARIANTS<bf16>, {plan, explain})});
+
+}  // namespace
