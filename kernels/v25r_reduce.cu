@@ -146,8 +146,10 @@ __global__ void __launch_bounds__(ADDERS * 128)
     // Beyond the last part that part again, times 0: a load on a condition would wait for others.
     Vec<float> fours[AT_ONCE];
 #pragma unroll
-    for (int i = 0; i < AT_ONCE; ++i)
-      fours[i] = from[min(first + i * ADDERS, cut.parts - 1) * step];
+    for (int i = 0; i < AT_ONCE; ++i) {
+      const int part = first + i * ADDERS;
+      fours[i] = from[(part < cut.parts ? part : cut.parts - 1) * step];
+    }
 #pragma unroll
     for (int i = 0; i < AT_ONCE; ++i)
 #pragma unroll
@@ -207,9 +209,10 @@ struct {
   int bx, by;
 } constexpr TILES[] = {{64, 64}, {128, 64}, {128, 128}, {128, 256}};
 
-// Microseconds, read off 87 shapes on an H200 (tuning_split_k.json): of a second kernel; for each part
-// of K that CTAs share; for a million sums of one CTA.
-constexpr double REDUCE = 1.7, ADD_PART = 0.03, STORE = 130;
+// Microseconds, read off 87 shapes on an H200 (tuning_split_k.json) and what v28 lost where it took
+// this rung for another: of a second kernel; for each part of K that CTAs share; for a million sums
+// of one CTA.
+constexpr double REDUCE = 2.7, ADD_PART = 0.03, STORE = 140;
 
 template <class T>
 double estimate(const FusedArgs<T>& p, const Arch& arch, int bx, int by, int split) {

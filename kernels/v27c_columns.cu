@@ -196,11 +196,8 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
   }
   // M of many tiles v27 cuts as well, and it stores with TMA. A small B v24 has in L2, without
   // waiting for a cluster. With 64 rows or fewer one CTA of each pair would have nothing to do.
-  constexpr double MANY_ROWS = 1.15, SMALL_B = 1.03;
-  plan.makespan = least * (p.M > 1024 ? MANY_ROWS : 1) *
-                  (sizeof(T) * double(p.N) * p.K < 10e6 ? SMALL_B : 1) *
-                  (straddles_lines(p) ? costs.straddled_clusters : 1);
-  if (p.M <= 64) plan.makespan = NEVER;
+  const bool few_rows = p.M > 64 && p.M <= 1024 && sizeof(T) * double(p.N) * p.K >= 10e6;
+  plan.makespan = few_rows && !straddles_lines(p) ? least : NEVER;
   return plan;
 }
 

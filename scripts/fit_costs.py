@@ -92,7 +92,7 @@ GROUPS = {
             "cluster": 1.0,
             "store": 287.5,
             "send": 50.0,
-            "fixup": 0.5,
+            "fixup": 1.1,
             "exchange": 120.0,
             "add": 290.0,
             "persistent_launch": 2.763,

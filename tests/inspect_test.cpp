@@ -670,6 +670,25 @@ TEST(Counters, UnalignedRows) {
       }
 }
 
+// v25r: every part of K stores 4 bytes a result once, in whole sectors, and all of them are read again. 4 tiles of
+// 128 x 128 have a part for each of their 10 k-tiles.
+TEST(Counters, SumsOfAllPartsOfK) {
+  const Rung* const rung = find_rung(Backend::sim_traced, "v25r", DType::f16);
+  ASSERT_NE(rung, nullptr);
+  const Rung tiles_of_128 = with_variant(*rung, 2);
+  ASSERT_EQ(tiles_of_128.variants[0].name, "128x128");
+  const int size = 256, parts = 10;
+  const Inspection found =
+      Inspector(problem(DType::f16, size, size, parts * 64)).inspect(tiles_of_128, 0);
+  const Traffic written = sum(found, "workspace", WRITE), read = sum(found, "workspace", READ);
+  EXPECT_EQ(written.bytes, parts * 4 * size * size);
+  EXPECT_EQ(written.passes, written.ideal);
+  // Four groups read 4 parts at once, of which some are the last one again.
+  EXPECT_EQ(read.bytes, 16 * 4 * size * size);
+  EXPECT_EQ(sum(found, "C", WRITE).bytes, 2 * size * size);
+  EXPECT_TRUE(found.findings.empty());
+}
+
 TEST(Counters, DoNotDependOnTheNumberOfOsThreadsOrTheRun) {
   for (const char* id : {"v2", "v5", "v8"}) {
     const Rung* rung = find_rung(Backend::sim_traced, id, DType::f32);
