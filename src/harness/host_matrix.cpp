@@ -20,13 +20,17 @@ T from_bits(uint32_t bits) {
 }
 
 // Calls visit(index in the allocation, row of all, col) for every element; row = -1 in guards and
-// gaps.
+// gaps. Row by row: MatrixLayout::element() of each index would divide four times.
 template <class Visit>
 void for_each_element(const MatrixLayout& l, Visit visit) {
-  for (int64_t i = 0; i < l.elements; ++i) {
-    const int64_t element = l.element(i);
-    visit(i, element < 0 ? -1 : element / l.cols, element < 0 ? -1 : element % l.cols);
+  int64_t i = 0;
+  const int64_t rows = l.cols > 0 ? l.all_rows() : 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t first = l.index(row, 0);
+    for (; i < first; ++i) visit(i, -1, -1);
+    for (int64_t col = 0; col < l.cols; ++col, ++i) visit(i, row, col);
   }
+  for (; i < l.elements; ++i) visit(i, -1, -1);
 }
 
 template <class T>

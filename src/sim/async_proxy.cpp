@@ -1,7 +1,7 @@
 #include "sim/async_proxy.h"
 
 #include <algorithm>
-#include <array>
+#include <cstdint>
 #include <cstring>
 
 #include "sim/block.h"
@@ -64,18 +64,21 @@ void AsyncProxy::check_read(const Caller& caller, const SharedMemory& shared, co
                   : "the block began, and nobody has called fence.proxy.async");
 }
 
-void AsyncProxy::check_written(const Caller& caller, const SharedMemory& shared, const void* p) {
+void AsyncProxy::check_chunks(const Caller& caller, const SharedMemory& shared,
+                              std::span<const char* const> chunks) {
   begin(shared);
-  static constexpr auto FRESH = [] {
-    std::array<char, 16> a;
-    a.fill('\xff');
-    return a;
-  }();
-  const size_t offset = shared.dynamic_offset(p);
-  if (std::memcmp(p, FRESH.data(), FRESH.size()) == 0 && !landed_[offset / 16])
-    caller.fail(
-        "reads dynamic shared memory + {}, which nobody has written yet: is a wait missing?",
-        offset);
+  const char* const first = static_cast<const char*>(shared.dynamic());
+  for (const char* const p : chunks) {
+    const size_t offset = p - first;
+    uint64_t now[2], seen[2];
+    std::memcpy(now, p, sizeof now);
+    std::memcpy(seen, seen_.data() + offset, sizeof seen);
+    if (now[0] != seen[0] || now[1] != seen[1]) check_read(caller, shared, p, sizeof now);
+    if ((now[0] & now[1]) == ~uint64_t{0} && !landed_[offset / 16])
+      caller.fail(
+          "reads dynamic shared memory + {}, which nobody has written yet: is a wait missing?",
+          offset);
+  }
 }
 
 // ------------------------------------------------------------------------------------------------

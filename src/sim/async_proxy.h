@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <optional>
 #include <source_location>
+#include <span>
 #include <vector>
 
 #include "sim/caller.h"
@@ -32,9 +33,11 @@ class AsyncProxy {
   void wrote(const SharedMemory& shared, const void* p, size_t bytes);
   // Throws when the proxy may see something else there than there is.
   void check_read(const Caller& caller, const SharedMemory& shared, const void* p, size_t bytes);
-  // Throws when nobody has written the 16 bytes at `p` since the block began, as far as can be
-  // told: they are still what fresh shared memory is filled with, and not by TMA.
-  void check_written(const Caller& caller, const SharedMemory& shared, const void* p);
+  // The same of chunks of 16 bytes, each of which somebody must have written since the block began. As
+  // far as can be told: nobody has where it is still what fresh shared memory is filled with, and not
+  // by TMA.
+  void check_chunks(const Caller& caller, const SharedMemory& shared,
+                    std::span<const char* const> chunks);
 
  private:
   void begin(const SharedMemory& shared);

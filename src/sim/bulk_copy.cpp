@@ -166,6 +166,13 @@ void BulkLoads::land(const Load& load) {
   }
 }
 
+bool BulkLoads::writes(const Block& block, const void* p, size_t bytes) const {
+  for (const Load& load : in_flight_)
+    for (const Target& t : load.targets)
+      if (t.block == &block && overlap(t.shared, load.copy.bytes(), p, bytes)) return true;
+  return false;
+}
+
 void BulkLoads::check_landed(const Caller& caller, const Block& block, const void* p,
                              size_t bytes) const {
   for (const Load& load : in_flight_)

@@ -59,7 +59,9 @@ class BulkLoads {
   void issue(Load load, bool at_once);
   // The oldest lands; false when there is none.
   bool land_next();
-  // Throws when a load in flight writes any of these bytes of `block`.
+  // Whether a load in flight writes any of these bytes of `block`.
+  bool writes(const Block& block, const void* p, size_t bytes) const;
+  // Throws when one does.
   void check_landed(const Caller& caller, const Block& block, const void* p, size_t bytes) const;
   // Throws when one writes to `block`, which has ended.
   void check_end(const Block& block) const;

@@ -99,7 +99,7 @@ void Cluster::run(const Work& work, int64_t first, const std::function<void(Bloc
     this_thread.tracer = b.tracer;
     b.scheduler.resume();
     if (!b.scheduler.finished()) return;
-    check_statics();
+    if (unfinished == size_ || unfinished == 1) check_statics();  // the first to end, and the last
     --unfinished;
     loads_.check_end(b);
     b.wgmma.check_warpgroups((b.scheduler.threads() + WARP - 1) / WARP);

@@ -8,6 +8,7 @@
 #include "sim/diagnosis.h"
 #include "sim/hopper.h"
 #include "sim/tracer.h"
+#include "sim/widen.h"
 
 namespace gemm::sim {
 
@@ -235,20 +236,6 @@ struct MmaOperands {
 };
 
 typedef float Row __attribute__((vector_size(32)));  // 8 columns of B or D
-
-// 8 halves to floats.
-void widen_halves(float* to, const uint16_t* from) {
-#ifdef __F16C__
-  _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
-#else
-  for (int e = 0; e < 8; ++e) to[e] = software::half_to_float(from[e]);
-#endif
-}
-
-// 8 bf16 to floats: their upper halves.
-void widen_bf16(float* to, const uint16_t* from) {
-  for (int e = 0; e < 8; ++e) to[e] = std::bit_cast<float>(uint32_t{from[e]} << 16);
-}
 
 // D += A * B for 16 x K times K x 8, in the order of k. Products of f16, bf16 and tf32 values are
 // exact in float, so that contraction to fused multiply-adds changes nothing.

@@ -11,6 +11,7 @@
 #include "sim/cluster.h"
 #include "sim/tensor_sum.h"
 #include "sim/tracer.h"
+#include "sim/widen.h"
 
 namespace gemm::sim {
 
@@ -82,9 +83,13 @@ void Wgmma::Accumulators::hide() const {
 }
 
 bool Wgmma::Accumulators::hidden() const {
+  static constexpr auto HIDDEN = [] {
+    std::array<uint32_t, MAX_N / 2> all{};
+    all.fill(IN_FLIGHT);
+    return all;
+  }();
   return std::all_of(d, d + WARP, [&](const float* registers) {
-    return std::all_of(registers, registers + n / 2,
-                       [](float x) { return std::bit_cast<uint32_t>(x) == IN_FLIGHT; });
+    return std::memcmp(registers, HIDDEN.data(), n / 2 * sizeof(float)) == 0;
   });
 }
 
@@ -104,13 +109,14 @@ void Wgmma::issue(const Caller& caller, const WgmmaCall& call, float* const (&d)
       WgmmaOperand(caller, shared, shared_bytes, call.b, call.b_mn_major, 0, call.n),
       nullptr,
       false};
-  for (const WgmmaOperand* o : {&job.a, &job.b})
-    for (const char* chunk : o->chunks) {
-      block.cluster->loads().check_landed(caller, block, chunk, CHUNK);
-      block.proxy.check_read(caller, block.shared, chunk, CHUNK);
-      block.proxy.check_written(caller, block.shared, chunk);
-      if (this_thread.tracer != nullptr) this_thread.tracer->bulk_read(chunk, CHUNK, pc);
-    }
+  for (const WgmmaOperand* o : {&job.a, &job.b}) {
+    const BulkLoads& loads = block.cluster->loads();
+    if (loads.writes(block, o->begin, o->end - o->begin))  // else not a chunk of it either
+      for (const char* chunk : o->chunks) loads.check_landed(caller, block, chunk, CHUNK);
+    block.proxy.check_chunks(caller, block.shared, o->chunks);
+    if (this_thread.tracer != nullptr)
+      for (const char* chunk : o->chunks) this_thread.tracer->bulk_read(chunk, CHUNK, pc);
+  }
 
   if (Tracer* const tracer = this_thread.tracer; tracer != nullptr && tracer->timeline() != nullptr)
     tracer->timeline()->collective(tracer->me(), EventKind::wgmma, caller.where);
@@ -240,19 +246,17 @@ void widen(float* to, const char* chunk, WgmmaType type) {
   }
   uint16_t bits[8];
   std::memcpy(bits, chunk, sizeof bits);
-  for (int e = 0; e < 8; ++e)
-    to[e] = type == WgmmaType::bf16 ? std::bit_cast<float>(uint32_t{bits[e]} << 16)
-                                    : static_cast<float>(std::bit_cast<half>(bits[e]));
+  type == WgmmaType::bf16 ? widen_bf16(to, bits) : widen_halves(to, bits);
 }
 
-// To [k][row], `width` rows apart.
-void decode(float* to, int width, const WgmmaOperand& o, WgmmaType type) {
+// An operand's chunks, one after the other, to [k][row], `width` rows apart.
+void decode(float* to, int width, const char* bytes, size_t chunks, bool mn_major, WgmmaType type) {
   const int per_chunk = type == WgmmaType::tf32 ? 4 : 8;
   float values[8];
-  for (size_t i = 0; i < o.chunks.size(); ++i) {
-    widen(values, o.chunks[i], type);
-    if (o.mn_major) {
-      const size_t across = o.chunks.size() / 16;
+  for (size_t i = 0; i < chunks; ++i) {
+    widen(values, bytes + i * CHUNK, type);
+    if (mn_major) {
+      const size_t across = chunks / 16;
       std::memcpy(to + i / across * width + i % across * 8, values, sizeof values);
     } else {
       for (int e = 0; e < per_chunk; ++e) to[(i % 2 * per_chunk + e) * width + i / 2] = values[e];
@@ -260,7 +264,33 @@ void decode(float* to, int width, const WgmmaOperand& o, WgmmaType type) {
   }
 }
 
+void gather(char* to, const WgmmaOperand& o) {
+  for (size_t i = 0; i < o.chunks.size(); ++i) std::memcpy(to + i * CHUNK, o.chunks[i], CHUNK);
+}
+
 }  // namespace
+
+// Whether the operand B, of these bytes, is the last one; else it becomes that. Four warps read the
+// same B, mostly one after the other: it is decoded once.
+bool Wgmma::DecodedB::is(const WgmmaOperand& b, WgmmaType of, std::span<const char> now) {
+  if (type == of && mn_major == b.mn_major && bytes.size() == now.size() &&
+      std::memcmp(bytes.data(), now.data(), now.size()) == 0)
+    return true;
+  type = of;
+  mn_major = b.mn_major;
+  bytes.assign(now.begin(), now.end());
+  return false;
+}
+
+const float* Wgmma::decoded(const WgmmaOperand& b, WgmmaType type) {
+  char bytes[2 * MAX_N * CHUNK];
+  gather(bytes, b);
+  if (!decoded_.is(b, type, {bytes, b.chunks.size() * CHUNK})) {
+    decoded_.values.resize(16 * MAX_N);
+    decode(decoded_.values.data(), MAX_N, bytes, b.chunks.size(), b.mn_major, type);
+  }
+  return decoded_.values.data();
+}
 
 // ------------------------------------------------------------------------------- arithmetic of FP8
 
@@ -273,9 +303,10 @@ typedef int32_t Ints __attribute__((vector_size(4 * LANES)));
 Ints greater(Ints a, Ints b) { return a > b ? a : b; }
 Ints lesser(Ints a, Ints b) { return a < b ? a : b; }
 
-// A code as significand * 2^(exponent - mantissa bits).
+// A code's value, 0 where it is special, and its exponent: that of a significand below 2.
 struct Code {
-  int32_t significand, exponent;
+  float value;
+  int32_t exponent;
   bool special;  // infinity, NaN
 };
 template <class T>
@@ -284,9 +315,12 @@ constexpr Code decode_fp8(uint8_t bits) {
   const int fraction = magnitude & ((1 << T::MANTISSA) - 1);
   const int significand = field == 0 ? fraction : fraction + (1 << T::MANTISSA);
   const int exponent = std::max(field, 1) - T::BIAS;
-  return {bits & 0x80 ? -significand : significand,
-          significand == 0 && !FP8_SUM.zeros_align ? NO_EXPONENT : exponent,
-          magnitude > T::LARGEST};
+  const bool special = magnitude > T::LARGEST;
+  float value = special ? 0 : static_cast<float>(significand);
+  for (int e = exponent - T::MANTISSA; e < 0; ++e) value /= 2;
+  for (int e = exponent - T::MANTISSA; e > 0; --e) value *= 2;
+  return {bits & 0x80 ? -value : value,
+          significand == 0 && !FP8_SUM.zeros_align ? NO_EXPONENT : exponent, special};
 }
 
 template <class T>
@@ -301,19 +335,20 @@ template <int COUNT>
 struct Codes {
   // Rows a power of two apart would share a few sets of the cache.
   static constexpr int PITCH = COUNT + 16;
-  alignas(32) int32_t significand[FP8_K][PITCH], exponent[FP8_K][PITCH];
+  alignas(32) float value[FP8_K][PITCH];
+  alignas(32) int32_t exponent[FP8_K][PITCH];
   uint8_t bits[FP8_K][PITCH];
   bool special[COUNT];  // any of its k
 
   template <class T>
-  void decode(const WgmmaOperand& o) {
+  void decode(const char* chunks, size_t count) {
     std::fill_n(special, COUNT, false);
-    for (size_t i = 0; i < o.chunks.size(); ++i)
+    for (size_t i = 0; i < count; ++i)
       for (size_t e = 0; e < CHUNK; ++e) {
         const size_t k = i % 2 * CHUNK + e, at = i / 2;
-        bits[k][at] = static_cast<uint8_t>(o.chunks[i][e]);
+        bits[k][at] = static_cast<uint8_t>(chunks[i * CHUNK + e]);
         const Code& c = FP8_CODES<T>[bits[k][at]];
-        significand[k][at] = c.significand;
+        value[k][at] = c.value;
         exponent[k][at] = c.exponent;
         special[at] |= c.special;
       }
@@ -325,6 +360,17 @@ Ints load(const int32_t* from) {
   std::memcpy(&v, from, sizeof v);
   return v;
 }
+Row load(const float* from) {
+  Row v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+
+// 2^exponent, of the exponents that a float has.
+Row power_of_two(Ints exponent) {
+  const Ints bits = (greater(lesser(exponent, Ints{} + 127), Ints{} - 126) + 127) << 23;
+  return std::bit_cast<Row>(bits);
+}
 
 // v >> by, towards zero; by 31 or more there is nothing left.
 Ints cut(Ints v, Ints by) {
@@ -332,11 +378,17 @@ Ints cut(Ints v, Ints by) {
   return ((magnitude >> lesser(by, Ints{} + 31)) ^ negative) - negative;
 }
 
-// sum * 2^exponent as a float, cut towards zero to the fraction that the unit keeps.
-float rounded_sum(int32_t sum, int exponent) {
-  const auto cut_float = static_cast<float>(sum);  // exact: below 2^24
-  constexpr uint32_t DROPPED = (1u << (23 - FP8_SUM.result_bits)) - 1;
-  return std::ldexp(std::bit_cast<float>(std::bit_cast<uint32_t>(cut_float) & ~DROPPED), exponent);
+// sum * 2^exponent as floats, cut towards zero to the fraction that the unit keeps. Sums are below
+// 2^24; exponents are those of a float.
+Row rounded_sums(Ints sum, Ints exponent) {
+  constexpr int DROPPED = (1 << (23 - FP8_SUM.result_bits)) - 1;
+  const Ints bits = std::bit_cast<Ints>(__builtin_convertvector(sum, Row)) & ~DROPPED;
+  return std::bit_cast<Row>(bits) * power_of_two(exponent);
+}
+
+bool none(Ints v) {
+  static constexpr Ints NONE{};
+  return std::memcmp(&v, &NONE, sizeof v) == 0;
 }
 
 // Where infinity or NaN takes part; plain sums tell which of them it is.
@@ -346,47 +398,62 @@ float special_sum(float value, const float* a, const float* b) {
   return std::isnan(sum) ? std::bit_cast<float>(0x7fffffff) : sum;
 }
 
-// value[row][column] += the products, as TensorSum says, for 16 rows and n columns.
+// value[row][column] += the products, as TensorSum says, for 16 rows and n columns. The product of two
+// values is exact in a float, and so is what a power of two makes of it, but for what is cut anyway.
 template <class T>
-void multiply_fp8(float* value, int n, const WgmmaOperand& operand_a,
-                  const WgmmaOperand& operand_b) {
-  const auto codes_a = std::make_unique<Codes<ROWS>>();
-  const auto codes_b = std::make_unique<Codes<MAX_N>>();
-  auto& a = *codes_a;
-  auto& b = *codes_b;
-  a.decode<T>(operand_a);
-  b.decode<T>(operand_b);
-  constexpr int PRODUCT_BITS = 2 * T::MANTISSA;  // of its fraction
-  static_assert(FP8_SUM.fraction_bits >= PRODUCT_BITS && FP8_SUM.fraction_bits <= 16);
-  for (int row = 0; row < ROWS; ++row)
+void multiply_fp8(float* value, int n, const Codes<ROWS>& a, const Codes<MAX_N>& b) {
+  static_assert(FP8_SUM.fraction_bits >= 2 * T::MANTISSA && FP8_SUM.fraction_bits <= 16);
+  constexpr int AT_ONCE = 4;  // rows, for each of B's values that is loaded
+  for (int first = 0; first < ROWS; first += AT_ONCE)
     for (int column = 0; column < n; column += LANES) {
-      float* const to = value + row * n + column;
-      const Ints bits = load(reinterpret_cast<const int32_t*>(to));
-      const Ints field = bits >> 23 & 0xff, fraction = bits & 0x7fffff;
-      const Ints sum_exponent = greater(field, Ints{} + 1) - 127;
-      const Ints magnitude = field == 0 ? fraction : fraction | 0x800000;
-      const Ints significand = bits < 0 ? -magnitude : magnitude;
-      Ints largest = magnitude == 0 ? Ints{} + NO_EXPONENT : sum_exponent;
-      for (int k = 0; k < FP8_K; ++k)
-        largest = greater(largest, load(&b.exponent[k][column]) + a.exponent[k][row]);
-      Ints sum = cut(significand, largest - sum_exponent + (23 - FP8_SUM.fraction_bits));
-      for (int k = 0; k < FP8_K; ++k) {
-        const Ints exponent = load(&b.exponent[k][column]) + a.exponent[k][row];
-        const Ints product = load(&b.significand[k][column]) * a.significand[k][row];
-        sum += cut(product * (1 << (FP8_SUM.fraction_bits - PRODUCT_BITS)), largest - exponent);
+      Ints field[AT_ONCE], largest[AT_ONCE], sum[AT_ONCE];
+      Row units[AT_ONCE];
+      for (int r = 0; r < AT_ONCE; ++r) {
+        const Ints bits = load(reinterpret_cast<const int32_t*>(value + (first + r) * n + column));
+        field[r] = bits >> 23 & 0xff;
+        const Ints fraction = bits & 0x7fffff;
+        const Ints magnitude = field[r] == 0 ? fraction : fraction | 0x800000;
+        sum[r] = bits < 0 ? -magnitude : magnitude;
+        largest[r] = magnitude == 0 ? Ints{} + NO_EXPONENT : greater(field[r], Ints{} + 1) - 127;
       }
-      for (int lane = 0; lane < LANES; ++lane) {
-        const bool special = a.special[row] || b.special[column + lane] || field[lane] == 0xff;
-        if (special) {
-          float factors[2][FP8_K];
-          for (int k = 0; k < FP8_K; ++k) {
-            factors[0][k] = static_cast<float>(std::bit_cast<T>(a.bits[k][row]));
-            factors[1][k] = static_cast<float>(std::bit_cast<T>(b.bits[k][column + lane]));
+      for (int k = 0; k < FP8_K; ++k) {
+        const Ints exponent = load(&b.exponent[k][column]);
+        for (int r = 0; r < AT_ONCE; ++r)
+          largest[r] = greater(largest[r], exponent + a.exponent[k][first + r]);
+      }
+      for (int r = 0; r < AT_ONCE; ++r) {
+        const Ints sum_exponent = greater(field[r], Ints{} + 1) - 127;
+        sum[r] = cut(sum[r], largest[r] - sum_exponent + (23 - FP8_SUM.fraction_bits));
+        units[r] = power_of_two(FP8_SUM.fraction_bits - largest[r]);  // in a 1
+      }
+      for (int k = 0; k < FP8_K; ++k) {
+        const Row factor = load(&b.value[k][column]);
+        for (int r = 0; r < AT_ONCE; ++r)
+          sum[r] += __builtin_convertvector(factor * a.value[k][first + r] * units[r], Ints);
+      }
+      uint64_t special_columns = 0;
+      std::memcpy(&special_columns, &b.special[column], LANES);
+      for (int r = 0; r < AT_ONCE; ++r) {
+        const int row = first + r;
+        float* const to = value + row * n + column;
+        const Ints exponent = largest[r] - FP8_SUM.fraction_bits;
+        const Ints rare = (field[r] == 0xff) | ((exponent < -126) & (sum[r] != 0));
+        if (special_columns == 0 && !a.special[row] && none(rare)) {
+          const Row result = rounded_sums(sum[r], exponent);
+          std::memcpy(to, &result, sizeof result);
+          continue;
+        }
+        for (int lane = 0; lane < LANES; ++lane) {
+          if (a.special[row] || b.special[column + lane] || field[r][lane] == 0xff) {
+            float factors[2][FP8_K];
+            for (int k = 0; k < FP8_K; ++k) {
+              factors[0][k] = static_cast<float>(std::bit_cast<T>(a.bits[k][row]));
+              factors[1][k] = static_cast<float>(std::bit_cast<T>(b.bits[k][column + lane]));
+            }
+            to[lane] = special_sum(to[lane], factors[0], factors[1]);
+          } else {
+            to[lane] = std::ldexp(rounded_sums(sum[r], Ints{})[lane], exponent[lane]);
           }
-          to[lane] = special_sum(to[lane], factors[0], factors[1]);
-        } else {
-          to[lane] =
-              sum[lane] == 0 ? 0 : rounded_sum(sum[lane], largest[lane] - FP8_SUM.fraction_bits);
         }
       }
     }
@@ -394,19 +461,32 @@ void multiply_fp8(float* value, int n, const WgmmaOperand& operand_a,
 
 }  // namespace
 
+template <class T>
+void Wgmma::multiply_codes(const Job& job) {
+  float* const sums = job.into->value.data();
+  if (!job.call.accumulate) std::fill_n(sums, ROWS * job.call.n, 0.0f);
+  char bytes[2 * MAX_N * CHUNK];
+  gather(bytes, job.a);
+  const auto a = std::make_unique_for_overwrite<Codes<ROWS>>();
+  a->template decode<T>(bytes, job.a.chunks.size());
+  gather(bytes, job.b);
+  const bool known = decoded_.is(job.b, job.call.type, {bytes, job.b.chunks.size() * CHUNK});
+  if (decoded_.codes == nullptr) decoded_.codes = std::make_shared<Codes<MAX_N>>();
+  auto& b = *static_cast<Codes<MAX_N>*>(decoded_.codes.get());
+  if (!known) b.template decode<T>(bytes, job.b.chunks.size());
+  multiply_fp8<T>(sums, job.call.n, *a, b);
+}
+
 // In the order of k. Products of f16, bf16 and tf32 values are exact in float.
 void Wgmma::multiply(const Job& job) {
-  if (job.call.type == WgmmaType::e4m3 || job.call.type == WgmmaType::e5m2) {
-    float* const sums = job.into->value.data();
-    if (!job.call.accumulate) std::fill_n(sums, ROWS * job.call.n, 0.0f);
-    if (job.call.type == WgmmaType::e4m3)
-      return multiply_fp8<f8e4m3>(sums, job.call.n, job.a, job.b);
-    return multiply_fp8<f8e5m2>(sums, job.call.n, job.a, job.b);
-  }
+  if (job.call.type == WgmmaType::e4m3) return multiply_codes<f8e4m3>(job);
+  if (job.call.type == WgmmaType::e5m2) return multiply_codes<f8e5m2>(job);
   const int n = job.call.n, k_count = k_of(job.call.type);
-  alignas(32) float a[16][ROWS], b[16][MAX_N];  // by k
-  decode(a[0], ROWS, job.a, job.call.type);
-  decode(b[0], MAX_N, job.b, job.call.type);
+  alignas(32) float a[16][ROWS];  // by k
+  char bytes[2 * ROWS * CHUNK];
+  gather(bytes, job.a);
+  decode(a[0], ROWS, bytes, job.a.chunks.size(), job.a.mn_major, job.call.type);
+  const float* const b = decoded(job.b, job.call.type);
   float* const value = job.into->value.data();
   if (!job.call.accumulate) std::fill_n(value, ROWS * n, 0.0f);
   for (int column = 0; column < n; column += 8)
@@ -416,7 +496,7 @@ void Wgmma::multiply(const Job& job) {
         std::memcpy(&sum[r], value + (first + r) * n + column, sizeof(Row));
       for (int k = 0; k < k_count; ++k) {
         Row row;
-        std::memcpy(&row, &b[k][column], sizeof(Row));
+        std::memcpy(&row, b + k * MAX_N + column, sizeof(Row));
         for (int r = 0; r < 8; ++r) sum[r] += a[k][first + r] * row;
       }
       for (int r = 0; r < 8; ++r)

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <source_location>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -90,12 +91,26 @@ class Wgmma {
     std::source_location where;
   };
 
-  static void multiply(const Job& job);
+  // The operand B that was decoded last, and its bytes.
+  struct DecodedB {
+    WgmmaType type = {};
+    bool mn_major = false;
+    std::vector<char> bytes;
+    std::vector<float> values;    // [k][column], MAX_N columns apart
+    std::shared_ptr<void> codes;  // of FP8, in place of values
+    bool is(const WgmmaOperand& b, WgmmaType of, std::span<const char> now);
+  };
+
+  void multiply(const Job& job);
+  template <class T>
+  void multiply_codes(const Job& job);
+  const float* decoded(const WgmmaOperand& b, WgmmaType type);
   static std::string missing(const void* gathering);
   void retire(const Caller& caller, Warp& warp);
 
   std::map<int, Warp> warps_;
   std::map<int, Gathering> gatherings_;  // by warpgroup
+  DecodedB decoded_;
 };
 
 }  // namespace gemm::sim
