@@ -281,10 +281,11 @@ Plan plan_of(const FusedArgs<T>& p, const Arch& arch, const TileChoice& tile) {
   const Tiling& tiling = tile.tiling;
   const bool one_launch = tiling.cluster == 1 && fits_in_one_launch(p);
   const int launches = one_launch ? 1 : p.batch.count, rows = arch.costs->rows_of_pass;
-  // The first CTAs go to different TPCs, but for clusters. In a tile of 128 x 192 it is the one
-  // consumer that has work, and not memory, which takes longest.
-  const bool alone = tiling.cluster == 1 && tiling.bn <= 128 && !straddles_lines(p) &&
-                     tiling.tiles * p.batch.count / launches * 2 <= arch.sms;
+  // The first CTAs go to different TPCs, but for clusters. Only the smallest tiles gain: a larger one
+  // has one consumer at work, which takes longer than memory. Of few tiles with a long K none does.
+  const int64_t tiles = tiling.tiles * p.batch.count / launches;
+  const bool alone = tiling.cluster == 1 && tiling.bm == 64 && !straddles_lines(p) &&
+                     tiles * 2 <= arch.sms && (tiles * 4 > arch.sms || p.K <= 512);
   Plan plan{.variant = tile.index,
             .makespan = launches * persistent_us(p, arch, tile.makespan, p.batch.count / launches,
                                                  {.alone = alone})};
