@@ -281,8 +281,9 @@ Plan plan_of(const FusedArgs<T>& p, const Arch& arch, const TileChoice& tile) {
   const Tiling& tiling = tile.tiling;
   const bool one_launch = tiling.cluster == 1 && fits_in_one_launch(p);
   const int launches = one_launch ? 1 : p.batch.count, rows = arch.costs->rows_of_pass;
-  // The first CTAs go to different TPCs, but for clusters. Only the smallest tiles gain: a larger one
-  // has one consumer at work, which takes longer than memory. Of few tiles with a long K none does.
+  // The first CTAs go to different TPCs, but for clusters. Only the smallest tiles gain: a larger
+  // one has one consumer at work, which takes longer than memory. Of few tiles with a long K none
+  // does.
   const int64_t tiles = tiling.tiles * p.batch.count / launches;
   const bool alone = tiling.cluster == 1 && tiling.bm == 64 && !straddles_lines(p) &&
                      tiles * 2 <= arch.sms && (tiles * 4 > arch.sms || p.K <= 512);

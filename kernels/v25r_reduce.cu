@@ -67,8 +67,8 @@ struct Shared {
 // `sums`: (tiles, parts of K, units of 64 x 8, 128 threads), four each.
 template <class T, Major X_MAJOR, Major Y_MAJOR, int BX, int BY, int STAGES>
 __global__ void __launch_bounds__(THREADS, 1)
-    multiply_v25r(Cut cut, int K, Vec<float>* sums, const __grid_constant__ TensorMap map_x,
-                  const __grid_constant__ TensorMap map_y) {
+    gemm_v25r(Cut cut, int K, Vec<float>* sums, const __grid_constant__ TensorMap map_x,
+              const __grid_constant__ TensorMap map_y) {
   using TileX = OperandTile<T, BX, X_MAJOR>;
   using TileY = OperandTile<T, BY, Y_MAJOR>;
   constexpr int K_GROUPS = CONSUMERS * MMA_X / BX;  // intra-CTA split-K, see the consumers
@@ -123,12 +123,12 @@ __global__ void __launch_bounds__(THREADS, 1)
   // [/region idea]
 }
 
-// Adds up one unit of C, 64 x 8 results, and stores it: a unit a CTA. Each of four groups of 128 threads
-// takes every fourth part, four loads at once.
+// Adds up one unit of C, 64 x 8 results, and stores it: a unit a CTA. Each of four groups of 128
+// threads takes every fourth part, four loads at once.
 constexpr int ADDERS = 4, AT_ONCE = 4;
 template <class T>
 __global__ void __launch_bounds__(ADDERS * 128)
-    reduce_v25r(GemmArgs<T> p, bool swapped, bool aligned_c, Cut cut, const Vec<float>* sums) {
+    gemm_v25r_reduce(GemmArgs<T> p, bool swapped, bool aligned_c, Cut cut, const Vec<float>* sums) {
   __shared__ Vec<float> added[ADDERS][128];
   __shared__ float row[UNIT_ROOM];
   grid_launch_dependents();
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(ADDERS * 128)
   const int64_t step = int64_t{units} * 128;
   float of_group[4] = {};
   for (int first = group; first < cut.parts; first += ADDERS * AT_ONCE) {
-    // Beyond the last part that part again, times 0: a load on a condition would wait for others.
+    // Beyond the last part it is loaded again: a load on a condition would wait for others.
     Vec<float> fours[AT_ONCE];
 #pragma unroll
     for (int i = 0; i < AT_ONCE; ++i) {
@@ -187,15 +187,15 @@ void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
   const auto start = [&](auto x_major, auto y_major) {
     using TileX = OperandTile<T, BX, x_major()>;
     using TileY = OperandTile<T, BY, y_major()>;
-    gemm::launch(multiply_v25r<T, x_major(), y_major(), BX, BY, STAGES>, tiles * split,
-                 dim3(THREADS), {.smem = sizeof(Shared<TileX, TileY, STAGES>), .pdl = true}, stream,
-                 cut, p.K, sums.as<Vec<float>>(), TileX::map(x.data, X, p.K, x.ld, FETCH),
+    gemm::launch(gemm_v25r<T, x_major(), y_major(), BX, BY, STAGES>, tiles * split, dim3(THREADS),
+                 {.smem = sizeof(Shared<TileX, TileY, STAGES>), .pdl = true}, stream, cut, p.K,
+                 sums.as<Vec<float>>(), TileX::map(x.data, X, p.K, x.ld, FETCH),
                  TileY::map(y.data, Y, p.K, y.ld, FETCH));
   };
   // B is K-major where it is transposed, A where it is not.
   with_majors(p, [&](auto a, auto b) { swapped ? start(b, a) : start(a, b); });
-  gemm::launch(reduce_v25r<T>, tiles * UNITS, dim3(ADDERS * 128), {.pdl = true}, stream, p, swapped,
-               has_aligned_c(p), cut, sums.as<Vec<float>>());
+  gemm::launch(gemm_v25r_reduce<T>, tiles * UNITS, dim3(ADDERS * 128), {.pdl = true}, stream, p,
+               swapped, has_aligned_c(p), cut, sums.as<Vec<float>>());
 }
 
 template <class T>

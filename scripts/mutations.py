@@ -891,20 +891,26 @@ HOPPER = (
     of_rung(
         "v25r_reduce",
         "the second kernel does not wait for the first",
-        "  grid_dependency_wait();\n\n  // [region reduce]",
-        "\n  // [region reduce]",
+        "  grid_dependency_wait(tile, unit);\n",
+        "",
     ),
     of_rung(
         "v25r_reduce",
         "each fourth part is left out",
-        "for (int i = 0; i < ADDERS; ++i)",
-        "for (int i = 1; i < ADDERS; ++i)",
+        "for (int i = 0; i < ADDERS * 4; ++i)",
+        "for (int i = 4; i < ADDERS * 4; ++i)",
     ),
     of_rung(
         "v25r_reduce",
         "adds up the first part of each tile alone",
-        "from[int64_t{part} * units * 128]",
-        "from[0]",
+        "(part < cut.parts ? part : cut.parts - 1) * step",
+        "0 * part",
+    ),
+    of_rung(
+        "v25r_reduce",
+        "adds the last part up more than once",
+        "first + i * ADDERS < cut.parts ? fours[i][e] : 0",
+        "fours[i][e]",
     ),
     of_rung(
         "v25r_reduce",
@@ -921,8 +927,8 @@ HOPPER = (
     of_rung(
         "v25r_reduce",
         "adds up before all have put their sums there",
-        "  // [/region reduce]\n  __syncthreads();\n",
-        "  // [/region reduce]\n",
+        "  added[group][tid % 128] = four;\n  __syncthreads();\n",
+        "  added[group][tid % 128] = four;\n",
     ),
     of_rung(
         "v25r_reduce",
