@@ -687,6 +687,9 @@ TEST(Counters, SumsOfAllPartsOfK) {
   EXPECT_EQ(read.bytes, 16 * 4 * size * size);
   EXPECT_EQ(sum(found, "C", WRITE).bytes, 2 * size * size);
   EXPECT_TRUE(found.findings.empty());
+  // Stages are used again: 67 tiles of 64 x 64 have one part each, of 14 k-tiles.
+  const Problem many_tiles = problem(DType::f16, 67 * 64, 24, 14 * 64);
+  EXPECT_TRUE(Inspector(many_tiles).inspect(with_variant(*rung, 0), 0).findings.empty());
 }
 
 TEST(Counters, DoNotDependOnTheNumberOfOsThreadsOrTheRun) {
