@@ -209,6 +209,8 @@ struct {
   int bx, by;
 } constexpr TILES[] = {{64, 64}, {128, 64}, {128, 128}, {128, 256}};
 
+static_assert(std::size(VARIANTS<half>) == std::size(TILES), "in the same order");
+
 // Microseconds, read off 87 shapes on an H200 (tuning_split_k.json) and what v28 lost where it took
 // this rung for another: of a second kernel; for each part of K that CTAs share; for a million sums
 // of one CTA.

@@ -360,8 +360,6 @@ CUDA_CORES = (
         "rows in shared memory without padding: conflicts",
         "Tile::BN + 4;  // with",
         "Tile::BN;  // with",
-        BEYOND,
-        "conflicts change no result, and no test counts this rung's wavefronts yet",
     ),
 )
 

@@ -343,6 +343,19 @@ TEST(Counters, SplitTf32) {
   EXPECT_EQ(i.barriers, S / 32);
 }
 
+// v13s where K is split: k-tiles, and sums on their way to other CTAs and to C, have no bank conflicts.
+TEST(Counters, SplitKInFp32) {
+  const Rung* const rung = find_rung(Backend::sim_traced, "v13s", DType::f32);
+  ASSERT_NE(rung, nullptr);
+  const Inspection found = Inspector(problem(DType::f32, 128, 128, 256)).inspect(*rung, 0);
+  EXPECT_GT(found.blocks, 128 / 64 * 128 / 64) << "parts of K";
+  for (const AccessKind kind : {READ, WRITE}) {
+    const Traffic t = sum(found, SHARED, kind);
+    EXPECT_GT(t.requests, 0);
+    EXPECT_EQ(t.passes, t.ideal);
+  }
+}
+
 // What TMA asks of L2, and what comes to shared memory: in halves, at M = 512, N = 256.
 struct TmaBytes {
   int64_t asked, delivered;
