@@ -135,7 +135,8 @@ class Site(unittest.TestCase):
         self.assertGreater(page.locator("abbr[title]").count(), 0)
         self.assertIn("v7", page.locator(".md-footer__link--next").inner_text())
         page.locator(".rung a", has_text="Code").click()
-        self.assertIn("tile_row", page.content())
+        page.wait_for_url("**/code/kernels/v06_bank_conflicts.cu.html")
+        self.assertIn("tile_row", page.locator("main").inner_text())
         for name in ("index", "kernels/v06_bank_conflicts", "code/kernels/v06_bank_conflicts.cu"):
             self.pictures(name.replace("/", "_"), name + ".html")
 
