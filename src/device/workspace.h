@@ -2,8 +2,7 @@
 // Host code.
 #pragma once
 
-#include <map>
-#include <mutex>
+#include <atomic>  // and neither map nor mutex: every rung would compile them, for a second more
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -27,10 +26,12 @@ inline void check_workspace(cudaError_t error, const char* call) {
 // gives its memory back whenever a stream is waited for, and the next launch pays for it again:
 // hundreds of microseconds. Never destroyed: at exit CUDA may be gone first.
 inline cudaMemPool_t workspace_pool(int device) {
-  static std::mutex mutex;
-  static std::map<int, cudaMemPool_t> pools;
-  const std::lock_guard lock(mutex);
-  cudaMemPool_t& pool = pools[device];
+  constexpr int MOST = 256;  // GPUs of one process
+  static std::atomic<cudaMemPool_t> pools[MOST];
+  if (device >= MOST)
+    throw std::runtime_error("GPU " + std::to_string(device) + ": workspaces are for GPUs 0 to " +
+                             std::to_string(MOST - 1));
+  cudaMemPool_t pool = pools[device];
   if (pool != nullptr) return pool;
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
@@ -46,7 +47,9 @@ inline cudaMemPool_t workspace_pool(int device) {
   check_workspace(error, "cudaMemPoolCreate");
   check_workspace(cudaMemPoolSetAttribute(made, cudaMemPoolAttrReleaseThreshold, &all),
                   "cudaMemPoolSetAttribute");
-  return pool = made;
+  if (pools[device].compare_exchange_strong(pool, made)) return made;
+  cudaMemPoolDestroy(made);  // another thread was first
+  return pool;
 }
 #endif
 
