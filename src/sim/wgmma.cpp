@@ -270,22 +270,22 @@ void gather(char* to, const WgmmaOperand& o) {
 
 }  // namespace
 
-// Whether the operand B, of these bytes, is the last one; else it becomes that. Four warps read the
-// same B, mostly one after the other: it is decoded once.
-bool Wgmma::DecodedB::is(const WgmmaOperand& b, WgmmaType of, std::span<const char> now) {
+// Keeps the bytes of an operand B; whether they are others than before. Four warps read the same B,
+// mostly one after the other: it is decoded once.
+bool Wgmma::DecodedB::replace(const WgmmaOperand& b, WgmmaType of, std::span<const char> now) {
   if (type == of && mn_major == b.mn_major && bytes.size() == now.size() &&
       std::memcmp(bytes.data(), now.data(), now.size()) == 0)
-    return true;
+    return false;
   type = of;
   mn_major = b.mn_major;
   bytes.assign(now.begin(), now.end());
-  return false;
+  return true;
 }
 
 const float* Wgmma::decoded(const WgmmaOperand& b, WgmmaType type) {
   char bytes[2 * MAX_N * CHUNK];
   gather(bytes, b);
-  if (!decoded_.is(b, type, {bytes, b.chunks.size() * CHUNK})) {
+  if (decoded_.replace(b, type, {bytes, b.chunks.size() * CHUNK})) {
     decoded_.values.resize(16 * MAX_N);
     decode(decoded_.values.data(), MAX_N, bytes, b.chunks.size(), b.mn_major, type);
   }
@@ -470,10 +470,10 @@ void Wgmma::multiply_codes(const Job& job) {
   const auto a = std::make_unique_for_overwrite<Codes<ROWS>>();
   a->template decode<T>(bytes, job.a.chunks.size());
   gather(bytes, job.b);
-  const bool known = decoded_.is(job.b, job.call.type, {bytes, job.b.chunks.size() * CHUNK});
+  const bool is_new = decoded_.replace(job.b, job.call.type, {bytes, job.b.chunks.size() * CHUNK});
   if (decoded_.codes == nullptr) decoded_.codes = std::make_shared<Codes<MAX_N>>();
   auto& b = *static_cast<Codes<MAX_N>*>(decoded_.codes.get());
-  if (!known) b.template decode<T>(bytes, job.b.chunks.size());
+  if (is_new) b.template decode<T>(bytes, job.b.chunks.size());
   multiply_fp8<T>(sums, job.call.n, *a, b);
 }
 

@@ -98,7 +98,7 @@ class Wgmma {
     std::vector<char> bytes;
     std::vector<float> values;    // [k][column], MAX_N columns apart
     std::shared_ptr<void> codes;  // of FP8, in place of values
-    bool is(const WgmmaOperand& b, WgmmaType of, std::span<const char> now);
+    bool replace(const WgmmaOperand& b, WgmmaType of, std::span<const char> now);
   };
 
   void multiply(const Job& job);
