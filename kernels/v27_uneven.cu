@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     for (int i = 0; i < BX / MMA_X; ++i) {
       const int n = x * BX + i * MMA_X;
       fence_operand(acc[i]);
-      apply_epilogue_transposed(row_panel, m, n, acc[i]);
+      apply_epilogue_transposed<BY <= 160 ? BY / 2 : BY / 4>(row_panel, m, n, acc[i]);
       if (left <= gridDim.x)
         store_transposed(row_panel, m, n, acc[i]);
       else

@@ -337,12 +337,12 @@ GEMM_DEVICE void store_panels(const GatedArgs<T...>& p, bool aligned_c, const Ma
     store_pairs(out, false, m, n / 2, d);
 }
 
-template <int COUNT, class... T>
+template <int AT_ONCE = 0, int COUNT, class... T>
 GEMM_DEVICE void apply_epilogue_transposed(const FusedArgs<T...>& p, int m, int n,
                                            float (&acc)[COUNT]) {
   using TC = typename GemmArgs<T...>::TypeC;
-  constexpr int STEP = COUNT % 32 == 0 ? 32 : 16, LOADS = STEP / 4;
-  static_assert(COUNT % STEP == 0, "whole steps");
+  constexpr int STEP = AT_ONCE > 0 ? AT_ONCE : COUNT % 32 == 0 ? 32 : 16, LOADS = STEP / 4;
+  static_assert(COUNT % STEP == 0 && STEP % 4 == 0, "whole steps");
   const int lane = threadIdx.x % 32, odd = lane % 2;
   // The accumulators' own row and column, of C^T.
   const int x = n + threadIdx.x % 128 / 32 * 16 + lane / 4, y = m + lane % 4 * 2;
