@@ -211,11 +211,6 @@ struct {
 
 static_assert(std::size(VARIANTS<half>) == std::size(TILES), "in the same order");
 
-// Microseconds, read off 87 shapes on an H200 (tuning_split_k.json) and what v28 lost where it took
-// this rung for another: of a second kernel; for each part of K that CTAs share; for a million sums
-// of one CTA.
-constexpr double REDUCE = 2.7, ADD_PART = 0.03, STORE = 140;
-
 template <class T>
 double estimate(const FusedArgs<T>& p, const Arch& arch, int bx, int by, int split) {
   const WgmmaCosts& c = arch.costs->wgmma;
@@ -225,9 +220,10 @@ double estimate(const FusedArgs<T>& p, const Arch& arch, int bx, int by, int spl
   // Each CTA stores its sums at its end; all SMs read them, one part of a unit after the other.
   const double results = bx * by * 1e-6;
   const double bytes = 4 * ctas * results * CONSUMERS * MMA_X / bx;  // millions, of all sums
-  const double sums = waves * results * STORE + bytes / c.l2 + split * ADD_PART;
+  const WgmmaCosts::Reduce& reduce = c.reduce;
+  const double sums = waves * results * reduce.store + bytes / c.l2 + split * reduce.part;
   const double epilogue = tiles / arch.sms * results * epilogue_k(p, *arch.costs) * 2 / c.tensor;
-  return c.launch + repack_us(p, c) + c.wave * (waves - 1) + loop + sums + epilogue + REDUCE;
+  return c.launch + repack_us(p, c) + c.wave * (waves - 1) + loop + sums + epilogue + reduce.launch;
 }
 
 // The fastest tile, or the one asked for; K in so many parts as one wave has room for, or fewer.

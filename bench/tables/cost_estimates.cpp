@@ -101,7 +101,12 @@ int run(int argc, char** argv) {
                                                 {"wgmma.exchange", &w.exchange},
                                                 {"wgmma.add", &w.add},
                                                 {"wgmma.epilogue_k", &w.epilogue_k},
-                                                {"wgmma.persistent_launch", &w.persistent_launch}};
+                                                {"wgmma.persistent_launch", &w.persistent_launch},
+                                                {"wgmma.alone", &w.alone},
+                                                {"wgmma.part", &w.part},
+                                                {"wgmma.reduce.launch", &w.reduce.launch},
+                                                {"wgmma.reduce.part", &w.reduce.part},
+                                                {"wgmma.reduce.store", &w.reduce.store}};
   if (argc < 2) bad("want names of constants, then cases");
   std::vector<double*> fields;
   std::istringstream names(argv[1]);

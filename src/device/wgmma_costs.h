@@ -77,8 +77,7 @@ double persistent_us(const GemmArgs<T>& p, const Arch& arch, double makespan, in
   if (std::min(p.M, p.N) <= 16) return NEVER;  // three quarters of a tile would be empty
   const WgmmaCosts& c = arch.costs->wgmma;
   const double multiply = makespan * (p.K + c.epilogue_k) * 2e-6 / c.tensor;
-  constexpr double ALONE = 1.35;  // times c.fetch
-  const double fetch = makespan * reads.rows * p.K * 2e-6 / (c.fetch * (reads.alone ? ALONE : 1));
+  const double fetch = makespan * reads.rows * p.K * 2e-6 / (c.fetch * (reads.alone ? c.alone : 1));
   const double uneven =
       makespan * arch.sms / (double(p.M) * p.N * products) / (reads.alone ? 2 : 1);
   const double memory = products * uneven_memory_us(p, c, uneven) + reads.again * 1e-6 / c.memory;
@@ -183,12 +182,11 @@ double narrow_stream_k_us(const FusedArgs<T>& p, const Arch& arch, const StreamK
   const double loop = flat_loop_us(p, arch, tile.bx, tile.by, tiles * k_tiles * 64, share);
   // Of a tile: stored once; its sums are stored by each CTA but the first, which reads them, one CTA's
   // after the other's.
-  constexpr double PART = 0.33;  // us to come by those of one CTA
   const double results = tile.bx * tile.by * 1e-6, stores = std::ceil(tiles / ctas);
   const double parts = std::fmod(tiles, ctas) == 0 ? 0 : std::ceil(ctas / tiles);
   const double epilogue = results * stores * epilogue_k(p, *arch.costs) * 2 / c.tensor;
   return c.launch + repack_us(p, c) + loop + results * stores * c.store + epilogue +
-         (parts > 0 ? c.fixup + parts * (PART + results * c.send) : 0);
+         (parts > 0 ? c.fixup + parts * (c.part + results * c.send) : 0);
 }
 
 // The fastest, or the one asked for.

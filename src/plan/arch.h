@@ -46,7 +46,16 @@ struct WgmmaCosts {
   // Of persistent kernels, whose makespan counts results: us beside the main loop; a tile's begin
   // and end take as long as so much of K.
   double persistent_launch, epilogue_k;
-  double clusters[9];  // [n]: part of the SMs that clusters of n CTAs fill; not fitted
+  // The rest is not fitted.
+  double clusters[9];  // [n]: part of the SMs that clusters of n CTAs fill
+  double alone;        // fetch is so many times as much where the TPC's other SM has no CTA
+  double part;         // us in which a stream-K CTA comes by the sums of each other one
+  // Of sums that a second kernel adds up.
+  struct Reduce {
+    double launch;  // us of that kernel
+    double part;    // us for each part of K
+    double store;   // ps a sum that a CTA stores
+  } reduce;
 };
 
 // What a kernel's choices cost on one architecture. Times are relative: 1 is a result of a tile of

@@ -39,9 +39,12 @@ constexpr Costs H100_COSTS = [] {
       .persistent_launch = 2.765,
       .epilogue_k = 109.7,
       // [/fitted]
+      // Not measured there.
       .clusters = {},
+      .alone = H200_COSTS.wgmma.alone,
+      .part = H200_COSTS.wgmma.part,
+      .reduce = H200_COSTS.wgmma.reduce,
   };
-  // How clusters fill GPCs was not measured there.
   std::ranges::copy(H200_COSTS.wgmma.clusters, costs.wgmma.clusters);
   return costs;
 }();

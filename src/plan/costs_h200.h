@@ -72,6 +72,10 @@ constexpr Costs H200_COSTS = {
             // [/fitted]
             .clusters = {0, 1, 1, 117.0 / 132, 120.0 / 132, 110.0 / 132, 102.0 / 132, 105.0 / 132,
                          120.0 / 132},
+            .alone = 1.35,
+            .part = 0.33,
+            // Read off 87 shapes of few results and a deep K (tuning_split_k.json).
+            .reduce = {.launch = 2.7, .part = 0.03, .store = 140},
         },
 };
 
