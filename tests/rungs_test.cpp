@@ -71,7 +71,7 @@ TEST_P(RungTest, RaggedCubes) {
   for (const int n : {1, 3, 17, 31, 33, 63, 65, 127, 129}) expect_right(shape(n, n, n));
 }
 
-// Rows on 16 bytes that end between them, too.
+// Also rows that are longer than the columns by whole groups of 16 bytes.
 constexpr std::initializer_list<int> ALL_PADS = {0, 1, 16};
 
 TEST_P(RungTest, RaggedShapes) {

@@ -337,12 +337,12 @@ GEMM_DEVICE void store_panels(const GatedArgs<T...>& p, bool aligned_c, const Ma
     store_pairs(out, false, m, n / 2, d);
 }
 
-template <int AT_ONCE = 0, int COUNT, class... T>
+template <int AT_ONCE = 32, int COUNT, class... T>
 GEMM_DEVICE void apply_epilogue_transposed(const FusedArgs<T...>& p, int m, int n,
                                            float (&acc)[COUNT]) {
   using TC = typename GemmArgs<T...>::TypeC;
-  constexpr int STEP = AT_ONCE > 0 ? AT_ONCE : COUNT % 32 == 0 ? 32 : 16, LOADS = STEP / 4;
-  static_assert(COUNT % STEP == 0 && STEP % 4 == 0, "whole steps");
+  constexpr int LOADS = AT_ONCE / 4;
+  static_assert(COUNT % AT_ONCE == 0 && AT_ONCE % 4 == 0, "whole steps");
   const int lane = threadIdx.x % 32, odd = lane % 2;
   // The accumulators' own row and column, of C^T.
   const int x = n + threadIdx.x % 128 / 32 * 16 + lane / 4, y = m + lane % 4 * 2;
@@ -354,7 +354,7 @@ GEMM_DEVICE void apply_epilogue_transposed(const FusedArgs<T...>& p, int m, int 
     const int col = n + threadIdx.x % 128 / 32 * 16 + odd * 8 + lane % 4 / 2 * 4;
     const TC* c = old.C + row * old.ldc + col;
 #pragma unroll
-    for (int i = 0; i < COUNT; i += STEP) {
+    for (int i = 0; i < COUNT; i += AT_ONCE) {
       uint2 words[LOADS] = {};
 #pragma unroll
       for (int j = 0; j < LOADS; ++j, c += 8 * old.ldc)
@@ -366,7 +366,7 @@ GEMM_DEVICE void apply_epilogue_transposed(const FusedArgs<T...>& p, int m, int 
             memcpy(&words[j], four, sizeof words[j]);
           }
         }
-      uint32_t pairs[STEP / 2];
+      uint32_t pairs[AT_ONCE / 2];
 #pragma unroll
       for (int j = 0; j < LOADS; ++j) {
         const uint32_t other = __shfl_xor_sync(~0u, odd ? words[j].x : words[j].y, 1);

@@ -195,19 +195,19 @@ GEMM_DEVICE void store_accumulators_aligned(const GemmArgs<T...>& p, int m, int 
 // The epilogue of C^T's accumulators, of the 2 COUNT / 2 x 64 tile of C at (m, n); C's rows are
 // 16-byte aligned. Four lanes read 32 bytes of a row at once: store_transposed's way back. AT_ONCE as
 // in apply_epilogue.
-template <int AT_ONCE = 0, int COUNT, class... T>
+template <int AT_ONCE = 32, int COUNT, class... T>
 GEMM_DEVICE void apply_epilogue_transposed(const GemmArgs<T...>& p, int m, int n,
                                            float (&acc)[COUNT]) {
   if (p.epilogue.is_plain()) return;
   using TC = typename GemmArgs<T...>::TypeC;
-  constexpr int STEP = AT_ONCE > 0 ? AT_ONCE : COUNT % 32 == 0 ? 32 : 16, LOADS = STEP / 4;
-  static_assert(COUNT % STEP == 0 && STEP % 4 == 0, "whole steps");
+  constexpr int LOADS = AT_ONCE / 4;
+  static_assert(COUNT % AT_ONCE == 0 && AT_ONCE % 4 == 0, "whole steps");
   const int lane = threadIdx.x % 32, odd = lane % 2;
   const int row = m + lane / 4;
   const int col = n + threadIdx.x % 128 / 32 * 16 + odd * 8 + lane % 4 / 2 * 4;
   const TC* c = p.C + row * p.ldc + col;
 #pragma unroll
-  for (int i = 0; i < COUNT; i += STEP) {
+  for (int i = 0; i < COUNT; i += AT_ONCE) {
     uint2 words[LOADS] = {};
     if (p.epilogue.reads_c()) {
 #pragma unroll
@@ -220,7 +220,7 @@ GEMM_DEVICE void apply_epilogue_transposed(const GemmArgs<T...>& p, int m, int n
         words[j] = {movmatrix_trans(left), movmatrix_trans(right)};
       }
     }
-    uint32_t pairs[STEP / 2];
+    uint32_t pairs[AT_ONCE / 2];
 #pragma unroll
     for (int j = 0; j < LOADS; ++j) {
       pairs[2 * j] = words[j].x;
