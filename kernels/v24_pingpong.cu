@@ -44,7 +44,7 @@ namespace {
 using namespace gemm;
 
 constexpr int BK = 64, MMA_M = 64;  // depth of a k-tile; rows of a wgmma
-constexpr int GROUP_M = 16;         // rows of tiles a raster group
+constexpr int GROUP_M = 16;         // rows of tiles a raster group, at most
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 
 template <class TileA, class TileB, int STAGES, int EPILOGUE_STAGES>
@@ -59,7 +59,7 @@ struct Shared {                     // every panel starts at a multiple of 1024 
 template <class Args, Major A_MAJOR, Major B_MAJOR, int BM, int BN, int STAGES, int EPILOGUE_STAGES,
           int CLUSTER, Products PRODUCTS>
 __global__ void __launch_bounds__(THREADS, 1)
-    gemm_v24(Args p, bool aligned_c, const __grid_constant__ TensorMap map_a,
+    gemm_v24(Args p, bool aligned_c, Raster raster, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
   grid_launch_dependents();  // first: CTAs take a while to start, 1 to 2 % at 512
   using T = typename Args::TypeA;
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     const bool one_a = p.batch.stride_a == 0, one_b = p.batch.stride_b == 0;  // for all products
     if (GROUPS) grid_dependency_wait();  // their ends may be another kernel's result
     for_each_tile_of_batch<PRODUCTS, BM, GROUP_M, CLUSTER>(
-        p, begin, step, rank, tiles_m, tiles_n,
+        p, begin, step, rank, tiles_m, tiles_n, raster,
         [&](int bm, int bn, int64_t, int product, RowRange rows) {
           grid_dependency_wait(bm, bn);  // after the first tile's coordinates have been computed
           produce_shared<TileA, TileB, CLUSTER>(s.A[0], s.B[0], s.full, s.empty, state,
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     }
   };
   for_each_tile_of_batch<PRODUCTS, BM, GROUP_M, CLUSTER>(p, begin + wg * step, 2 * step, rank,
-                                                         tiles_m, tiles_n, compute);
+                                                         tiles_m, tiles_n, raster, compute);
   // [/region idea]
   if (tid % 32 == 0) tma_store_wait_read<0>();
   if (CLUSTER > 1) sync_cluster<CLUSTER>();  // the neighbour's last arrivals have come
@@ -174,6 +174,10 @@ bool fits_in_one_launch(const GemmArgs<T>& p) {
          tiles_of_batch(p, 64, 128) < 1 << 30;
 }
 
+// Rows of tiles a raster group. With a short K storing C decides: one row of tiles after the other,
+// so that whole rows of C are stored at a time, which memory takes up to a tenth faster.
+int rows_of_group(int K) { return K <= 2 * BK ? 1 : GROUP_M; }
+
 template <class Args, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER,
           Products PRODUCTS = Products::one>
 void launch_args(const Args& p, const Plan& plan, Stream stream) {
@@ -192,7 +196,15 @@ void launch_args(const Args& p, const Plan& plan, Stream stream) {
       });
     }
   const int64_t cluster_tiles = tiles_of_batch(p, BM * CLUSTER, BN);
-  const int64_t grid = std::min<int64_t>(cluster_tiles, plan.ctas / CLUSTER) * CLUSTER;
+  // A pair of CTAs with neighbouring tiles is launched as a cluster, so that it has a TPC to itself.
+  const Pairs pairs =
+      CLUSTER == 1 && PRODUCTS == Products::one ? plan.kept<Tiling>().pairs : Pairs::none;
+  const int cluster = pairs == Pairs::none ? CLUSTER : 2;
+  const int64_t units = pairs == Pairs::none ? cluster_tiles : (cluster_tiles + 1) / 2;
+  const int64_t grid = std::min<int64_t>(units, plan.ctas / cluster) * cluster;
+  const Raster raster{raster_group_size(std::max(cdiv(cdiv(p.M, BM), CLUSTER), 1),
+                                        std::max(rows_of_group(p.K) / CLUSTER, 1)),
+                      pairs == Pairs::rows ? 2 : 1};
   const TmaOperands<T> in(p, stream);
   const auto batch = [&](bool has_several, int64_t stride) {
     return has_several ? MatrixBatch{p.batch.count, stride} : MatrixBatch{};
@@ -204,9 +216,9 @@ void launch_args(const Args& p, const Plan& plan, Stream stream) {
     gemm::launch(gemm_v24<Args, a(), b(), BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER, PRODUCTS>, grid,
                  dim3(THREADS),
                  {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>),
-                  .cluster = CLUSTER,
+                  .cluster = cluster,
                   .pdl = true},
-                 stream, p, has_aligned_c(with_columns_of_d(p)),
+                 stream, p, has_aligned_c(with_columns_of_d(p)), raster,
                  TileA::map(in.A.data, p.M, p.K, in.A.ld, 256, batch(BATCH, p.batch.stride_a)),
                  TileB::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld, 256,
                                               batch(BATCH || GROUPS, p.batch.stride_b)),
@@ -275,23 +287,36 @@ TileChoice choose_data_parallel_tile(const FusedArgs<T>& p, const Arch& arch, in
   return choice;
 }
 
+// Two CTAs of a TPC read a tile's rows or columns once from L2, if they compute neighbours: up to a
+// quarter faster where a few tiles with a long K ask L2 for most. Pairs lie along C's shorter side, the
+// next pair along the longer one. Few tiles rather have a TPC each; in many waves CTAs drift apart.
+template <class T>
+Pairs choose_pairs(const FusedArgs<T>& p, const Arch& arch, const Tiling& tiling) {
+  if (tiling.cluster > 1 || straddles_lines(p) || !p.batch.is_single() ||
+      tiling.tiles * 2 <= arch.sms || tiling.tiles > 3 * arch.sms)
+    return Pairs::none;
+  return cdiv(p.M, tiling.bm) >= cdiv(p.N, tiling.bn) ? Pairs::rows : Pairs::columns;
+}
+
 // The plan by one variant.
 template <class T>
 Plan plan_of(const FusedArgs<T>& p, const Arch& arch, const TileChoice& tile) {
-  const Tiling& tiling = tile.tiling;
+  Tiling tiling = tile.tiling;
   const bool one_launch = tiling.cluster == 1 && fits_in_one_launch(p);
   const int launches = one_launch ? 1 : p.batch.count, rows = arch.costs->rows_of_pass;
-  // The first CTAs go to different TPCs, but for clusters. Only the smallest tiles gain: a larger
-  // one has one consumer at work, which takes longer than memory. Of few tiles with a long K none
-  // does.
+  // The first CTAs go to different TPCs, but for clusters. Only the smallest tiles gain, and those of
+  // one row: a larger one has one consumer at work, which takes longer than L2, if not than memory.
+  // Of few tiles with a long K none does.
   const int64_t tiles = tiling.tiles * p.batch.count / launches;
-  const bool alone = tiling.cluster == 1 && tiling.bm == 64 && !straddles_lines(p) &&
-                     tiles * 2 <= arch.sms && (tiles * 4 > arch.sms || p.K <= 512);
+  const bool alone = tiling.cluster == 1 && (tiling.bm == 64 || p.M <= tiling.bm) &&
+                     !straddles_lines(p) && tiles * 2 <= arch.sms &&
+                     (tiles * 4 > arch.sms || p.K <= 512);
   Plan plan{.variant = tile.index,
             .makespan = launches * persistent_us(p, arch, tile.makespan, p.batch.count / launches,
                                                  {.alone = alone})};
   if (tiling.cluster == 1 && tiling.bn <= 128 && rows > 0)
     plan.makespan += second_reading_us(p, arch, cdiv(p.M, rows));
+  tiling.pairs = choose_pairs(p, arch, tiling);
   plan.keep(tiling);
   return plan;
 }

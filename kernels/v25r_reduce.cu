@@ -5,8 +5,9 @@
 //         fetch nothing. In 16 smaller tiles they are 16 clusters, of which an H200 holds 15
 // idea:   CTAs that share a tile need not be neighbours if they leave their sums in memory. Each
 //         stores its own, and a second kernel adds them up, on all SMs. So a tile has as many parts
-//         as fill the GPU: 8 tiles in 16 parts are 128 CTAs
-// watch:  the sums' way: 4 bytes a result and part, written and read. 16 parts of 256 x 512 are
+//         as fill the GPU: 8 tiles in 15 parts are 120 CTAs. And neighbours may be CTAs that share
+//         operands: clusters have one part of K, and tiles side by side
+// watch:  the sums' way: 4 bytes a result and part, written and read. 15 parts of 256 x 512 are
 //         8 MB, which stay in L2. And the second kernel's start: it is there before the first one
 //         ends, by programmatic dependent launch
 // needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
@@ -24,7 +25,7 @@
 //   empty[stage]   1 arrival of each consumer that reads it: 2, or 1 where they share K
 //
 //   multiply   CTA 0    | tile 0, first part of K ... | store sums |
-//              CTA 1    | tile 0, second part ....... | store sums |
+//              CTA 1    | tile 1, first part ........ | store sums |
 //   reduce     CTA 0..  | started, waits                           | add all parts, store C |
 
 #include "device/dynamic_shared.cuh"
@@ -35,6 +36,7 @@
 #include "device/ptx/tma.cuh"
 #include "device/ptx/warp_roles.cuh"
 #include "device/ptx/wgmma.cuh"
+#include "device/scheduler.cuh"
 #include "device/unit_rows.cuh"
 #include "device/vec.cuh"
 #include "device/wgmma_costs.h"
@@ -52,9 +54,14 @@ constexpr int THREADS = WORKERS + 32;                    // and the producer's w
 
 // How C, or C^T where C is flat, is cut into tiles, and K into parts.
 struct Cut {
-  int bx, by,
-      tiles_x;  // a tile's extent along the long side, and the short one; tiles along the long one
-  int split, parts;  // CTAs that share a tile; parts of K whose sums they store
+  int bx, by;            // a tile's extent along the long side, and the short one
+  int tiles_x, tiles_y;  // tiles along them
+  int group;             // tiles along the short side that have neighbouring numbers
+  int parts;             // parts of K whose sums are stored
+
+  __host__ __device__ TileIndex tile(int nth) const {  // m: along the short side
+    return grouped_tile(nth, tiles_y, tiles_x, group);
+  }
 };
 
 template <class TileX, class TileY, int STAGES>
@@ -75,10 +82,13 @@ __global__ void __launch_bounds__(THREADS, 1)
   constexpr int UNITS = BX / MMA_X * BY / 8;
   static_assert(STAGES % K_GROUPS == 0, "a stage's phases are all waited for by one consumer");
   const int tid = threadIdx.x;
-  const int tile = blockIdx.x / cut.split, rank = blockIdx.x % cut.split;
-  const int x0 = tile % cut.tiles_x * BX, y0 = tile / cut.tiles_x * BY;
+  // A cluster's CTAs have one part of K and neighbouring tiles: on one GPC, at one k-tile at a time.
+  const int tiles = cut.tiles_x * cut.tiles_y, splits = gridDim.x / tiles;
+  const int tile = blockIdx.x % tiles, rank = blockIdx.x / tiles;
+  const auto [y, x] = cut.tile(tile);
+  const int x0 = x * BX, y0 = y * BY;
   const int64_t k_tiles = cdiv(K, BK);
-  const int begin = int(k_tiles * rank / cut.split), end = int(k_tiles * (rank + 1) / cut.split);
+  const int begin = int(k_tiles * rank / splits), end = int(k_tiles * (rank + 1) / splits);
 
   auto& s = *static_cast<Shared<TileX, TileY, STAGES>*>(dynamic_shared());
   if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, CONSUMERS / K_GROUPS);
@@ -111,7 +121,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   wgmma_wait<0>(acc);
 
   // [region idea]
-  const int64_t part = int64_t{blockIdx.x} * K_GROUPS + k_group;
+  const int64_t part = int64_t{tile} * cut.parts + rank * K_GROUPS + k_group;
   Vec<float>* const to = sums + (part * UNITS + row_block * (BY / 8)) * 128 + tid % 128;
 #pragma unroll
   for (int i = 0; i < BY / 8; ++i) {
@@ -168,29 +178,40 @@ __global__ void __launch_bounds__(ADDERS * 128)
   put_unit(row, 0, swapped, all);
   named_barrier_sync(1, 128);
   store_units(p, row, 1, swapped, aligned_c, tid, 128, [&](int, int& x, int& y) {
-    x = tile % cut.tiles_x * cut.bx + unit / columns * MMA_X;
-    y = tile / cut.tiles_x * cut.by + unit % columns * 8;
+    const TileIndex at = cut.tile(tile);
+    x = at.n * cut.bx + unit / columns * MMA_X;
+    y = at.m * cut.by + unit % columns * 8;
   });
 }
+
+// What the plan decides.
+struct Split {
+  int parts;    // CTAs that share a tile, and its K
+  int cluster;  // CTAs of neighbouring tiles on one GPC
+};
+constexpr int GROUP = 4;  // tiles of a cluster along the short side, where there are so many
 
 template <class T, int BX, int BY, int STAGES>
 void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
   const bool swapped = p.M <= p.N;
   const int X = swapped ? p.N : p.M, Y = swapped ? p.M : p.N;
   constexpr int K_GROUPS = CONSUMERS * MMA_X / BX, UNITS = BX / MMA_X * BY / 8;
-  const int split = plan.kept<int>();
-  const Cut cut{BX, BY, cdiv(X, BX), split, split * K_GROUPS};
-  const int64_t tiles = int64_t{cut.tiles_x} * cdiv(Y, BY);
+  const Split split = plan.kept<Split>();
+  const int tiles_y = cdiv(Y, BY);
+  const Cut cut{
+      BX, BY, cdiv(X, BX), tiles_y, raster_group_size(tiles_y, GROUP), split.parts * K_GROUPS};
+  const int64_t tiles = int64_t{cut.tiles_x} * cut.tiles_y;
   const TmaOperands<T> in(p, stream);
   const Repacked<T>&x = swapped ? in.B : in.A, &y = swapped ? in.A : in.B;
   const Workspace sums(tiles * cut.parts * UNITS * 128 * sizeof(Vec<float>), stream);
   const auto start = [&](auto x_major, auto y_major) {
     using TileX = OperandTile<T, BX, x_major()>;
     using TileY = OperandTile<T, BY, y_major()>;
-    gemm::launch(gemm_v25r<T, x_major(), y_major(), BX, BY, STAGES>, tiles * split, dim3(THREADS),
-                 {.smem = sizeof(Shared<TileX, TileY, STAGES>), .pdl = true}, stream, cut, p.K,
-                 sums.as<Vec<float>>(), TileX::map(x.data, X, p.K, x.ld, FETCH),
-                 TileY::map(y.data, Y, p.K, y.ld, FETCH));
+    gemm::launch(
+        gemm_v25r<T, x_major(), y_major(), BX, BY, STAGES>, tiles * split.parts, dim3(THREADS),
+        {.smem = sizeof(Shared<TileX, TileY, STAGES>), .cluster = split.cluster, .pdl = true},
+        stream, cut, p.K, sums.as<Vec<float>>(), TileX::map(x.data, X, p.K, x.ld, FETCH),
+        TileY::map(y.data, Y, p.K, y.ld, FETCH));
   };
   // B is K-major where it is transposed, A where it is not.
   with_majors(p, [&](auto a, auto b) { swapped ? start(b, a) : start(a, b); });
@@ -212,16 +233,22 @@ struct {
 static_assert(std::size(VARIANTS<half>) == std::size(TILES), "in the same order");
 
 template <class T>
-double estimate(const FusedArgs<T>& p, const Arch& arch, int bx, int by, int split) {
-  const WgmmaCosts& c = arch.costs->wgmma;
-  const double tiles = flat_tiles(p, bx, by), ctas = tiles * split;
-  const double k = std::ceil(std::ceil(p.K / 64.) / split) * 64, waves = std::ceil(ctas / arch.sms);
-  const double loop = flat_loop_us(p, arch, bx, by, ctas * k, waves * k);
+double estimate(const FusedArgs<T>& p, const Arch& arch, int bx, int by, Split split) {
+  WgmmaCosts c = arch.costs->wgmma;
+  const WgmmaCosts::Reduce& reduce = c.reduce;
+  c.tensor *= reduce.tensor, c.l2 *= reduce.l2, c.fetch *= reduce.fetch;
+  const double tiles = flat_tiles(p, bx, by), ctas = tiles * split.parts;
+  const double k = std::ceil(std::ceil(p.K / 64.) / split.parts) * 64;
+  const double waves = std::ceil(ctas / (arch.sms * c.clusters[split.cluster]));
+  // What neighbours in a cluster share L2 is asked for less often.
+  const int tiles_y = cdiv(std::min(p.M, p.N), by);
+  const int along_y = std::min({split.cluster, GROUP, std::max(tiles_y, 1)});
+  const Shares shares{double(along_y), double(split.cluster) / along_y};
+  const double loop = flat_loop_us(p, c, arch.sms, bx, by, ctas * k, waves * k, shares);
   // Each CTA stores its sums at its end; all SMs read them, one part of a unit after the other.
   const double results = bx * by * 1e-6;
   const double bytes = 4 * ctas * results * CONSUMERS * MMA_X / bx;  // millions, of all sums
-  const WgmmaCosts::Reduce& reduce = c.reduce;
-  const double sums = waves * results * reduce.store + bytes / c.l2 + split * reduce.part;
+  const double sums = waves * results * reduce.store + bytes / c.l2 + split.parts * reduce.part;
   const double epilogue = tiles / arch.sms * results * epilogue_k(p, *arch.costs) * 2 / c.tensor;
   return c.launch + repack_us(p, c) + c.wave * (waves - 1) + loop + sums + epilogue + reduce.launch;
 }
@@ -234,22 +261,30 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
     if (variant != ANY_VARIANT && variant != i) continue;
     const auto [bx, by] = TILES[i];
     const double tiles = std::max(flat_tiles(p, bx, by), 1.0);
-    const int most = std::clamp(cdiv(p.K, BK), 1, std::max(int(arch.sms / tiles), 1));
-    for (int split = 1; split <= most; ++split) {
-      const double us = estimate(p, arch, bx, by, split);
-      if (best.makespan != NEVER && us >= best.makespan) continue;
-      best.variant = i;
-      best.makespan = us;
-      best.keep(split);
+    for (const int cluster : {1, 2, 4, 8}) {
+      if (std::fmod(tiles, cluster) != 0) continue;  // it would have two parts of K
+      const double sms = arch.sms * arch.costs->wgmma.clusters[cluster];
+      const int most = std::clamp(cdiv(p.K, BK), 1, std::max(int(sms / tiles), 1));
+      for (int parts = 1; parts <= most; ++parts) {
+        const double us = estimate(p, arch, bx, by, {parts, cluster});
+        if (best.makespan != NEVER && us >= best.makespan) continue;
+        best.variant = i;
+        best.makespan = us;
+        best.keep(Split{parts, cluster});
+      }
     }
   }
+  // One part is a detour through memory: others have no second kernel.
+  if (best.kept<Split>().parts == 1) best.makespan = NEVER;
   return best;
 }
 
 template <class T>
 std::string explain(const GemmArgs<T>& p, const Plan& plan) {
+  const int cluster = plan.kept<Split>().cluster;
   return std::string(p.M <= p.N ? "C^T" : "C") + " in tiles of " + VARIANTS<T>[plan.variant].name +
-         ", K in " + std::to_string(plan.kept<int>()) + " parts, estimated " +
+         ", K in " + std::to_string(plan.kept<Split>().parts) + " parts" +
+         (cluster > 1 ? ", clusters of " + std::to_string(cluster) : "") + ", estimated " +
          std::to_string(int64_t(plan.makespan + 0.5)) + " us on " + std::to_string(plan.sms) +
          " SMs";
 }

@@ -203,6 +203,16 @@ class Accepted(unittest.TestCase):
         self.assertEqual(chosen("--size", sizes), wanted)
         self.assertEqual(chosen("--size", "4096", "--ld-pad", "8"), ["128x192 s5 c2"])
 
+    def test_pairs_lie_along_the_shorter_side(self) -> None:
+        explain = ("--backend", "sim", "--explain", "--kernel", "v24", "--dtype", "f16")
+        shapes = ("2048x512x4096", "512x2048x4096", "512x512x4096", "4096x4096x4096")
+        run = bench(*explain, *(o for shape in shapes for o in ("--shape", shape)))
+        self.assertEqual(run.returncode, 0, run.stderr)
+        pairs = re.findall(r"waves?(?:, in pairs (.+))?$", run.stdout, re.MULTILINE)
+        self.assertEqual(pairs, ["side by side", "one above the other", "", ""])
+        run = bench(*explain, "--kernel", "v25r", "--shape", "512x512x16384")
+        self.assertRegex(run.stdout, r"K in \d parts, clusters of [48]")
+
     def test_tiles_of_floats_that_keep_the_sms_busy(self) -> None:
         explain = ("--backend", "sim", "--explain", "--kernel", "v29", "--dtype", "f32")
         run = bench(*explain, "--size", "512,1024,1536,2048,4096", "--shape", "0x8x8")

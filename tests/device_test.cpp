@@ -11,28 +11,40 @@ namespace {
 
 using namespace gemm;
 
-template <int GROUP_M>
-void expect_permutation(int tiles_m, int tiles_n) {
+void expect_permutation(int group_m, int across, int tiles_m, int tiles_n) {
   std::vector<int> seen(tiles_m * tiles_n);
   for (int tile = 0; tile < tiles_m * tiles_n; ++tile) {
-    const auto [m, n] = grouped_tile<GROUP_M>(tile, tiles_m, tiles_n);
+    const auto [m, n] = grouped_tile(tile, tiles_m, tiles_n, group_m, across);
     ASSERT_TRUE(0 <= m && m < tiles_m && 0 <= n && n < tiles_n)
-        << GROUP_M << ": tile " << tile << " of " << tiles_m << " x " << tiles_n << " at " << m
-        << ", " << n;
+        << group_m << ", " << across << ": tile " << tile << " of " << tiles_m << " x " << tiles_n
+        << " at " << m << ", " << n;
     ++seen[m * tiles_n + n];
   }
   EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), tiles_m * tiles_n)
-      << GROUP_M << ": " << tiles_m << " x " << tiles_n;
+      << group_m << ", " << across << ": " << tiles_m << " x " << tiles_n;
 }
 
 TEST(GroupedTile, IsAPermutationOfEveryGrid) {
   for (int tiles_m = 1; tiles_m <= 37; ++tiles_m)
-    for (int tiles_n = 1; tiles_n <= 37; ++tiles_n) {
-      expect_permutation<1>(tiles_m, tiles_n);
-      expect_permutation<4>(tiles_m, tiles_n);
-      expect_permutation<8>(tiles_m, tiles_n);
-      expect_permutation<16>(tiles_m, tiles_n);
-    }
+    for (int tiles_n = 1; tiles_n <= 37; ++tiles_n)
+      for (const int group_m : {1, 4, 8, 16})
+        for (const int across : {1, 2}) expect_permutation(group_m, across, tiles_m, tiles_n);
+}
+
+// Two tiles with consecutive numbers, the first of them even: what the CTAs of a pair compute.
+TEST(GroupedTile, TwoAcrossArePairsSideBySide) {
+  for (int tile = 0; tile < 18 * 6; tile += 2) {
+    const TileIndex one = grouped_tile(tile, 18, 6, 9, 2);
+    const TileIndex other = grouped_tile(tile + 1, 18, 6, 9, 2);
+    EXPECT_EQ(other.m, one.m);
+    EXPECT_EQ(other.n, one.n + 1);
+  }
+  // An odd column is counted alone, from top to bottom.
+  for (int tile = 0; tile < 4; ++tile) {
+    const TileIndex at = grouped_tile(8 + tile, 4, 3, 4, 2);
+    EXPECT_EQ(at.m, tile);
+    EXPECT_EQ(at.n, 2);
+  }
 }
 
 TEST(GroupedTile, OneRowAGroupIsRowByRow) {

@@ -375,6 +375,8 @@ TEST_P(RasterTest, SeveralGroups) {
   if (GetParam().needs.sm < 90) return;
   expect_right(shape(4200, 264, 8), {0});
   expect_right(shape(264, 2100, 8), {0});
+  // v24 has larger groups where K is longer.
+  if (GetParam().id == "v24") expect_right(shape(2200, 136, 136), {0});
 }
 
 // Rows of C in whole 16 bytes: with others v27, v27w, v27c and v24r launch v24.
@@ -503,6 +505,14 @@ TEST(SplitColumns, IsDispatchedWhereNothingStandsBetweenTwoWaves) {
   EXPECT_FALSE(dispatched(4096, 8192, 8192));
 }
 
+// v24 in pairs: more tiles than half of the SMs, up to three waves. Side by side with an odd column and
+// with an odd number of tiles, and one above the other with an odd row.
+class PairsTest : public RungTest {};
+TEST_P(PairsTest, NeighboursOnATpc) {
+  for (const Problem& p : {shape(700, 840, 72), shape(570, 1400, 136), shape(1030, 1160, 136)})
+    expect_right(p, {0});
+}
+
 // v25r where parts of K differ by a k-tile: 50 of them in 33 parts of tiles of 128 x 64, and where one tile of
 // 64 x 64 has a part for each of 132 SMs.
 class ReducedSplitTest : public RungTest {};
@@ -579,6 +589,7 @@ bool of_all_heights(const Rung& r) {
 }
 bool of_columns(const Rung& r) { return r.id == "v27c"; }
 bool of_split_columns(const Rung& r) { return r.id == "v27s" && r.dtype != DType::bf16; }
+bool in_pairs(const Rung& r) { return r.id == "v24" && r.dtype == DType::f16; }
 bool of_reduced_split(const Rung& r) { return r.id == "v25r" && r.dtype != DType::bf16; }
 bool of_unaligned_rows(const Rung& r) { return r.id == "v17u"; }
 bool b_stationary(const Rung& r) { return r.id == "v24r" && r.dtype != DType::bf16; }
@@ -616,6 +627,10 @@ INSTANTIATE_TEST_SUITE_P(Sim, SplitColumnsTest,
                          testing::ValuesIn(those(Backend::sim, of_split_columns)), test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, SplitColumnsTest,
                          testing::ValuesIn(those(Backend::gpu, of_split_columns)), test_name);
+INSTANTIATE_TEST_SUITE_P(Sim, PairsTest, testing::ValuesIn(those(Backend::sim, in_pairs)),
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, PairsTest, testing::ValuesIn(those(Backend::gpu, in_pairs)),
+                         test_name);
 INSTANTIATE_TEST_SUITE_P(Sim, ReducedSplitTest,
                          testing::ValuesIn(those(Backend::sim, of_reduced_split)), test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, ReducedSplitTest,
@@ -635,6 +650,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GroupsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(HeightsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PipelineTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RasterTest);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PairsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ReducedSplitTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(SplitColumnsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TransposedTest);

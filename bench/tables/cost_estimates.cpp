@@ -106,7 +106,10 @@ int run(int argc, char** argv) {
                                                 {"wgmma.part", &w.part},
                                                 {"wgmma.reduce.launch", &w.reduce.launch},
                                                 {"wgmma.reduce.part", &w.reduce.part},
-                                                {"wgmma.reduce.store", &w.reduce.store}};
+                                                {"wgmma.reduce.store", &w.reduce.store},
+                                                {"wgmma.reduce.tensor", &w.reduce.tensor},
+                                                {"wgmma.reduce.l2", &w.reduce.l2},
+                                                {"wgmma.reduce.fetch", &w.reduce.fetch}};
   if (argc < 2) bad("want names of constants, then cases");
   std::vector<double*> fields;
   std::istringstream names(argv[1]);

@@ -13,22 +13,29 @@ GEMM_BUILD_NAMESPACE_BEGIN
 // of them several tiles.
 inline int persistent_blocks() { return current_arch().ctas; }
 
-// Calls work(m, n) for every `step`-th cluster tile from `first` on, in raster groups of at most
-// GROUP_M rows of tiles. A cluster tile is CLUSTER tiles one above the other; (m, n) is that of CTA
-// `rank` of the cluster, and may lie below C in the last one. If `work` takes a third argument, it
-// is the number of cluster tiles from this one to the last.
-template <int GROUP_M, int CLUSTER, class Work>
+// Calls work(m, n) for every `step`-th cluster tile from `first` on. A cluster tile is CLUSTER tiles
+// one above the other, and so are `raster`'s; (m, n) is that of CTA `rank` of the cluster, and may lie
+// below C in the last one. If `work` takes a third argument, it is the number of cluster tiles from
+// this one to the last.
+template <int CLUSTER, class Work>
 GEMM_DEVICE void for_each_tile(int first, int step, int rank, int tiles_m, int tiles_n,
-                               Work&& work) {
-  const int rows = cdiv(tiles_m, CLUSTER), group = raster_group_size(rows, GROUP_M / CLUSTER);
+                               Raster raster, Work&& work) {
+  const int rows = cdiv(tiles_m, CLUSTER);
   const int64_t cluster_tiles = int64_t{rows} * tiles_n;
   for (int64_t cluster_tile = first; cluster_tile < cluster_tiles; cluster_tile += step) {
-    const auto [row, n] = grouped_tile(cluster_tile, rows, tiles_n, group);
+    const auto [row, n] = grouped_tile(cluster_tile, rows, tiles_n, raster.group_m, raster.across);
     if constexpr (std::is_invocable_v<Work, int, int>)
       work(row * CLUSTER + rank, n);
     else
       work(row * CLUSTER + rank, n, cluster_tiles - cluster_tile);
   }
+}
+// The same in raster groups of at most GROUP_M rows of tiles.
+template <int GROUP_M, int CLUSTER, class Work>
+GEMM_DEVICE void for_each_tile(int first, int step, int rank, int tiles_m, int tiles_n,
+                               Work&& work) {
+  const Raster raster{raster_group_size(cdiv(tiles_m, CLUSTER), GROUP_M / CLUSTER)};
+  for_each_tile<CLUSTER>(first, step, rank, tiles_m, tiles_n, raster, work);
 }
 // What a launch computes: one product, the equal ones of a batch, or its groups (Batch::ends).
 enum class Products { one, batch, groups };
@@ -55,16 +62,17 @@ GEMM_DEVICE decltype(auto) args_of(const Args& p, int product, RowRange rows) {
 
 // The same of a batch, one product after the other: work(m, n, left, product, rows), `left` being
 // the cluster tiles from this one to the batch's last. All of them fit in an int. Of one product:
-// product 0 alone. Taught in v24.
+// product 0 alone. Groups differ in their rows, and have raster groups of at most GROUP_M. Taught in
+// v24.
 template <Products PRODUCTS, int BM, int GROUP_M, int CLUSTER, class Args, class Work>
 GEMM_DEVICE void for_each_tile_of_batch(const Args& p, int first, int step, int rank, int tiles_m,
-                                        int tiles_n, Work&& work) {
+                                        int tiles_n, Raster raster, Work&& work) {
   if constexpr (PRODUCTS == Products::batch) {
-    const int rows = cdiv(tiles_m, CLUSTER), group = raster_group_size(rows, GROUP_M / CLUSTER);
+    const int rows = cdiv(tiles_m, CLUSTER);
     const unsigned each = rows * tiles_n, all = each * p.batch.count;
     for (unsigned tile = first; tile < all; tile += step) {
       const unsigned product = tile / each;
-      const auto [row, n] = grouped_tile(tile - product * each, rows, tiles_n, group);
+      const auto [row, n] = grouped_tile(tile - product * each, rows, tiles_n, raster.group_m);
       work(row * CLUSTER + rank, n, int64_t{all - tile}, product, RowRange{0, p.M});
     }
   } else if constexpr (PRODUCTS == Products::groups) {
@@ -81,10 +89,10 @@ GEMM_DEVICE void for_each_tile_of_batch(const Args& p, int first, int step, int 
       row_0 = end;
     }
   } else {
-    for_each_tile<GROUP_M, CLUSTER>(first, step, rank, tiles_m, tiles_n,
-                                    [&](int m, int n, int64_t left) {
-                                      work(m, n, left, 0, RowRange{0, p.M});
-                                    });
+    for_each_tile<CLUSTER>(first, step, rank, tiles_m, tiles_n, raster,
+                           [&](int m, int n, int64_t left) {
+                             work(m, n, left, 0, RowRange{0, p.M});
+                           });
   }
 }
 template <int GROUP_M, class Work>

@@ -118,19 +118,26 @@ double flat_tiles(const GemmArgs<T>& p, int bx, int by) {
   return std::ceil(std::max(p.M, p.N) / double(bx)) * std::ceil(std::min(p.M, p.N) / double(by));
 }
 
+// How many CTAs on one GPC have the same rows of the long side at a time, and of the short one: L2 is
+// asked less for them.
+struct Shares {
+  double x = 1, y = 1;
+};
+
 // The main loops of such tiles: `all_k` is the sum of their depths, `most_k` that on one SM.
 template <class T>
-double flat_loop_us(const GemmArgs<T>& p, const Arch& arch, int bx, int by, double all_k,
-                    double most_k) {
-  const WgmmaCosts& c = arch.costs->wgmma;
+double flat_loop_us(const GemmArgs<T>& p, const WgmmaCosts& c, int sms, int bx, int by,
+                    double all_k, double most_k, Shares shares = {}) {
   const double multiply = most_k * 2e-6 * bx * (by + c.narrow) / c.tensor;
   // A narrow tile that is not K-major comes in as many rows, of 32 or 64 bytes, as a wide one.
   const bool y_is_a = p.M <= p.N, y_k_major = y_is_a ? p.op_a == Op::N : p.op_b == Op::T;
   const double lines_a = lines_of_row(p.A, p.lda), lines_b = lines_of_row(p.B, p.ldb);
-  const double bytes = 2e-6 * (bx * (y_is_a ? lines_b : lines_a) +
-                               (y_k_major ? by : std::max(by, 64)) * (y_is_a ? lines_a : lines_b));
-  const double fetch = std::max(bytes * all_k / c.l2, bytes * most_k / c.fetch);
-  const double uneven = all_k > 0 ? most_k * arch.sms / all_k : 1;
+  const double x = 2e-6 * bx * (y_is_a ? lines_b : lines_a);
+  const double y = 2e-6 * (y_k_major ? by : std::max(by, 64)) * (y_is_a ? lines_a : lines_b);
+  // Not all requests of neighbours come at the same time.
+  const double from_l2 = (x / std::sqrt(shares.x) + y / std::sqrt(shares.y)) * all_k;
+  const double fetch = std::max(from_l2 / c.l2, (x + y) * most_k / c.fetch);
+  const double uneven = all_k > 0 ? most_k * sms / all_k : 1;
   return overlapping(multiply, fetch, uneven_memory_us(p, c, uneven));
 }
 
@@ -147,7 +154,7 @@ double split_k_us(const FusedArgs<T>& p, const Arch& arch, const SplitKTile& til
   // The fullest SM's CTAs. A cluster lies within one GPC, where some SMs are left over.
   const double filled = arch.sms * c.clusters[split];
   const double most = std::ceil(ctas / filled), waves = std::ceil(most / tile.per_sm);
-  const double loop = flat_loop_us(p, arch, tile.bx, tile.by, ctas * k, most * k);
+  const double loop = flat_loop_us(p, c, arch.sms, tile.bx, tile.by, ctas * k, most * k);
   const double results = most * tile.bx * tile.by * 1e-6;
   // All CTAs of a cluster end their tile.
   const double epilogue = results * epilogue_k(p, *arch.costs) * 2 / c.tensor / split;
@@ -179,7 +186,7 @@ double narrow_stream_k_us(const FusedArgs<T>& p, const Arch& arch, const StreamK
   const int k_tiles = std::max(1, cdiv(p.K, 64));
   const double ctas = std::min(tiles * k_tiles, double(arch.sms));
   const double share = std::ceil(tiles * k_tiles / ctas) * 64;
-  const double loop = flat_loop_us(p, arch, tile.bx, tile.by, tiles * k_tiles * 64, share);
+  const double loop = flat_loop_us(p, c, arch.sms, tile.bx, tile.by, tiles * k_tiles * 64, share);
   // Of a tile: stored once; its sums are stored by each CTA but the first, which reads them, one CTA's
   // after the other's.
   const double results = tile.bx * tile.by * 1e-6, stores = std::ceil(tiles / ctas);

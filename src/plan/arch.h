@@ -52,9 +52,10 @@ struct WgmmaCosts {
   double part;         // us in which a stream-K CTA comes by the sums of each other one
   // Of sums that a second kernel adds up.
   struct Reduce {
-    double launch;  // us of that kernel
-    double part;    // us for each part of K
-    double store;   // ps a sum that a CTA stores
+    double launch;             // us of that kernel
+    double part;               // us for each part of K
+    double store;              // ps a sum that a CTA stores
+    double tensor, l2, fetch;  // of the first kernel's main loop, as parts of those above
   } reduce;
 };
 

@@ -74,8 +74,13 @@ constexpr Costs H200_COSTS = {
                          120.0 / 132},
             .alone = 1.35,
             .part = 0.33,
-            // Read off 87 shapes of few results and a deep K (tuning_split_k.json).
-            .reduce = {.launch = 2.7, .part = 0.03, .store = 140},
+            // Fitted to 65 shapes of few results and a deep K on an H100, all tiles and clusters.
+            .reduce = {.launch = 0.5,
+                       .part = 0.05,
+                       .store = 210,
+                       .tensor = 0.78,
+                       .l2 = 1.13,
+                       .fetch = 2.5},
         },
 };
 

@@ -20,15 +20,18 @@ TileChoice choose_tile(int M, int N, int K, const Costs::Tile* tiles, int count,
     const double shared = cut ? shared_waves + fixups * fixup_k / std::max(K, 1) : 0;
     const double makespan = cost * (waves + shared + epilogue) * bm * bn;
     if (best.tiling.bm > 0 && makespan >= best.makespan) continue;
-    best = {i, makespan, {bm, bn, 1, cut, number, waves}};
+    best = {i, makespan, {.bm = bm, .bn = bn, .cut = cut, .tiles = number, .waves = waves}};
   }
   return best;
 }
 
 std::string explain(const Tiling& t) {
-  return fmt::format("{} {} of {} x {} in {:.{}f} {}{}", t.tiles, t.tiles == 1 ? "tile" : "tiles",
+  return fmt::format("{} {} of {} x {} in {:.{}f} {}{}{}", t.tiles, t.tiles == 1 ? "tile" : "tiles",
                      t.bm, t.bn, t.waves, t.cut ? 1 : 0, t.waves == 1 ? "wave" : "waves",
-                     t.cluster > 1 ? " of clusters" : "");
+                     t.cluster > 1 ? " of clusters" : "",
+                     t.pairs == Pairs::none      ? ""
+                     : t.pairs == Pairs::columns ? ", in pairs one above the other"
+                                                 : ", in pairs side by side");
 }
 
 }  // namespace gemm

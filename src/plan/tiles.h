@@ -9,10 +9,15 @@
 
 namespace gemm {
 
+// Which tiles the two CTAs of a TPC's pair compute: any, one above the other, or side by side.
+// Requests of both for the same lines reach L2 as one. Taught in v24.
+enum class Pairs { none, columns, rows };
+
 // How tiles cover C, and in how many waves an architecture's SMs compute them.
 struct Tiling {
   int bm = 0, bn = 0;
-  int cluster = 1;   // CTAs that share a tile
+  int cluster = 1;  // CTAs that share a tile
+  Pairs pairs = Pairs::none;
   bool cut = false;  // the tiles of the last wave are shared out along K
   int64_t tiles = 0;
   double waves = 0;
