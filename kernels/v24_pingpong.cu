@@ -196,7 +196,7 @@ void launch_args(const Args& p, const Plan& plan, Stream stream) {
       });
     }
   const int64_t cluster_tiles = tiles_of_batch(p, BM * CLUSTER, BN);
-  // A pair of CTAs with neighbouring tiles is launched as a cluster, so that it has a TPC to itself.
+  // A pair of CTAs with neighbouring tiles is launched as a cluster, so that it has a TPC alone.
   const Pairs pairs =
       CLUSTER == 1 && PRODUCTS == Products::one ? plan.kept<Tiling>().pairs : Pairs::none;
   const int cluster = pairs == Pairs::none ? CLUSTER : 2;
@@ -287,9 +287,9 @@ TileChoice choose_data_parallel_tile(const FusedArgs<T>& p, const Arch& arch, in
   return choice;
 }
 
-// Two CTAs of a TPC read a tile's rows or columns once from L2, if they compute neighbours: up to a
-// quarter faster where a few tiles with a long K ask L2 for most. Pairs lie along C's shorter side, the
-// next pair along the longer one. Few tiles rather have a TPC each; in many waves CTAs drift apart.
+// CTAs on one GPC that compute neighbours ask L2 together for common rows and columns: up to a
+// quarter faster where a few tiles with a long K ask for most. Measured: pairs lie along the side
+// with fewer tiles. Few tiles rather have a TPC each; in many waves CTAs drift apart.
 template <class T>
 Pairs choose_pairs(const FusedArgs<T>& p, const Arch& arch, const Tiling& tiling) {
   if (tiling.cluster > 1 || straddles_lines(p) || !p.batch.is_single() ||
@@ -304,9 +304,9 @@ Plan plan_of(const FusedArgs<T>& p, const Arch& arch, const TileChoice& tile) {
   Tiling tiling = tile.tiling;
   const bool one_launch = tiling.cluster == 1 && fits_in_one_launch(p);
   const int launches = one_launch ? 1 : p.batch.count, rows = arch.costs->rows_of_pass;
-  // The first CTAs go to different TPCs, but for clusters. Only the smallest tiles gain, and those of
-  // one row: a larger one has one consumer at work, which takes longer than L2, if not than memory.
-  // Of few tiles with a long K none does.
+  // The first CTAs go to different TPCs, but for clusters. Only the smallest tiles gain, and those
+  // of one row: a larger one has one consumer at work, which takes longer than L2, if not than
+  // memory. Of few tiles with a long K none does.
   const int64_t tiles = tiling.tiles * p.batch.count / launches;
   const bool alone = tiling.cluster == 1 && (tiling.bm == 64 || p.M <= tiling.bm) &&
                      !straddles_lines(p) && tiles * 2 <= arch.sms &&

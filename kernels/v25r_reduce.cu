@@ -5,8 +5,8 @@
 //         fetch nothing. In 16 smaller tiles they are 16 clusters, of which an H200 holds 15
 // idea:   CTAs that share a tile need not be neighbours if they leave their sums in memory. Each
 //         stores its own, and a second kernel adds them up, on all SMs. So a tile has as many parts
-//         as fill the GPU: 8 tiles in 15 parts are 120 CTAs. And neighbours may be CTAs that share
-//         operands: clusters have one part of K, and tiles side by side
+//         as fill the GPU. And neighbours may be CTAs that share operands: clusters have one part
+//         of K, and tiles side by side. 8 tiles in 15 parts are 15 clusters of eight, 120 CTAs
 // watch:  the sums' way: 4 bytes a result and part, written and read. 15 parts of 256 x 512 are
 //         8 MB, which stay in L2. And the second kernel's start: it is there before the first one
 //         ends, by programmatic dependent launch
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   constexpr int UNITS = BX / MMA_X * BY / 8;
   static_assert(STAGES % K_GROUPS == 0, "a stage's phases are all waited for by one consumer");
   const int tid = threadIdx.x;
-  // A cluster's CTAs have one part of K and neighbouring tiles: on one GPC, at one k-tile at a time.
+  // A cluster's CTAs have one part of K and neighbouring tiles: on one GPC, at about one k-tile.
   const int tiles = cut.tiles_x * cut.tiles_y, splits = gridDim.x / tiles;
   const int tile = blockIdx.x % tiles, rank = blockIdx.x / tiles;
   const auto [y, x] = cut.tile(tile);

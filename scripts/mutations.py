@@ -915,8 +915,8 @@ HOPPER = (
     of_rung(
         "v25r_reduce",
         "both consumers of a tile of 64 rows store one part",
-        "int64_t{blockIdx.x} * K_GROUPS + k_group;",
-        "int64_t{blockIdx.x} * K_GROUPS;",
+        "rank * K_GROUPS + k_group;",
+        "rank * K_GROUPS;",
     ),
     of_rung(
         "v25r_reduce",
@@ -933,8 +933,14 @@ HOPPER = (
     of_rung(
         "v25r_reduce",
         "all parts are as long as the shortest",
-        "int(k_tiles * (rank + 1) / cut.split);",
-        "begin + int(k_tiles / cut.split);",
+        "int(k_tiles * (rank + 1) / splits);",
+        "begin + int(k_tiles / splits);",
+    ),
+    of_rung(
+        "v25r_reduce",
+        "all CTAs of a tile take the first part of K",
+        "rank = blockIdx.x / tiles;",
+        "rank = 0 * tiles;",
     ),
     of_rung(
         "v25r_reduce",

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "device/persistent.cuh"
 #include "device/scheduler.cuh"
 #include "device/swizzle.cuh"
 
@@ -14,7 +15,7 @@ using namespace gemm;
 void expect_permutation(int group_m, int across, int tiles_m, int tiles_n) {
   std::vector<int> seen(tiles_m * tiles_n);
   for (int tile = 0; tile < tiles_m * tiles_n; ++tile) {
-    const auto [m, n] = grouped_tile(tile, tiles_m, tiles_n, group_m, across);
+    const auto [m, n] = tile_in_order(tile, tiles_m, tiles_n, {group_m, across});
     ASSERT_TRUE(0 <= m && m < tiles_m && 0 <= n && n < tiles_n)
         << group_m << ", " << across << ": tile " << tile << " of " << tiles_m << " x " << tiles_n
         << " at " << m << ", " << n;
@@ -34,17 +35,26 @@ TEST(GroupedTile, IsAPermutationOfEveryGrid) {
 // Two tiles with consecutive numbers, the first of them even: what the CTAs of a pair compute.
 TEST(GroupedTile, TwoAcrossArePairsSideBySide) {
   for (int tile = 0; tile < 18 * 6; tile += 2) {
-    const TileIndex one = grouped_tile(tile, 18, 6, 9, 2);
-    const TileIndex other = grouped_tile(tile + 1, 18, 6, 9, 2);
+    const TileIndex one = tile_in_order(tile, 18, 6, {9, 2});
+    const TileIndex other = tile_in_order(tile + 1, 18, 6, {9, 2});
     EXPECT_EQ(other.m, one.m);
     EXPECT_EQ(other.n, one.n + 1);
   }
   // An odd column is counted alone, from top to bottom.
   for (int tile = 0; tile < 4; ++tile) {
-    const TileIndex at = grouped_tile(8 + tile, 4, 3, 4, 2);
+    const TileIndex at = tile_in_order(8 + tile, 4, 3, {4, 2});
     EXPECT_EQ(at.m, tile);
     EXPECT_EQ(at.n, 2);
   }
+}
+
+TEST(GroupedTile, IsTheOrderOfOneColumnAcross) {
+  for (const int group_m : {1, 4, 8})
+    for (int tile = 0; tile < 19 * 7; ++tile) {
+      const TileIndex at = grouped_tile(tile, 19, 7, group_m);
+      const TileIndex same = tile_in_order(tile, 19, 7, {group_m});
+      ASSERT_TRUE(at.m == same.m && at.n == same.n) << group_m << ": tile " << tile;
+    }
 }
 
 TEST(GroupedTile, OneRowAGroupIsRowByRow) {

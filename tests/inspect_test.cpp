@@ -684,15 +684,15 @@ TEST(Counters, UnalignedRows) {
 }
 
 // v25r: every part of K stores 4 bytes a result once, in whole sectors, and all of them are read again. 4 tiles of
-// 128 x 128 have a part for each of their 10 k-tiles.
+// 128 x 128 have 5 parts of 2 k-tiles.
 TEST(Counters, SumsOfAllPartsOfK) {
   const Rung* const rung = find_rung(Backend::sim_traced, "v25r", DType::f16);
   ASSERT_NE(rung, nullptr);
   const Rung tiles_of_128 = with_variant(*rung, 2);
   ASSERT_EQ(tiles_of_128.variants[0].name, "128x128");
-  const int size = 256, parts = 10;
+  const int size = 256, k_tiles = 10, parts = 5;
   const Inspection found =
-      Inspector(problem(DType::f16, size, size, parts * 64)).inspect(tiles_of_128, 0);
+      Inspector(problem(DType::f16, size, size, k_tiles * 64)).inspect(tiles_of_128, 0);
   const Traffic written = sum(found, "workspace", WRITE), read = sum(found, "workspace", READ);
   EXPECT_EQ(written.bytes, parts * 4 * size * size);
   EXPECT_EQ(written.passes, written.ideal);

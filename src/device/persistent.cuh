@@ -13,6 +13,21 @@ GEMM_BUILD_NAMESPACE_BEGIN
 // of them several tiles.
 inline int persistent_blocks() { return current_arch().ctas; }
 
+// The order in which CTAs take tiles: in raster groups of `group_m` rows of tiles, column by column.
+// `across` = 2: two columns are counted together, row by row, and an odd one alone.
+struct Raster {
+  int group_m, across = 1;
+};
+__host__ __device__ constexpr TileIndex tile_in_order(int tile, int tiles_m, int tiles_n,
+                                                      Raster raster) {
+  const auto [group_m, across] = raster;
+  const int group = tile / (group_m * tiles_n), within = tile % (group_m * tiles_n);
+  const int left = tiles_m - group * group_m, rows = left < group_m ? left : group_m;
+  const int first = within / (rows * across) * across, nth = within - first * rows;
+  const int both = first + across <= tiles_n ? across - 1 : 0;  // 1: two columns
+  return {group * group_m + (nth >> both), first + (nth & both)};
+}
+
 // Calls work(m, n) for every `step`-th cluster tile from `first` on. A cluster tile is CLUSTER tiles
 // one above the other, and so are `raster`'s; (m, n) is that of CTA `rank` of the cluster, and may lie
 // below C in the last one. If `work` takes a third argument, it is the number of cluster tiles from
@@ -23,7 +38,7 @@ GEMM_DEVICE void for_each_tile(int first, int step, int rank, int tiles_m, int t
   const int rows = cdiv(tiles_m, CLUSTER);
   const int64_t cluster_tiles = int64_t{rows} * tiles_n;
   for (int64_t cluster_tile = first; cluster_tile < cluster_tiles; cluster_tile += step) {
-    const auto [row, n] = grouped_tile(cluster_tile, rows, tiles_n, raster.group_m, raster.across);
+    const auto [row, n] = tile_in_order(cluster_tile, rows, tiles_n, raster);
     if constexpr (std::is_invocable_v<Work, int, int>)
       work(row * CLUSTER + rank, n);
     else
