@@ -198,8 +198,12 @@ void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
   constexpr int K_GROUPS = CONSUMERS * MMA_X / BX, UNITS = BX / MMA_X * BY / 8;
   const Split split = plan.kept<Split>();
   const int tiles_y = cdiv(Y, BY);
-  const Cut cut{
-      BX, BY, cdiv(X, BX), tiles_y, raster_group_size(tiles_y, GROUP), split.parts * K_GROUPS};
+  const Cut cut{BX,
+                BY,
+                cdiv(X, BX),
+                tiles_y,
+                raster_group_size(std::max(tiles_y, 1), GROUP),
+                split.parts * K_GROUPS};
   const int64_t tiles = int64_t{cut.tiles_x} * cut.tiles_y;
   const TmaOperands<T> in(p, stream);
   const Repacked<T>&x = swapped ? in.B : in.A, &y = swapped ? in.A : in.B;
