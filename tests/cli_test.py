@@ -205,11 +205,13 @@ class Accepted(unittest.TestCase):
 
     def test_pairs_lie_along_the_shorter_side(self) -> None:
         explain = ("--backend", "sim", "--explain", "--kernel", "v24", "--dtype", "f16")
-        shapes = ("2048x512x4096", "512x2048x4096", "512x512x4096", "4096x4096x4096")
+        shapes = ["2048x512x4096", "512x2048x4096", "512x512x4096", "4096x4096x4096"]
+        shapes += ["700x832x64", "570x1408x192", "1030x1152x192"]  # rungs_test.cpp's PairsTest
         run = bench(*explain, *(o for shape in shapes for o in ("--shape", shape)))
         self.assertEqual(run.returncode, 0, run.stderr)
         pairs = re.findall(r"waves?(?:, in pairs (.+))?$", run.stdout, re.MULTILINE)
-        self.assertEqual(pairs, ["side by side", "one above the other", "", ""])
+        rows, columns = "side by side", "one above the other"
+        self.assertEqual(pairs, [rows, columns, "", "", rows, columns, rows])
         run = bench(*explain, "--kernel", "v25r", "--shape", "512x512x16384")
         self.assertRegex(run.stdout, r"K in \d parts, clusters of [48]")
 

@@ -505,19 +505,19 @@ TEST(SplitColumns, IsDispatchedWhereNothingStandsBetweenTwoWaves) {
   EXPECT_FALSE(dispatched(4096, 8192, 8192));
 }
 
-// v24 in pairs: more tiles than half of the SMs, up to three waves. Side by side with an odd column and
-// with an odd number of tiles, and one above the other with an odd row.
+// v24 in pairs: more tiles than half of the SMs, up to three waves, and rows of whole lines. 11 x 7 tiles of 64 x
+// 128 and 9 x 9 of 128 x 128 side by side, with an odd column, and 9 x 11 one above the other, with an odd row.
 class PairsTest : public RungTest {};
 TEST_P(PairsTest, NeighboursOnATpc) {
-  for (const Problem& p : {shape(700, 840, 72), shape(570, 1400, 136), shape(1030, 1160, 136)})
+  for (const Problem& p : {shape(700, 832, 64), shape(570, 1408, 192), shape(1030, 1152, 192)})
     expect_right(p, {0});
 }
 
-// v25r where parts of K differ by a k-tile: 50 of them in 33 parts of tiles of 128 x 64, and where one tile of
-// 64 x 64 has a part for each of 132 SMs.
+// v25r where parts of K differ by a k-tile: 52 of them in 5 parts, in clusters of 4 tiles of 64 x 64, and 151 in
+// 14 parts of one tile. 50 in 5 parts are alike.
 class ReducedSplitTest : public RungTest {};
 TEST_P(ReducedSplitTest, PartsOfTwoLengths) {
-  for (Problem p : {shape(250, 120, 3190), shape(60, 40, 9610)})
+  for (Problem p : {shape(250, 120, 3190), shape(250, 120, 3310), shape(60, 40, 9610)})
     for (const Op a : {Op::N, Op::T}) {
       p.op_a = a, p.op_b = a;
       p.beta = 0.5f;
