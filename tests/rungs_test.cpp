@@ -513,7 +513,7 @@ TEST_P(PairsTest, NeighboursOnATpc) {
     expect_right(p, {0});
 }
 
-// v25r where parts of K differ by a k-tile: 52 of them in 5 parts, in clusters of 4 tiles of 64 x 64, and 151 in
+// v25r where parts of K differ by a k-tile: 52 of them in 6 parts, in clusters of 4 tiles of 64 x 64, and 151 in
 // 14 parts of one tile. 50 in 5 parts are alike.
 class ReducedSplitTest : public RungTest {};
 TEST_P(ReducedSplitTest, PartsOfTwoLengths) {
