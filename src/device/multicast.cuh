@@ -33,6 +33,21 @@ GEMM_DEVICE void load_part(uint8_t* tile, const Map& map, int mn, int k, uint64_
   }
 }
 
+// Loads a slice of the tile at (mn, k) into those CTAs of the cluster whose bits are set, by one
+// thread: from `row` on, the map's box, of each of the first `panels` panels. Others load the other
+// slices. The bytes arrive at each CTA's own `full`. Taught in v27m.
+template <class Tile>
+GEMM_DEVICE void load_slice(uint8_t* tile, const TensorMap& map, int mn, int k, uint64_t* full,
+                            uint32_t ctas, int row, int panels = Tile::PANELS GEMM_CALLER_ARG) {
+#pragma unroll
+  for (int i = 0; i < Tile::PANELS; ++i)
+    if (i < panels)
+      tma_load_multicast(tile + i * Tile::PANEL_BYTES + row * Tile::ROW_BYTES, map,
+                         Tile::ALONG_K ? mn + row : k + row,
+                         Tile::ALONG_K ? k : mn + i * Tile::WIDTH, full,
+                         static_cast<uint16_t>(ctas) GEMM_CALLER_PASS);
+}
+
 // `produce` for a cluster whose CTAs have the same columns: each loads part `rank` of B's k-tiles
 // for all, and its own rows of A. `back`: last k-tile first. B comes first in the code because a
 // kernel of 256 columns spills registers in the other order.

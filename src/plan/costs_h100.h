@@ -44,6 +44,7 @@ constexpr Costs H100_COSTS = [] {
       .alone = H200_COSTS.wgmma.alone,
       .part = H200_COSTS.wgmma.part,
       .reduce = H200_COSTS.wgmma.reduce,
+      .multicast = H200_COSTS.wgmma.multicast,
   };
   std::ranges::copy(H200_COSTS.wgmma.clusters, costs.wgmma.clusters);
   return costs;
