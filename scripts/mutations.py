@@ -1059,6 +1059,49 @@ HOPPER = (
         "wg * MMA_M);",
         "0 * MMA_M);",
     ),
+    # v27m
+    of_rung(
+        "v27m_multicast",
+        "a stage is free when its row of CTAs says so",
+        "CONSUMERS * (size_x + size_y - 1));",
+        "CONSUMERS * size_x);",
+    ),
+    of_rung(
+        "v27m_multicast",
+        "X goes to the first row of CTAs",
+        "  share_x <<= rank_x;\n",
+        "",
+    ),
+    of_rung(
+        "v27m_multicast",
+        "all load the first slice of X",
+        "share_x, rank_y * rows_x);",
+        "share_x, 0 * rows_x);",
+    ),
+    of_rung(
+        "v27m_multicast",
+        "the last k-tile's stage stays taken",
+        "      if (k_tiles > 0) release(last);\n",
+        "",
+    ),
+    of_rung(
+        "v27m_multicast",
+        "both consumers compute the same rows",
+        "s.Y[state.stage], wg * MMA_X);",
+        "s.Y[state.stage], 0 * MMA_X);",
+    ),
+    of_rung(
+        "v27m_multicast",
+        "a tile stores the next one's columns",
+        "tile.N = p.N < end ? p.N : end;",
+        "tile.N = p.N;",
+    ),
+    of_rung(
+        "v27m_multicast",
+        "the other CTAs may have ended",
+        "  cluster_arrive();\n  cluster_wait();  // the others' last k-tiles and arrivals have come\n",
+        "",
+    ),
     # v28
     of_rung(
         "v28_dispatch",

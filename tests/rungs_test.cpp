@@ -505,6 +505,42 @@ TEST(SplitColumns, IsDispatchedWhereNothingStandsBetweenTwoWaves) {
   EXPECT_FALSE(dispatched(4096, 8192, 8192));
 }
 
+// v27m in every tile and every shape of cluster, in all four layouts by turns: some CTAs' tiles lie outside of C, and
+// the simulator's few CTAs compute several tiles each. C is read.
+TEST(Multicast, EveryTileAndCluster) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  const Rung* const rung = find_rung(Backend::sim, "v27m", DType::f16);
+  ASSERT_NE(rung, nullptr);
+  for (size_t variant = 0; variant < rung->variants.size(); ++variant) {
+    Problem p;
+    p.dtype = DType::f16;
+    p.M = 456, p.N = 400, p.K = 64 * (variant % 3) + 40;
+    p.op_a = variant & 1 ? Op::T : Op::N, p.op_b = variant / 2 & 1 ? Op::T : Op::N;
+    p.alpha = 2, p.beta = -0.5f;
+    EXPECT_EQ(Verifier(*device, p).verify(with_variant(*rung, variant)), "")
+        << rung->variants[variant].name;
+  }
+}
+
+// v27m's tiles of every height, the shortest and the tallest of each tile among them: 15 columns of tiles of 128
+// fill the GPU in one row of clusters of eight.
+TEST(Multicast, TilesOfEveryHeight) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  const Rung* const rung = find_rung(Backend::sim, "v27m", DType::f16);
+  ASSERT_NE(rung, nullptr);
+  for (int height = 16; height <= 256; height += 8) {
+    const int variant = (height >= 200 ? 0 : height >= 136 ? 8 : 16) + 4;  // in clusters of 4 x 1
+    Problem p;
+    p.dtype = DType::f16;
+    p.M = 32 * 128 - 8, p.N = height, p.K = 72;
+    p.op_b = Op::T;
+    const GemmCall call = with_transposed_b(p.M, p.N, p.K);
+    const std::string why = explain(plan(*rung, call, device->arch(), variant), call);
+    EXPECT_NE(why.find(" x " + std::to_string(height) + ","), std::string::npos) << why;
+    EXPECT_EQ(Verifier(*device, p).verify(with_variant(*rung, variant)), "") << why;
+  }
+}
+
 // v24 in pairs: more tiles than half of the SMs, up to three waves, and rows of whole lines. 11 x 7 tiles of 64 x
 // 128 and 9 x 9 of 128 x 128 side by side, with an odd column, and 9 x 11 one above the other, with an odd row.
 class PairsTest : public RungTest {};
