@@ -40,7 +40,7 @@
 namespace {
 using namespace gemm;
 
-constexpr int BK = 64, MMA_X = 64;  // depth of a k-tile; rows of a wgmma
+constexpr int BK = 64, MMA_X = 64;                      // depth of a k-tile; rows of a wgmma
 constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;  // where there are two consumers
 
 // A variant's tile: its rows, which are wgmma's, the fewest and the most columns, and stages.
@@ -48,8 +48,8 @@ constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;  // where there are two c
 struct Tile {
   int bx, shortest, by, stages;
 };
-constexpr Tile TILES[] = {{128, 200, 256, 4}, {128, 136, 192, 5}, {128, 16, 128, 7},
-                          {64, 136, 192, 6},  {64, 72, 128, 9},   {64, 16, 64, 14}};
+constexpr Tile TILES[] = {{128, 200, 256, 4}, {128, 136, 192, 5}, {128, 32, 128, 7},
+                          {64, 136, 192, 6},  {64, 72, 128, 9},   {64, 32, 64, 14}};
 
 // CTAs of a cluster along x and along y: powers of two, so that a kernel divides by them in a cycle.
 struct ClusterShape {
@@ -127,7 +127,8 @@ __global__ void __launch_bounds__(threads(BX), 1)
     if constexpr (CONSUMERS == 2) setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 == 0 && elect_one()) {
       const int panels = Y_MAJOR == Major::K ? 1 : cdiv(cut.height, TileY::WIDTH);
-      const int rows_x = slice_rows<TileX>(BX, size_y), rows_y = slice_rows<TileY>(cut.height, size_x);
+      const int rows_x = slice_rows<TileX>(BX, size_y),
+                rows_y = slice_rows<TileY>(cut.height, size_x);
       const int bytes = size_y * rows_x * TileX::PANELS * TileX::ROW_BYTES +
                         size_x * rows_y * panels * TileY::ROW_BYTES;
       for_each_tile([&](int x, int y) {
@@ -263,7 +264,8 @@ template <class T>
 double requests_of_row(const T* base, int64_t ld, const WgmmaCosts& c) {
   if (!straddles_lines(base, ld)) return 1;
   constexpr int SECTOR = 32;
-  const bool whole = reinterpret_cast<uintptr_t>(base) % SECTOR == 0 && ld * sizeof(T) % SECTOR == 0;
+  const bool whole =
+      reinterpret_cast<uintptr_t>(base) % SECTOR == 0 && ld * sizeof(T) % SECTOR == 0;
   return whole ? c.multicast.sectors : c.multicast.half;
 }
 
@@ -285,12 +287,13 @@ double estimate(const FusedArgs<T>& p, const Arch& arch, const Cut& cut, int bx)
   const double from_l2 = 2e-6 * k_tiles * BK * rows * ctas / (c.l2 * m.l2);
   const double into_sm = 2e-6 * depth * (bx + columns) / (c.fetch * m.fetch);
   const double asked = 2e-6 * depth * rows / (c.fetch * m.issue);
-  const double loop = overlapping(multiply * (bx == MMA_X ? m.rows_64 : 1),
-                                  overlapping(from_l2, into_sm, asked), memory_us(p, c));
+  const double memory = memory_us(p, c) / m.memory * std::max(1.0, m.busy * arch.sms / ctas);
+  double loop = overlapping(multiply, overlapping(from_l2, into_sm, asked), memory);
   const bool alone = cut.cluster.size() == 1;
+  if (alone && a == 1 && b == 1) loop *= m.alone;
+  if (alone && cut.clusters_x == 1 && (cut.swapped ? b : a) > 1) loop *= m.crowded;
   const double results = waves * bx * cut.height * 1e-6;
-  return m.launch + repack_us(p, c) + (alone ? 0 : m.cluster + waves * k_tiles * m.k_tile) +
-         loop * (alone && a == 1 && b == 1 ? m.alone : 1) + m.wave * (waves - 1) +
+  return m.launch + repack_us(p, c) + (alone ? 0 : m.cluster) + loop + m.wave * (waves - 1) +
          results * (m.store + epilogue_k(p, *arch.costs) * 2 / c.tensor);
 }
 
@@ -341,9 +344,8 @@ std::string explain(const GemmArgs<T>&, const Plan& plan) {
   const Cut cut = plan.kept<Cut>();
   const int bx = TILES[plan.variant / std::size(CLUSTERS)].bx;
   return std::string(cut.swapped ? "C^T" : "C") + " in tiles of " + std::to_string(bx) + " x " +
-         std::to_string(cut.height) + ", " +
-         std::to_string(cut.clusters) + " clusters of " + std::to_string(cut.cluster.x()) + " x " +
-         std::to_string(cut.cluster.y()) +
+         std::to_string(cut.height) + ", " + std::to_string(cut.clusters) + " clusters of " +
+         std::to_string(cut.cluster.x()) + " x " + std::to_string(cut.cluster.y()) +
          " CTAs, estimated " + std::to_string(int64_t(cut.us + 0.5)) + " us";
 }
 

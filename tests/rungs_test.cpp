@@ -528,7 +528,7 @@ TEST(Multicast, TilesOfEveryHeight) {
   const std::unique_ptr<Device> device = make_sim_device();
   const Rung* const rung = find_rung(Backend::sim, "v27m", DType::f16);
   ASSERT_NE(rung, nullptr);
-  for (int height = 16; height <= 256; height += 8) {
+  for (int height = 32; height <= 256; height += 8) {
     const int variant = (height >= 200 ? 0 : height >= 136 ? 8 : 16) + 4;  // in clusters of 4 x 1
     Problem p;
     p.dtype = DType::f16;

@@ -109,7 +109,21 @@ int run(int argc, char** argv) {
                                                 {"wgmma.reduce.store", &w.reduce.store},
                                                 {"wgmma.reduce.tensor", &w.reduce.tensor},
                                                 {"wgmma.reduce.l2", &w.reduce.l2},
-                                                {"wgmma.reduce.fetch", &w.reduce.fetch}};
+                                                {"wgmma.reduce.fetch", &w.reduce.fetch},
+                                                {"wgmma.multicast.launch", &w.multicast.launch},
+                                                {"wgmma.multicast.cluster", &w.multicast.cluster},
+                                                {"wgmma.multicast.wave", &w.multicast.wave},
+                                                {"wgmma.multicast.store", &w.multicast.store},
+                                                {"wgmma.multicast.alone", &w.multicast.alone},
+                                                {"wgmma.multicast.crowded", &w.multicast.crowded},
+                                                {"wgmma.multicast.sectors", &w.multicast.sectors},
+                                                {"wgmma.multicast.half", &w.multicast.half},
+                                                {"wgmma.multicast.busy", &w.multicast.busy},
+                                                {"wgmma.multicast.tensor", &w.multicast.tensor},
+                                                {"wgmma.multicast.l2", &w.multicast.l2},
+                                                {"wgmma.multicast.fetch", &w.multicast.fetch},
+                                                {"wgmma.multicast.issue", &w.multicast.issue},
+                                                {"wgmma.multicast.memory", &w.multicast.memory}};
   if (argc < 2) bad("want names of constants, then cases");
   std::vector<double*> fields;
   std::istringstream names(argv[1]);

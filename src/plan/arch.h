@@ -59,16 +59,16 @@ struct WgmmaCosts {
   } reduce;
   // Of clusters that share both operands.
   struct Multicast {
-    double launch;               // us of a kernel with one k-tile
-    double cluster;              // us in which the CTAs of a cluster wait for each other
-    double k_tile;               // us in which they do so for a k-tile
-    double wave;                 // us to begin and end another tile
-    double store;                // ps a result stored
-    double rows_64;              // time of a tile of 64 rows, of that of as many results of 128
-    double alone;                // the same of a main loop without clusters, its rows in whole lines
-    double sectors, half;        // requests for a row across lines: of whole sectors, of half ones
-    double tensor, l2, fetch;    // of the main loop, as parts of those above
-    double issue;                // TB/s that a CTA can ask for, as a part of fetch
+    double launch;             // us of a kernel with one k-tile
+    double cluster;            // us in which the CTAs of a cluster wait for each other
+    double wave;               // us to begin and end another tile
+    double store;              // ps a result stored
+    double alone;              // time of a main loop without clusters, its rows in whole lines
+    double crowded;            // the same where all CTAs read the same rows, and these are not
+    double sectors, half;      // requests for a row across lines: of whole sectors, of half ones
+    double busy;               // part of the SMs that memory needs to be busy
+    double tensor, l2, fetch;  // of the main loop, as parts of those above
+    double issue, memory;      // TB/s that a CTA can ask for, as a part of fetch; as memory above
   } multicast;
 };
 
