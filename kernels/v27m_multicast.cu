@@ -51,7 +51,7 @@ struct Tile {
 constexpr Tile TILES[] = {{128, 200, 256, 4}, {128, 136, 192, 5}, {128, 32, 128, 7},
                           {64, 136, 192, 6},  {64, 72, 128, 9},   {64, 32, 64, 14}};
 
-// CTAs of a cluster along x and along y: powers of two, so that a kernel divides by them in a cycle.
+// CTAs of a cluster along x and along y: powers of two, by which a kernel divides with a shift.
 struct ClusterShape {
   int log_x, log_y;
   GEMM_HOST_DEVICE constexpr int x() const { return 1 << log_x; }
@@ -83,8 +83,8 @@ struct Shared {                     // every tile starts at a multiple of 1024 b
 // Consumers of 64 rows each, and the producer's warpgroup.
 constexpr int threads(int bx) { return (bx / MMA_X + 1) * 128; }
 
-// Rows of shared memory in the slice of a tile that each of `ctas` CTAs loads: of its MN rows, in whole
-// swizzle atoms, or of its 64 k.
+// Rows of shared memory in the slice of a tile that each of `ctas` CTAs loads: of its MN rows, in
+// whole swizzle atoms, or of its 64 k.
 template <class Tile>
 GEMM_HOST_DEVICE int slice_rows(int mn, int ctas) {
   return Tile::ALONG_K ? cdiv(mn, 8 * ctas) * 8 : BK / ctas;
@@ -195,8 +195,8 @@ __global__ void __launch_bounds__(threads(BX), 1)
   cluster_wait();  // the others' last k-tiles and arrivals have come
 }
 
-// Whether C is computed this way round: with y along the operand that is K-major, so that a box of it
-// has any height; either way where both are alike.
+// Whether C is computed this way round: with y along the operand that is K-major, so that a box of
+// it has any height; either way where both are alike.
 template <class T>
 bool orientation(const GemmArgs<T>& p, bool swapped) {
   return swapped ? p.op_a == Op::N || p.op_b == Op::N : p.op_b == Op::T || p.op_a == Op::T;
@@ -283,22 +283,25 @@ double estimate(const FusedArgs<T>& p, const Arch& arch, const Cut& cut, int bx)
   // Of a CTA: what its producer asks for, for a k.
   const double rows = bx * (cut.swapped ? b : a) / cut.cluster.y() +
                       columns * (cut.swapped ? a : b) / cut.cluster.x();
-  const double multiply = 2e-6 * depth * bx * cut.height / (c.tensor * m.tensor);
+  const double multiply =
+      depth * std::max(2e-6 * bx * cut.height / (c.tensor * m.tensor), m.k_tile / BK);
   const double from_l2 = 2e-6 * k_tiles * BK * rows * ctas / (c.l2 * m.l2);
   const double into_sm = 2e-6 * depth * (bx + columns) / (c.fetch * m.fetch);
   const double asked = 2e-6 * depth * rows / (c.fetch * m.issue);
   const double memory = memory_us(p, c) / m.memory * std::max(1.0, m.busy * arch.sms / ctas);
   double loop = overlapping(multiply, overlapping(from_l2, into_sm, asked), memory);
   const bool alone = cut.cluster.size() == 1;
-  if (alone && a == 1 && b == 1) loop *= m.alone;
+  const bool whole_lines = a == 1 && b == 1;
+  if (alone && whole_lines) loop *= m.alone;
   if (alone && cut.clusters_x == 1 && (cut.swapped ? b : a) > 1) loop *= m.crowded;
   const double results = waves * bx * cut.height * 1e-6;
-  return m.launch + repack_us(p, c) + (alone ? 0 : m.cluster) + loop + m.wave * (waves - 1) +
+  return m.launch + (whole_lines ? m.whole_lines : 0) + repack_us(p, c) + (alone ? 0 : m.cluster) +
+         loop + m.wave * (waves - 1) +
          results * (m.store + epilogue_k(p, *arch.costs) * 2 / c.tensor);
 }
 
-// Calls consider(cut) for the ways to cut C into tiles of `tile` in such clusters: of so many that one
-// wave or two are full. A panel of 64 columns that is not K-major is read as a whole.
+// Calls consider(cut) for the ways to cut C into tiles of `tile` in such clusters: of as many as
+// fill one wave, or up to four. A panel of 64 columns that is not K-major is read as a whole.
 template <class T, class Consider>
 void for_each_cut(const FusedArgs<T>& p, const Arch& arch, const Tile& tile, ClusterShape shape,
                   Consider&& consider) {
@@ -335,6 +338,12 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
       best.makespan = cut.us;
       best.keep(cut);
     });
+  }
+  // In many waves CTAs drift apart, so that L2 is asked again for what it has lost, and nothing
+  // hides a tile's epilogue. Rows across lines are worse for all other rungs.
+  if (best.variant != ANY_VARIANT) {
+    const Cut cut = best.kept<Cut>();
+    if (cdiv(cut.clusters, cut.at_a_time) > (straddles_lines(p) ? 8 : 4)) best.makespan = NEVER;
   }
   return best;
 }

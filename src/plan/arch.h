@@ -61,11 +61,13 @@ struct WgmmaCosts {
   struct Multicast {
     double launch;             // us of a kernel with one k-tile
     double cluster;            // us in which the CTAs of a cluster wait for each other
+    double k_tile;             // us of a k-tile at least, however small
     double wave;               // us to begin and end another tile
     double store;              // ps a result stored
     double alone;              // time of a main loop without clusters, its rows in whole lines
     double crowded;            // the same where all CTAs read the same rows, and these are not
     double sectors, half;      // requests for a row across lines: of whole sectors, of half ones
+    double whole_lines;        // us that other rungs are estimated too long, their rows in whole lines
     double busy;               // part of the SMs that memory needs to be busy
     double tensor, l2, fetch;  // of the main loop, as parts of those above
     double issue, memory;      // TB/s that a CTA can ask for, as a part of fetch; as memory above
