@@ -1,28 +1,30 @@
 // v27m multicast: a cluster's CTAs share both operands, in tiles that fill one wave.
 //
 // before: where row pitches are no multiples of 128 bytes, L2 is asked twice for each row of a
-//         k-tile, and its answers are what is short. v24's clusters share B alone. And their tiles
-//         have fixed sizes: 1176 x 1680 is 90 of 128 x 192, which leave 42 of 132 SMs idle
-// idea:   clusters of up to 4 x 2 CTAs: those in a row share the rows of their tiles, those in a
-//         column the columns. Each loads every so many k-tiles for all. 120 tiles of 128 x 144 ask
-//         L2 for a third; and their height is cut as v27 cuts it, so that one wave is full
+//         k-tile, and how often it can answer is the limit. v24's clusters share B alone. And their
+//         tiles have fixed sizes: 1176 x 1680 is 90 of 128 x 192, which leave 42 of 132 SMs idle
+// idea:   clusters of up to eight CTAs, a rectangle of tiles. A CTA loads one slice of every
+//         k-tile of A for its row of the rectangle, and one of B for its column. The tiles' extent
+//         along y is cut so that one wave is full: 120 tiles of 128 x 144 ask L2 for 104 rows of a
+//         k-tile each, where 272 arrive
 // watch:  who may write to a CTA's stage: every CTA of its row and of its column. So a stage is
 //         free when all of those say so, and nobody leaves before the last of them has spoken
 // needs:  sm_90a; C's rows in whole 16 bytes: v24 otherwise; copies as for v24
 //
-//   role        threads        waits for      then                        and tells
-//   producer    one            empty[stage]   loads X's k-tile for its    full[stage], of all that
-//                                             row of CTAs, and Y's for    get it
-//                                             its column, in its turns
-//   consumers   1 or 2 x 128   full[stage]    4 wgmma, 64 rows each       empty[stage] of its row
-//                                                                         and column of CTAs
+//   role        threads        waits for      then                      and tells
+//   producer    one            empty[stage]   loads its slice of X for  full[stage], of all that
+//                                             its row of CTAs, of Y     get it
+//                                             for its column
+//   consumers   1 or 2 x 128   full[stage]    4 wgmma, 64 rows each     empty[stage] of its row and
+//                                                                       column, a k-tile later
 //
 //   barrier        completes after
-//   full[stage]    1 arrival, the producer's, and TMA's bytes, from whichever CTAs
+//   full[stage]    1 arrival, the producer's, and TMA's bytes, from all CTAs of the row and column
 //   empty[stage]   1 arrival of each consumer of each CTA in this one's row or column
 //
-//   a cluster of 2 x 2     left half of Y's columns    right half
-//     upper half of X's    CTA (0, 0) loads ...
+//   a cluster of 2 x 2, which half of each k-tile a CTA loads:
+//     CTA (0, 0)  X first,  Y first        CTA (0, 1)  X second, Y first
+//     CTA (1, 0)  X first,  Y second       CTA (1, 1)  X second, Y second
 #include "device/dynamic_shared.cuh"
 #include "device/multicast.cuh"
 #include "device/operand_tile.cuh"
@@ -69,7 +71,7 @@ struct Cut {
   bool swapped;    // x is n and y is m
   int clusters_x;  // that cover C along x
   int clusters;    // that cover C
-  int at_a_time;   // that run at once; each computes one after the other
+  int at_a_time;   // clusters that run at once; each computes several, one after the other
   double us = 0;
 };
 
@@ -83,11 +85,11 @@ struct Shared {                     // every tile starts at a multiple of 1024 b
 // Consumers of 64 rows each, and the producer's warpgroup.
 constexpr int threads(int bx) { return (bx / MMA_X + 1) * 128; }
 
-// Rows of shared memory in the slice of a tile that each of `ctas` CTAs loads: of its MN rows, in
-// whole swizzle atoms, or of its 64 k.
+// Rows of shared memory in the slice of a tile that each of 2^log_ctas CTAs loads: of its MN rows,
+// in whole swizzle atoms, or of its 64 k.
 template <class Tile>
-GEMM_HOST_DEVICE int slice_rows(int mn, int ctas) {
-  return Tile::ALONG_K ? cdiv(mn, 8 * ctas) * 8 : BK / ctas;
+GEMM_HOST_DEVICE int slice_rows(int mn, int log_ctas) {
+  return Tile::ALONG_K ? (mn + (8 << log_ctas) - 1) >> (3 + log_ctas) << 3 : BK >> log_ctas;
 }
 
 template <class T, Major X_MAJOR, Major Y_MAJOR, int BX, int SHORTEST, int BY, int STAGES>
@@ -101,7 +103,8 @@ __global__ void __launch_bounds__(threads(BX), 1)
   const int size_x = cut.cluster.x(), size_y = cut.cluster.y(), rank = cluster_rank();
   // This CTA's place in the cluster.
   const int rank_x = rank & (size_x - 1), rank_y = rank >> cut.cluster.log_x;
-  // CTAs with the same rows of X and with the same of Y, as bits; CTA 0 has all of each first.
+  // CTAs with the same rows of X and with the same of Y, as bits: built for CTA (0, 0), then shifted
+  // to this one's place.
   uint32_t share_x = 1;
   for (int i = 1; i < size_y; ++i) share_x |= share_x << size_x;
   share_x <<= rank_x;
@@ -127,8 +130,8 @@ __global__ void __launch_bounds__(threads(BX), 1)
     if constexpr (CONSUMERS == 2) setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 == 0 && elect_one()) {
       const int panels = Y_MAJOR == Major::K ? 1 : cdiv(cut.height, TileY::WIDTH);
-      const int rows_x = slice_rows<TileX>(BX, size_y),
-                rows_y = slice_rows<TileY>(cut.height, size_x);
+      const int rows_x = slice_rows<TileX>(BX, cut.cluster.log_y);
+      const int rows_y = slice_rows<TileY>(cut.height, cut.cluster.log_x);
       const int bytes = size_y * rows_x * TileX::PANELS * TileX::ROW_BYTES +
                         size_x * rows_y * panels * TileY::ROW_BYTES;
       for_each_tile([&](int x, int y) {
@@ -154,7 +157,7 @@ __global__ void __launch_bounds__(threads(BX), 1)
     };
     for_each_tile([&](int x, int y) {
       x += wg * MMA_X;
-      GemmArgs<T> tile = p;  // ends where this one does
+      GemmArgs<T> tile = p;  // C, cut off at this tile's last row or column along y
       const int end = y + cut.height;
       if (cut.swapped) {
         tile.M = p.M < end ? p.M : end;
@@ -210,8 +213,8 @@ bool takes(const GemmArgs<T>& p) {
 
 // The tensor map of an operand of mn x k, in boxes of one slice of a tile of `extent`.
 template <class Tile, class T>
-TensorMap slice_map(const Repacked<T>& operand, int mn, int k, int extent, int ctas) {
-  const int rows = slice_rows<Tile>(extent, ctas);
+TensorMap slice_map(const Repacked<T>& operand, int mn, int k, int extent, int log_ctas) {
+  const int rows = slice_rows<Tile>(extent, log_ctas);
   return tensor_map(operand.data, Tile::ALONG_K ? mn : k, Tile::ALONG_K ? k : mn, operand.ld, rows,
                     Tile::WIDTH, Tile::MODE);
 }
@@ -231,8 +234,8 @@ void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
     gemm::launch(gemm_v27m<T, x_major(), y_major(), BX, TILES[TILE].shortest, BY, STAGES>, grid,
                  dim3(threads(BX)),
                  {.smem = sizeof(Shared<TileX, TileY, STAGES>), .cluster = size, .pdl = true},
-                 stream, p, cut, slice_map<TileX>(x, X, p.K, BX, cut.cluster.y()),
-                 slice_map<TileY>(y, Y, p.K, cut.height, cut.cluster.x()));
+                 stream, p, cut, slice_map<TileX>(x, X, p.K, BX, cut.cluster.log_y),
+                 slice_map<TileY>(y, Y, p.K, cut.height, cut.cluster.log_x));
   };
   // B is K-major where it is transposed, A where it is not.
   const auto start = [&](auto x, auto y) {
@@ -259,7 +262,7 @@ int clusters_at_a_time(const Arch& arch, ClusterShape shape) {
   return std::max(int(filled + 0.5) / shape.size(), 1);
 }
 
-// What a row of a k-tile counts in requests to L2.
+// The cost of one row of a k-tile, in requests to L2.
 template <class T>
 double requests_of_row(const T* base, int64_t ld, const WgmmaCosts& c) {
   if (!straddles_lines(base, ld)) return 1;
