@@ -103,8 +103,8 @@ __global__ void __launch_bounds__(threads(BX), 1)
   const int size_x = cut.cluster.x(), size_y = cut.cluster.y(), rank = cluster_rank();
   // This CTA's place in the cluster.
   const int rank_x = rank & (size_x - 1), rank_y = rank >> cut.cluster.log_x;
-  // CTAs with the same rows of X and with the same of Y, as bits: built for CTA (0, 0), then shifted
-  // to this one's place.
+  // CTAs with the same rows of X and with the same of Y, as bits: built for CTA (0, 0), then
+  // shifted to this one's place.
   uint32_t share_x = 1;
   for (int i = 1; i < size_y; ++i) share_x |= share_x << size_x;
   share_x <<= rank_x;
