@@ -272,6 +272,10 @@ double requests_of_row(const T* base, int64_t ld, const WgmmaCosts& c) {
   return whole ? c.multicast.sectors : c.multicast.half;
 }
 
+// The main loop's time where y is not K-major, and comes in blocks of 64 columns: read off the
+// plan's choices.
+constexpr double IN_BLOCKS = 1.15;
+
 // Microseconds where the CTAs of a cluster load for each other.
 template <class T>
 double estimate(const FusedArgs<T>& p, const Arch& arch, const Cut& cut, int bx) {
@@ -295,6 +299,7 @@ double estimate(const FusedArgs<T>& p, const Arch& arch, const Cut& cut, int bx)
   double loop = overlapping(multiply, overlapping(from_l2, into_sm, asked), memory);
   const bool alone = cut.cluster.size() == 1;
   const bool whole_lines = a == 1 && b == 1;
+  if (!y_k_major) loop *= IN_BLOCKS;
   if (alone && whole_lines) loop *= m.alone;
   if (alone && cut.clusters_x == 1 && (cut.swapped ? b : a) > 1) loop *= m.crowded;
   const double results = waves * bx * cut.height * 1e-6;
@@ -326,6 +331,17 @@ void for_each_cut(const FusedArgs<T>& p, const Arch& arch, const Tile& tile, Clu
   }
 }
 
+// How many waves a dispatcher takes this rung for. Nothing hides a tile's epilogue, and in many
+// waves CTAs drift apart, so that L2 is asked again for what it has lost. Where rows lie across
+// lines the other rungs are slower still, but for v27w, which takes no transposed A.
+template <class T>
+int most_waves(const GemmArgs<T>& p, const WgmmaCosts& c) {
+  const double requests = std::max(requests_of_row(p.A, p.lda, c), requests_of_row(p.B, p.ldb, c));
+  if (requests == 1) return 1;
+  if (p.op_a == Op::T) return 16;
+  return requests > c.multicast.sectors ? 4 : 3;
+}
+
 // The tile, cluster and height with the least estimate.
 template <class T>
 Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
@@ -342,12 +358,9 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
       best.keep(cut);
     });
   }
-  // In many waves CTAs drift apart, so that L2 is asked again for what it has lost, and nothing
-  // hides a tile's epilogue. Rows across lines are worse for all other rungs.
-  if (best.variant != ANY_VARIANT) {
-    const Cut cut = best.kept<Cut>();
-    if (cdiv(cut.clusters, cut.at_a_time) > (straddles_lines(p) ? 8 : 4)) best.makespan = NEVER;
-  }
+  if (best.variant == ANY_VARIANT) return best;
+  const Cut cut = best.kept<Cut>();
+  if (cdiv(cut.clusters, cut.at_a_time) > most_waves(p, arch.costs->wgmma)) best.makespan = NEVER;
   return best;
 }
 
