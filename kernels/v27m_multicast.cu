@@ -272,8 +272,8 @@ double requests_of_row(const T* base, int64_t ld, const WgmmaCosts& c) {
   return whole ? c.multicast.sectors : c.multicast.half;
 }
 
-// The main loop's time where y is not K-major, and comes in blocks of 64 columns: read off the
-// plan's choices.
+// The main loop's time where y is not K-major, and the last of its blocks of 64 columns is only in
+// part a tile's: read off the plan's choices.
 constexpr double IN_BLOCKS = 1.15;
 
 // Microseconds where the CTAs of a cluster load for each other.
@@ -299,7 +299,7 @@ double estimate(const FusedArgs<T>& p, const Arch& arch, const Cut& cut, int bx)
   double loop = overlapping(multiply, overlapping(from_l2, into_sm, asked), memory);
   const bool alone = cut.cluster.size() == 1;
   const bool whole_lines = a == 1 && b == 1;
-  if (!y_k_major) loop *= IN_BLOCKS;
+  if (cut.height % atom != 0 && !y_k_major) loop *= IN_BLOCKS;
   if (alone && whole_lines) loop *= m.alone;
   if (alone && cut.clusters_x == 1 && (cut.swapped ? b : a) > 1) loop *= m.crowded;
   const double results = waves * bx * cut.height * 1e-6;
