@@ -3,7 +3,7 @@
 // before: where row pitches are no multiples of 128 bytes, L2 is asked twice for each row of a
 //         k-tile, and how often it can answer is the limit. v24's clusters share B alone. And their
 //         tiles have fixed sizes: 1176 x 1680 is 90 of 128 x 192, which leave 42 of 132 SMs idle
-// idea:   clusters of up to eight CTAs, a rectangle of tiles. A CTA loads one slice of every
+// idea:   clusters of up to eight CTAs, a rectangle of tiles. A CTA loads one part of every
 //         k-tile of A for its row of the rectangle, and one of B for its column. The tiles' extent
 //         along y is cut so that one wave is full: 120 tiles of 128 x 144 ask L2 for 104 rows of a
 //         k-tile each, where 272 arrive
@@ -12,7 +12,7 @@
 // needs:  sm_90a; C's rows in whole 16 bytes: v24 otherwise; copies as for v24
 //
 //   role        threads        waits for      then                      and tells
-//   producer    one            empty[stage]   loads its slice of X for  full[stage], of all that
+//   producer    one            empty[stage]   loads its part of X for   full[stage], of all that
 //                                             its row of CTAs, of Y     get it
 //                                             for its column
 //   consumers   1 or 2 x 128   full[stage]    4 wgmma, 64 rows each     empty[stage] of its row and
@@ -85,10 +85,10 @@ struct Shared {                     // every tile starts at a multiple of 1024 b
 // Consumers of 64 rows each, and the producer's warpgroup.
 constexpr int threads(int bx) { return (bx / MMA_X + 1) * 128; }
 
-// Rows of shared memory in the slice of a tile that each of 2^log_ctas CTAs loads: of its MN rows,
+// Rows of shared memory in the part of a tile that each of 2^log_ctas CTAs loads: of its MN rows,
 // in whole swizzle atoms, or of its 64 k.
 template <class Tile>
-GEMM_HOST_DEVICE int slice_rows(int mn, int log_ctas) {
+GEMM_HOST_DEVICE int part_rows(int mn, int log_ctas) {
   return Tile::ALONG_K ? (mn + (8 << log_ctas) - 1) >> (3 + log_ctas) << 3 : BK >> log_ctas;
 }
 
@@ -130,8 +130,8 @@ __global__ void __launch_bounds__(threads(BX), 1)
     if constexpr (CONSUMERS == 2) setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 == 0 && elect_one()) {
       const int panels = Y_MAJOR == Major::K ? 1 : cdiv(cut.height, TileY::WIDTH);
-      const int rows_x = slice_rows<TileX>(BX, cut.cluster.log_y);
-      const int rows_y = slice_rows<TileY>(cut.height, cut.cluster.log_x);
+      const int rows_x = part_rows<TileX>(BX, cut.cluster.log_y);
+      const int rows_y = part_rows<TileY>(cut.height, cut.cluster.log_x);
       const int bytes = size_y * rows_x * TileX::PANELS * TileX::ROW_BYTES +
                         size_x * rows_y * panels * TileY::ROW_BYTES;
       for_each_tile([&](int x, int y) {
@@ -140,8 +140,8 @@ __global__ void __launch_bounds__(threads(BX), 1)
         const auto load = [&](int stage, int k_tile) {
           const int k = k_tile * BK;
           uint64_t* const full = &s.full[stage];
-          load_slice<TileX>(s.X[stage], map_x, x, k, full, share_x, rank_y * rows_x);
-          load_slice<TileY>(s.Y[stage], map_y, y, k, full, share_y, rank_x * rows_y, panels);
+          load_part_for<TileX>(s.X[stage], map_x, x, k, full, share_x, rank_y * rows_x);
+          load_part_for<TileY>(s.Y[stage], map_y, y, k, full, share_y, rank_x * rows_y, panels);
         };
         load_k_tiles(s.full, s.empty, state, 0, k_tiles, bytes, load);
         // [/region idea]
@@ -211,10 +211,10 @@ bool takes(const GemmArgs<T>& p) {
   return has_aligned_c(p);
 }
 
-// The tensor map of an operand of mn x k, in boxes of one slice of a tile of `extent`.
+// The tensor map of an operand of mn x k, in boxes of one part of a tile of `extent`.
 template <class Tile, class T>
-TensorMap slice_map(const Repacked<T>& operand, int mn, int k, int extent, int log_ctas) {
-  const int rows = slice_rows<Tile>(extent, log_ctas);
+TensorMap part_map(const Repacked<T>& operand, int mn, int k, int extent, int log_ctas) {
+  const int rows = part_rows<Tile>(extent, log_ctas);
   return tensor_map(operand.data, Tile::ALONG_K ? mn : k, Tile::ALONG_K ? k : mn, operand.ld, rows,
                     Tile::WIDTH, Tile::MODE);
 }
@@ -234,8 +234,8 @@ void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
     gemm::launch(gemm_v27m<T, x_major(), y_major(), BX, TILES[TILE].shortest, BY, STAGES>, grid,
                  dim3(threads(BX)),
                  {.smem = sizeof(Shared<TileX, TileY, STAGES>), .cluster = size, .pdl = true},
-                 stream, p, cut, slice_map<TileX>(x, X, p.K, BX, cut.cluster.log_y),
-                 slice_map<TileY>(y, Y, p.K, cut.height, cut.cluster.log_x));
+                 stream, p, cut, part_map<TileX>(x, X, p.K, BX, cut.cluster.log_y),
+                 part_map<TileY>(y, Y, p.K, cut.height, cut.cluster.log_x));
   };
   // B is K-major where it is transposed, A where it is not.
   const auto start = [&](auto x, auto y) {
@@ -374,7 +374,7 @@ std::string explain(const GemmArgs<T>&, const Plan& plan) {
          " CTAs, estimated " + std::to_string(int64_t(cut.us + 0.5)) + " us";
 }
 
-const Registration rung({.prev = "v27s",
+const Registration rung({.prev = "v27c",
                          .idea = "multicast: clusters share both operands, in one wave",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
                         {f16(VARIANTS<half>, {plan, explain, takes}),

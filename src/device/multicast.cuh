@@ -33,12 +33,12 @@ GEMM_DEVICE void load_part(uint8_t* tile, const Map& map, int mn, int k, uint64_
   }
 }
 
-// Loads a slice of the tile at (mn, k) into those CTAs of the cluster whose bits are set, by one
+// Loads a part of the tile at (mn, k) into those CTAs of the cluster whose bits are set, by one
 // thread: from `row` on, the map's box, of each of the first `panels` panels. Others load the other
-// slices. The bytes arrive at each CTA's own `full`. Taught in v27m.
+// parts. The bytes arrive at each CTA's own `full`. Taught in v27m.
 template <class Tile>
-GEMM_DEVICE void load_slice(uint8_t* tile, const TensorMap& map, int mn, int k, uint64_t* full,
-                            uint32_t ctas, int row, int panels = Tile::PANELS GEMM_CALLER_ARG) {
+GEMM_DEVICE void load_part_for(uint8_t* tile, const TensorMap& map, int mn, int k, uint64_t* full,
+                               uint32_t ctas, int row, int panels = Tile::PANELS GEMM_CALLER_ARG) {
 #pragma unroll
   for (int i = 0; i < Tile::PANELS; ++i)
     if (i < panels)

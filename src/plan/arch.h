@@ -67,7 +67,7 @@ struct WgmmaCosts {
     double alone;              // time of a main loop without clusters, its rows in whole lines
     double crowded;            // the same where all CTAs read the same rows, and these are not
     double sectors, half;      // requests for a row across lines: of whole sectors, of half ones
-    double whole_lines;        // us that other rungs are estimated too long, their rows in whole lines
+    double whole_lines;        // us that others are estimated too long, rows in whole lines
     double busy;               // part of the SMs that memory needs to be busy
     double tensor, l2, fetch;  // of the main loop, as parts of those above
     double issue, memory;      // TB/s that a CTA can ask for, as a part of fetch; as memory above
