@@ -158,7 +158,7 @@ class Accepted(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stderr)
         chosen = re.findall(r"/(\w+): (v\w+)$", run.stdout, re.MULTILINE)
         cubes = [f"{n}x{n}x{n}" for n in (3000, 4096, 5000)]
-        wanted = zip([*cubes, "4096x4096x256"], ("v24", "v27", "v27w", "v24r"))
+        wanted = zip([*cubes, "4096x4096x256"], ("v27m", "v27", "v27w", "v24r"))
         # 3000 and 5000: rows that are no whole lines of 128 bytes, where both have clusters.
         self.assertEqual(chosen, list(wanted))
 
@@ -180,7 +180,7 @@ class Accepted(unittest.TestCase):
                     self.assertEqual(chosen("--epilogue", epilogue, *beta, shape=shape), "v27")
 
     def test_an_epilogue_pass_counts(self) -> None:
-        """v27s would need one, which takes longer than it wins over v24's fused kernel."""
+        """v27m would need one, which takes longer than it wins over v24's fused kernel."""
         options = ("--backend", "sim", "--explain", "--kernel", "v28", "--op", "nt")
 
         def chosen(*epilogue: str) -> str:
@@ -188,7 +188,7 @@ class Accepted(unittest.TestCase):
             self.assertEqual(run.returncode, 0, run.stderr)
             return re.findall(r": (v\w+)$", run.stdout, re.MULTILINE)[0]
 
-        self.assertEqual(chosen(), "v27s")
+        self.assertEqual(chosen(), "v27m")
         self.assertEqual(chosen("--epilogue", "bias"), "v24")
 
     def test_clusters_where_rows_are_no_whole_lines(self) -> None:

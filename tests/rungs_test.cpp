@@ -522,19 +522,20 @@ TEST(Multicast, EveryTileAndCluster) {
   }
 }
 
-// v27m's tiles of every height, the shortest and the tallest of each tile among them: 15 columns of tiles of 128
-// fill the GPU in one row of clusters of eight.
-TEST(Multicast, TilesOfEveryHeight) {
+// v27m's tiles of many heights, the shortest and the tallest of each tile among them: 16 clusters of four tiles are
+// more than half of those that the GPU holds, so that one wave has one tile along y.
+TEST(Multicast, TilesOfManyHeights) {
   const std::unique_ptr<Device> device = make_sim_device();
   const Rung* const rung = find_rung(Backend::sim, "v27m", DType::f16);
   ASSERT_NE(rung, nullptr);
-  for (int height = 32; height <= 256; height += 8) {
+  for (const int height : {32, 40, 80, 120, 128, 136, 176, 192, 200, 216, 256}) {
     const int variant = (height >= 200 ? 0 : height >= 136 ? 8 : 16) + 4;  // in clusters of 4 x 1
     Problem p;
     p.dtype = DType::f16;
-    p.M = 32 * 128 - 8, p.N = height, p.K = 72;
-    p.op_b = Op::T;
-    const GemmCall call = with_transposed_b(p.M, p.N, p.K);
+    p.M = 64 * 128 - 8, p.N = height, p.K = 72;
+    p.op_a = p.op_b = Op::T;
+    GemmCall call = with_transposed_b(p.M, p.N, p.K);
+    call.op_a = Op::T, call.lda = p.M;
     const std::string why = explain(plan(*rung, call, device->arch(), variant), call);
     EXPECT_NE(why.find(" x " + std::to_string(height) + ","), std::string::npos) << why;
     EXPECT_EQ(Verifier(*device, p).verify(with_variant(*rung, variant)), "") << why;
