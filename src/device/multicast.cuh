@@ -43,9 +43,8 @@ GEMM_DEVICE void load_part_for(uint8_t* tile, const TensorMap& map, int mn, int 
   for (int i = 0; i < Tile::PANELS; ++i)
     if (i < panels)
       tma_load_multicast(tile + i * Tile::PANEL_BYTES + row * Tile::ROW_BYTES, map,
-                         Tile::ALONG_K ? mn + row : k + row,
-                         Tile::ALONG_K ? k : mn + i * Tile::WIDTH, full,
-                         static_cast<uint16_t>(ctas) GEMM_CALLER_PASS);
+                         row + (Tile::ALONG_K ? mn : k), Tile::ALONG_K ? k : mn + i * Tile::WIDTH,
+                         full, static_cast<uint16_t>(ctas) GEMM_CALLER_PASS);
 }
 
 // `produce` for a cluster whose CTAs have the same columns: each loads part `rank` of B's k-tiles
