@@ -1062,19 +1062,13 @@ HOPPER = (
     # v27m
     of_rung(
         "v27m_multicast",
-        "a stage is free when its row of CTAs says so",
-        "CONSUMERS * (size_x + size_y - 1));",
-        "CONSUMERS * size_x);",
-    ),
-    of_rung(
-        "v27m_multicast",
         "X goes to the first row of CTAs",
         "  share_x <<= rank_x;\n",
         "",
     ),
     of_rung(
         "v27m_multicast",
-        "all load the first slice of X",
+        "all load the first part of X",
         "share_x, rank_y * rows_x);",
         "share_x, 0 * rows_x);",
     ),
