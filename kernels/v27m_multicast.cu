@@ -276,9 +276,10 @@ double requests_of_row(const T* base, int64_t ld, const WgmmaCosts& c) {
 // part a tile's: read off the plan's choices.
 constexpr double IN_BLOCKS = 1.15;
 
-// Microseconds where the CTAs of a cluster load for each other.
+// Microseconds where the CTAs of a cluster load for each other; `limit` if they cannot be less. Most
+// of several hundred cuts cannot, which shows without the powers of overlapping().
 template <class T>
-double estimate(const FusedArgs<T>& p, const Arch& arch, const Cut& cut, int bx) {
+double estimate(const FusedArgs<T>& p, const Arch& arch, const Cut& cut, int bx, double limit) {
   const WgmmaCosts& c = arch.costs->wgmma;
   const WgmmaCosts::Multicast& m = c.multicast;
   const int ctas = cut.clusters * cut.cluster.size(), waves = cdiv(cut.clusters, cut.at_a_time);
@@ -296,16 +297,19 @@ double estimate(const FusedArgs<T>& p, const Arch& arch, const Cut& cut, int bx)
   const double into_sm = 2e-6 * depth * (bx + columns) / (c.fetch * m.fetch);
   const double asked = 2e-6 * depth * rows / (c.fetch * m.issue);
   const double memory = memory_us(p, c) / m.memory * std::max(1.0, m.busy * arch.sms / ctas);
-  double loop = overlapping(multiply, overlapping(from_l2, into_sm, asked), memory);
   const bool alone = cut.cluster.size() == 1;
   const bool whole_lines = a == 1 && b == 1;
-  if (cut.height % atom != 0 && !y_k_major) loop *= IN_BLOCKS;
-  if (alone && whole_lines) loop *= m.alone;
-  if (alone && cut.clusters_x == 1 && (cut.swapped ? b : a) > 1) loop *= m.crowded;
+  double factor = 1;
+  if (cut.height % atom != 0 && !y_k_major) factor *= IN_BLOCKS;
+  if (alone && whole_lines) factor *= m.alone;
+  if (alone && cut.clusters_x == 1 && (cut.swapped ? b : a) > 1) factor *= m.crowded;
   const double results = waves * bx * cut.height * 1e-6;
-  return m.launch + (whole_lines ? m.whole_lines : 0) + repack_us(p, c) + (alone ? 0 : m.cluster) +
-         loop + m.wave * (waves - 1) +
-         results * (m.store + epilogue_k(p, *arch.costs) * 2 / c.tensor);
+  const double around = m.launch + (whole_lines ? m.whole_lines : 0) + repack_us(p, c) +
+                        (alone ? 0 : m.cluster) + m.wave * (waves - 1) +
+                        results * (m.store + epilogue_k(p, *arch.costs) * 2 / c.tensor);
+  const double longest = std::max({multiply, from_l2, into_sm, asked, memory});
+  if (around + longest * factor >= limit) return limit;
+  return around + overlapping(multiply, overlapping(from_l2, into_sm, asked), memory) * factor;
 }
 
 // Calls consider(cut) for the ways to cut C into tiles of `tile` in such clusters: of as many as
@@ -318,11 +322,14 @@ void for_each_cut(const FusedArgs<T>& p, const Arch& arch, const Tile& tile, Clu
     const int X = swapped ? p.N : p.M, Y = swapped ? p.M : p.N;
     const int clusters_x = cdiv(cdiv(X, tile.bx), shape.x());
     const int at_a_time = clusters_at_a_time(arch, shape);
+    int before[2] = {};  // the last height by either step: more waves often have the same
     for (int waves = 1; waves <= 4; ++waves) {
       const int most = std::max(waves * at_a_time / std::max(clusters_x, 1), 1);  // along y
       const int least = cdiv(Y, most * shape.y());
       for (const int step : {8, 64}) {
         const int height = std::clamp(cdiv(least, step) * step, tile.shortest, tile.by);
+        if (height == before[step == 64]) continue;
+        before[step == 64] = height;
         const int64_t clusters = int64_t{clusters_x} * cdiv(cdiv(Y, height), shape.y());
         if (clusters < 1 << 24)
           consider(Cut{shape, height, swapped, clusters_x, int(clusters), at_a_time});
@@ -351,7 +358,7 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
     if (variant != ANY_VARIANT && variant != i) continue;
     const Tile& tile = TILES[i / SHAPES];
     for_each_cut(p, arch, tile, CLUSTERS[i % SHAPES], [&](Cut cut) {
-      cut.us = estimate(p, arch, cut, tile.bx);
+      cut.us = estimate(p, arch, cut, tile.bx, best.makespan);
       if (best.variant != ANY_VARIANT && cut.us >= best.makespan) return;
       best.variant = i;
       best.makespan = cut.us;
