@@ -276,8 +276,8 @@ double requests_of_row(const T* base, int64_t ld, const WgmmaCosts& c) {
 // part a tile's: read off the plan's choices.
 constexpr double IN_BLOCKS = 1.15;
 
-// Microseconds where the CTAs of a cluster load for each other; `limit` if they cannot be less. Most
-// of several hundred cuts cannot, which shows without the powers of overlapping().
+// Microseconds where the CTAs of a cluster load for each other; `limit` if they cannot be less.
+// Most of several hundred cuts cannot, which shows without the powers of overlapping().
 template <class T>
 double estimate(const FusedArgs<T>& p, const Arch& arch, const Cut& cut, int bx, double limit) {
   const WgmmaCosts& c = arch.costs->wgmma;
