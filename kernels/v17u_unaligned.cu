@@ -202,12 +202,6 @@ const Variant<T> VARIANTS[] = {
     {"1 group", launch<T, 1>}, {"2 groups", launch<T, 2>}, {"4 groups", launch<T, 4>}};
 constexpr int GROUPS[] = {1, 2, 4};
 
-// Microseconds, fitted to 57 shapes on an H100: to begin and end; a k-tile of every group; what it
-// takes longer for an operand that is read two bytes at a time, and for each group more that an SM
-// has; a million results.
-constexpr double BEGIN = 1.84, K_TILE = 1.9, BY_ELEMENTS = 0.43, MORE_GROUPS = 0.13;
-constexpr double RESULTS = 1.45;
-
 double waves(int64_t ctas, int groups, const Arch& arch) {
   return std::ceil(double(ctas) * groups / (GROUPS_OF_SM * arch.sms));
 }
@@ -218,9 +212,10 @@ double estimate(const FusedArgs<T>& p, const Arch& arch, int groups) {
   const double k_tiles = std::ceil(cdiv(p.K, BK) / double(groups));
   const double together = std::min(double(ctas) * groups / arch.sms, double(GROUPS_OF_SM));
   const int by_elements = !whole_words(p.A, p.lda) + !whole_words(p.B, p.ldb);
+  const Costs::Unaligned& c = arch.costs->unaligned;
   const double k_tile =
-      K_TILE + BY_ELEMENTS * by_elements + MORE_GROUPS * std::max(together - 1, 0.0);
-  return BEGIN + waves(ctas, groups, arch) * k_tiles * k_tile + RESULTS * 1e-6 * p.M * p.N;
+      c.k_tile + c.by_elements * by_elements + c.more_groups * std::max(together - 1, 0.0);
+  return c.launch + waves(ctas, groups, arch) * k_tiles * k_tile + c.results * 1e-6 * p.M * p.N;
 }
 
 template <class T>

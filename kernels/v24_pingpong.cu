@@ -260,27 +260,38 @@ const Variant<T> VARIANTS[] = {
     variant<T, 64, 128, 8, 2, 1>("64x128 s8"),      variant<T, 128, 192, 5, 1, 2>("128x192 s5 c2"),
     variant<T, 128, 128, 6, 2, 2>("128x128 s6 c2"), variant<T, 64, 128, 8, 2, 2>("64x128 s8 c2")};
 
-// The tile for whole waves: one of costs.whole; or, numbered behind those, one of costs.cluster,
-// tiles of two CTAs one above the other, where rows straddle 128-byte lines. Not of fused kernels.
+constexpr int WHOLE = std::size(Costs{}.whole);
+
 template <class T>
-TileChoice choose_data_parallel_tile(const FusedArgs<T>& p, const Arch& arch, int variant) {
+bool in_one_launch(const GemmArgs<T>& p) {
+  return !p.batch.is_single() && fits_in_one_launch(p);
+}
+// Of groups the plan knows how many there are and their rows together: it takes them as equal.
+template <class T>
+int rows_of_product(const GemmArgs<T>& p) {
+  return p.batch.ends == nullptr ? p.M : cdiv(p.M, p.batch.count);
+}
+template <class T>
+bool is_straddled(const GemmArgs<T>& p) {
+  return rows_of_product(p) > 128 && straddles_lines(p) && !in_one_launch(p);
+}
+
+// A variant's tiles: one of costs.whole; or, numbered behind those, one of costs.cluster, tiles of
+// two CTAs one above the other.
+template <class T>
+TileChoice tile_of(const FusedArgs<T>& p, const Arch& arch, int variant) {
   const Costs& costs = *arch.costs;
-  constexpr int WHOLE = std::size(Costs{}.whole);
-  const bool batched = !p.batch.is_single() && fits_in_one_launch(p);
-  // Of groups the plan knows how many there are and their rows together: it takes them as equal.
-  const int M = p.batch.ends == nullptr ? p.M : cdiv(p.M, p.batch.count);
-  const bool straddled = M > 128 && straddles_lines(p) && !batched;
-  const bool fused = wants_fused(p.fused) && has_rows_of_a(p);
-  const bool clusters = variant == ANY_VARIANT ? straddled && !fused : variant >= WHOLE;
-  if (!clusters) {
-    TileChoice choice = choose_tile(M, p.N, p.K, costs.whole, WHOLE, arch.sms, costs.fixup_k,
-                                    variant, batched ? p.batch.count : 1, epilogue_waves(p, costs));
-    if (straddled && fused) choice.makespan *= costs.straddled_whole;
+  const int M = rows_of_product(p);
+  if (variant < WHOLE) {
+    TileChoice choice =
+        choose_tile(M, p.N, p.K, costs.whole, WHOLE, arch.sms, costs.fixup_k, variant,
+                    in_one_launch(p) ? p.batch.count : 1, epilogue_waves(p, costs));
+    if (is_straddled(p)) choice.makespan *= costs.straddled_whole;
     return choice;
   }
-  TileChoice choice = choose_tile(
-      M, p.N, p.K, costs.cluster, std::size(costs.cluster), arch.sms / 2, costs.fixup_k,
-      variant == ANY_VARIANT ? ANY_VARIANT : variant - WHOLE, 1, epilogue_waves(p, costs));
+  TileChoice choice =
+      choose_tile(M, p.N, p.K, costs.cluster, std::size(costs.cluster), arch.sms / 2, costs.fixup_k,
+                  variant - WHOLE, 1, epilogue_waves(p, costs));
   choice.index += WHOLE;
   choice.makespan /= 2;  // one SM's
   choice.tiling.cluster = 2;
@@ -311,9 +322,15 @@ Plan plan_of(const FusedArgs<T>& p, const Arch& arch, const TileChoice& tile) {
   const bool alone = tiling.cluster == 1 && (tiling.bm == 64 || p.M <= tiling.bm) &&
                      !straddles_lines(p) && tiles * 2 <= arch.sms &&
                      (tiles * 4 > arch.sms || p.K <= 512);
+  // Such rows are what L2 is asked most for.
+  const WgmmaCosts& c = arch.costs->wgmma;
+  const double requests = tiling.cluster == 1
+                              ? 0
+                              : double(tiling.tiles) * (tiling.bm * requests_of_row(p.A, p.lda, c) +
+                                                        tiling.bn * requests_of_row(p.B, p.ldb, c));
   Plan plan{.variant = tile.index,
             .makespan = launches * persistent_us(p, arch, tile.makespan, p.batch.count / launches,
-                                                 {.alone = alone})};
+                                                 {.requests = requests, .alone = alone})};
   if (tiling.cluster == 1 && tiling.bn <= 128 && rows > 0)
     plan.makespan += second_reading_us(p, arch, cdiv(p.M, rows));
   tiling.pairs = choose_pairs(p, arch, tiling);
@@ -323,11 +340,16 @@ Plan plan_of(const FusedArgs<T>& p, const Arch& arch, const TileChoice& tile) {
 
 template <class T>
 Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
-  const Plan plan = plan_of(p, arch, choose_data_parallel_tile(p, arch, variant));
-  // Smaller tiles may be cheaper but for what they read twice.
-  if (variant != ANY_VARIANT || plan.variant == 0 || plan.kept<Tiling>().cluster > 1) return plan;
-  const Plan largest = plan_of(p, arch, choose_data_parallel_tile(p, arch, 0));
-  return largest.makespan < plan.makespan ? largest : plan;
+  if (variant != ANY_VARIANT) return plan_of(p, arch, tile_of(p, arch, variant));
+  // Tiles of two CTAs where rows straddle 128-byte lines. Fused kernels have none.
+  const bool fused = wants_fused(p.fused) && has_rows_of_a(p);
+  const int first = is_straddled(p) && !fused ? WHOLE : 0;
+  Plan best{.makespan = NEVER};
+  for (int i = first; i < first + WHOLE; ++i) {
+    const Plan plan = plan_of(p, arch, tile_of(p, arch, i));
+    if (i == first || plan.makespan < best.makespan) best = plan;
+  }
+  return best;
 }
 
 template <class T>

@@ -257,7 +257,8 @@ double estimate(const FusedArgs<T>& p, const Arch& arch, int bx, int by, Split s
   const double bytes = 4 * ctas * results * CONSUMERS * MMA_X / bx;  // millions, of all sums
   const double sums = waves * results * reduce.store + bytes / c.l2 + split.parts * reduce.part;
   const double epilogue = tiles / arch.sms * results * epilogue_k(p, *arch.costs) * 2 / c.tensor;
-  return c.launch + repack_us(p, c) + c.wave * (waves - 1) + loop + sums + epilogue + reduce.launch;
+  return c.launch + repack_us(p, c) + c.wave * (waves - 1) + loop + sums + epilogue +
+         apart_us(p, c, tiles / arch.sms * results) + reduce.launch;
 }
 
 // The fastest tile, or the one asked for; K in so many parts as one wave has room for, or fewer.

@@ -164,16 +164,17 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
   const int shortest = cut.tallest() > 160 ? 2 : cut.tallest() > 128;
   const double last_tile =
       arch.costs->transposed_epilogue + epilogue_waves(p, *arch.costs) * cut.tallest() * BX;
+  const WgmmaCosts& c = arch.costs->wgmma;
+  Reads reads = reads_of_passes(p, cut.passes());
+  if (straddles_lines(p))
+    reads.requests = double(p.M) * cut.columns() * requests_of_row(p.A, p.lda, c) +
+                     p.M / cut.height() * p.N * requests_of_row(p.B, p.ldb, c);
+  // A CTA's only tile is stored as it is. Later ones are transposed, which only a long K hides.
+  const double results = arch.costs->row_panels[shortest] * cut.makespan(arch.sms) *
+                         transposed_epilogues(p, *arch.costs, double(cut.waves(arch.sms)));
   Plan plan{.variant = variant == ANY_VARIANT ? shortest : variant,
-            .makespan = persistent_us(
-                            p, arch,
-                            arch.costs->row_panels[shortest] * (cut.makespan(arch.sms) + last_tile),
-                            1, reads_of_passes(p, cut.passes())) +
+            .makespan = persistent_us(p, arch, results + last_tile, 1, reads) +
                         second_reading_us(p, arch, cut.passes())};
-  // A CTA's only tile is stored as it is. Later ones are transposed, which only a long K hides, and
-  // a longer one in short panels.
-  const int long_k = cut.tallest() > 128 ? 1024 : 1536;
-  if (straddles_lines(p) || (p.K < long_k && cut.waves(arch.sms) > 1)) plan.makespan = NEVER;
   cut = choose_row_panels(
       p.M, p.N, {BX, ROW_PANELS_128.shortest, TALLEST[plan.variant], ROW_PANELS_128.group},
       arch.sms);

@@ -192,15 +192,15 @@ double estimate(const FusedArgs<T>& p, const Arch& arch, int columns, int parts)
   const double waves = std::ceil(all / clusters(arch, parts));
   const double k = std::ceil(std::ceil(p.K / double(BK)) / parts) * BK;
   const double multiply = waves * k * 2e-6 * BM * columns / c.tensor;
-  const double bytes =
-      2e-6 * (BM * lines_of_row(p.A, p.lda) + columns * lines_of_row(p.B, p.ldb) / double(PAIR));
+  const double bytes = 2e-6 * (BM * requests_of_row(p.A, p.lda, c) +
+                               columns * requests_of_row(p.B, p.ldb, c) / double(PAIR));
   const double fetch = std::max(bytes * all * parts * PAIR * k / c.l2, bytes * waves * k / c.fetch);
   const double uneven = waves * arch.sms / (all * parts * PAIR);
   const double loop = overlapping(multiply, fetch, uneven_memory_us(p, c, uneven));
   const double results = waves * BM * columns * 1e-6;
   const double epilogue = results * epilogue_k(p, *arch.costs) * 2 / c.tensor / parts;
   return c.launch + repack_us(p, c) + c.wave * (waves - 1) + loop + epilogue +
-         exchange_us(c, results, parts);
+         exchange_us(c, results, parts) + apart_us(p, c, results / parts);
 }
 
 // The width and the number of parts with the least estimate. Of panels as many as fill a few waves.

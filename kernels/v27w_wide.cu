@@ -158,10 +158,10 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
   const double epilogues = arch.costs->transposed_epilogue + epilogue_waves(p, *arch.costs) *
                                                                  double(cut.waves(arch.sms)) *
                                                                  cut.tallest() * WX;
-  // K and waves as in v27.
-  if ((cluster == 1) == straddled && (p.K >= 1024 || cut.waves(arch.sms) <= 1))
+  const double longer = transposed_epilogues(p, *arch.costs, double(cut.waves(arch.sms)));
+  if ((cluster == 1) == straddled)
     plan.makespan =
-        persistent_us(p, arch, results + epilogues, 1, reads_of_passes(p, cut.passes())) +
+        persistent_us(p, arch, results * longer + epilogues, 1, reads_of_passes(p, cut.passes())) +
         second_reading_us(p, arch, cut.passes());
   plan.keep(cut);
   return plan;

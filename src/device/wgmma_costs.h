@@ -8,6 +8,7 @@
 
 #include "device/estimates.h"
 #include "device/tma.h"
+#include "device/wgmma_epilogue.cuh"
 #include "plan/overlap.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
@@ -15,11 +16,27 @@ GEMM_BUILD_NAMESPACE_BEGIN
 // Copies of the operands that TMA cannot address (repack.cuh): a kernel before the kernel.
 template <class T>
 double repack_us(const GemmArgs<T>& p, const WgmmaCosts& c) {
-  constexpr double LAUNCH = 3;
   double elements = 0;
   if (!tma_can_address(p.A, p.lda)) elements += double(p.M) * p.K;
   if (!tma_can_address(p.B, p.ldb)) elements += double(p.K) * p.N;
-  return elements > 0 ? LAUNCH + 2 * sizeof(T) * elements * 1e-6 / c.memory : 0;
+  if (elements == 0) return 0;
+  return c.copies.launch + 2 * sizeof(T) * elements * 1e-6 / (c.memory * c.copies.memory);
+}
+
+// Requests to L2 for 128 bytes of an operand's row. Copies have whole lines.
+template <class T>
+double requests_of_row(const T* base, int64_t ld, const WgmmaCosts& c) {
+  if (!straddles_lines(base, ld)) return 1;
+  constexpr int SECTOR = 32;
+  const bool whole =
+      reinterpret_cast<uintptr_t>(base) % SECTOR == 0 && ld * sizeof(T) % SECTOR == 0;
+  return whole ? c.sectors : c.half;
+}
+
+// Storing so many million results of an SM one by one takes longer than 16 bytes at a time.
+template <class T>
+double apart_us(const GemmArgs<T>& p, const WgmmaCosts& c, double results) {
+  return has_aligned_c(p) ? 0 : results * c.apart;
 }
 
 // Persistent kernels, for large results
@@ -50,6 +67,7 @@ double uneven_memory_us(const GemmArgs<T>& p, const WgmmaCosts& c, double uneven
 // What a persistent kernel reads.
 struct Reads {
   double rows = 1 / 64.;  // of A and columns of B, for each result: 1 / 64 in tiles of 128 x 128
+  double requests = 0;    // to L2 by all SMs, of 128 bytes, for 64 of K. 0: never the limit
   double again = 0;       // bytes that come from memory a second time, or a third
   // Each SM that works is alone in its TPC, whose two SMs share the way to L2.
   bool alone = false;
@@ -69,19 +87,26 @@ double second_reading_us(const GemmArgs<T>& p, const Arch& arch, double passes) 
   return reads_of_passes(p, passes).again * 1e-6 / arch.costs->wgmma.memory;
 }
 
+// How much longer a kernel with transposed epilogues takes where a short K hides none but the last.
+template <class T>
+double transposed_epilogues(const GemmArgs<T>& p, const Costs& costs, double waves) {
+  return waves > 1 ? std::max(1.0, costs.transposed_k / (p.K + costs.wgmma.epilogue_k)) : 1;
+}
+
 // Of a kernel whose last SM computes `makespan` results, in tiles of cost 1 (Costs), of `products`
 // of a batch.
 template <class T>
 double persistent_us(const GemmArgs<T>& p, const Arch& arch, double makespan, int products = 1,
                      Reads reads = {}) {
-  if (std::min(p.M, p.N) <= 16) return NEVER;  // three quarters of a tile would be empty
   const WgmmaCosts& c = arch.costs->wgmma;
   const double multiply = makespan * (p.K + c.epilogue_k) * 2e-6 / c.tensor;
   const double fetch = makespan * reads.rows * p.K * 2e-6 / (c.fetch * (reads.alone ? c.alone : 1));
   const double uneven =
       makespan * arch.sms / (double(p.M) * p.N * products) / (reads.alone ? 2 : 1);
   const double memory = products * uneven_memory_us(p, c, uneven) + reads.again * 1e-6 / c.memory;
-  return c.persistent_launch + repack_us(p, c) + overlapping(multiply, fetch, memory);
+  const double l2 = std::max(fetch, reads.requests * p.K * 2e-6 / c.l2);
+  const double loop = overlapping(multiply, l2, memory);
+  return c.persistent_launch + repack_us(p, c) + overlapping(loop, apart_us(p, c, makespan * 1e-6));
 }
 
 // Tiles with K split among the CTAs of a cluster, for few results
@@ -106,12 +131,6 @@ inline constexpr SplitKTile SPLIT_K_TILES[] = {
 inline constexpr int MAX_SPLIT = 8;
 constexpr int split_k_variants() { return count_splits(SPLIT_K_TILES); }
 
-// Cache lines that L2 is asked for, for 128 bytes of an operand's row.
-template <class T>
-double lines_of_row(const T* base, int64_t ld) {
-  return straddles_lines(base, ld) ? 2 : 1;
-}
-
 // Tiles of bx along C's long side and by along the short one.
 template <class T>
 double flat_tiles(const GemmArgs<T>& p, int bx, int by) {
@@ -131,9 +150,9 @@ double flat_loop_us(const GemmArgs<T>& p, const WgmmaCosts& c, int sms, int bx, 
   const double multiply = most_k * 2e-6 * bx * (by + c.narrow) / c.tensor;
   // A narrow tile that is not K-major comes in as many rows, of 32 or 64 bytes, as a wide one.
   const bool y_is_a = p.M <= p.N, y_k_major = y_is_a ? p.op_a == Op::N : p.op_b == Op::T;
-  const double lines_a = lines_of_row(p.A, p.lda), lines_b = lines_of_row(p.B, p.ldb);
-  const double x = 2e-6 * bx * (y_is_a ? lines_b : lines_a);
-  const double y = 2e-6 * (y_k_major ? by : std::max(by, 64)) * (y_is_a ? lines_a : lines_b);
+  const double a = requests_of_row(p.A, p.lda, c), b = requests_of_row(p.B, p.ldb, c);
+  const double x = 2e-6 * bx * (y_is_a ? b : a);
+  const double y = 2e-6 * (y_k_major ? by : std::max(by, 64)) * (y_is_a ? a : b);
   // Not all requests of neighbours come at the same time.
   const double from_l2 = (x / std::sqrt(shares.x) + y / std::sqrt(shares.y)) * all_k;
   const double fetch = std::max(from_l2 / c.l2, (x + y) * most_k / c.fetch);
@@ -159,7 +178,7 @@ double split_k_us(const FusedArgs<T>& p, const Arch& arch, const SplitKTile& til
   // All CTAs of a cluster end their tile.
   const double epilogue = results * epilogue_k(p, *arch.costs) * 2 / c.tensor / split;
   return c.launch + repack_us(p, c) + c.wave * (waves - 1) + loop + epilogue +
-         exchange_us(c, results, split);
+         exchange_us(c, results, split) + apart_us(p, c, results / split);
 }
 
 // The fastest, or the one asked for.
@@ -181,7 +200,8 @@ inline constexpr StreamKTile STREAM_K_TILES[] = {{64, 16},  {64, 32},   {64, 64}
 
 template <class T>
 double narrow_stream_k_us(const FusedArgs<T>& p, const Arch& arch, const StreamKTile& tile) {
-  const WgmmaCosts& c = arch.costs->wgmma;
+  WgmmaCosts c = arch.costs->wgmma;
+  c.memory *= c.stream_memory;
   const double tiles = flat_tiles(p, tile.bx, tile.by);
   const int k_tiles = std::max(1, cdiv(p.K, 64));
   const double ctas = std::min(tiles * k_tiles, double(arch.sms));
@@ -193,6 +213,7 @@ double narrow_stream_k_us(const FusedArgs<T>& p, const Arch& arch, const StreamK
   const double parts = std::fmod(tiles, ctas) == 0 ? 0 : std::ceil(ctas / tiles);
   const double epilogue = results * stores * epilogue_k(p, *arch.costs) * 2 / c.tensor;
   return c.launch + repack_us(p, c) + loop + results * stores * c.store + epilogue +
+         apart_us(p, c, results * stores) +
          (parts > 0 ? c.fixup + parts * (c.part + results * c.send) : 0);
 }
 

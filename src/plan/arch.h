@@ -48,8 +48,12 @@ struct WgmmaCosts {
   double persistent_launch, epilogue_k;
   // The rest is not fitted.
   double clusters[9];  // [n]: part of the SMs that clusters of n CTAs fill
-  double alone;        // fetch is so many times as much where the TPC's other SM has no CTA
-  double part;         // us in which a stream-K CTA comes by the sums of each other one
+  double sectors,
+      half;  // requests to L2 for 128 bytes across lines: of whole sectors, of half ones
+  double stream_memory;  // of narrow stream-K, as a part of memory
+  double apart;          // ps a result of an SM, where rows of C are not in whole 16 bytes
+  double alone;          // fetch is so many times as much where the TPC's other SM has no CTA
+  double part;           // us in which a stream-K CTA comes by the sums of each other one
   // Of sums that a second kernel adds up.
   struct Reduce {
     double launch;             // us of that kernel
@@ -57,6 +61,11 @@ struct WgmmaCosts {
     double store;              // ps a sum that a CTA stores
     double tensor, l2, fetch;  // of the first kernel's main loop, as parts of those above
   } reduce;
+  // Of a kernel that copies operands first.
+  struct Copies {
+    double launch;  // us of that kernel
+    double memory;  // as a part of memory above
+  } copies;
   // Of clusters that share both operands.
   struct Multicast {
     double launch;             // us of a kernel with one k-tile
@@ -65,9 +74,9 @@ struct WgmmaCosts {
     double wave;               // us to begin and end another tile
     double store;              // ps a result stored
     double alone;              // time of a main loop without clusters, its rows in whole lines
-    double crowded;            // the same where all CTAs read the same rows, and these are not
-    double sectors, half;      // requests for a row across lines: of whole sectors, of half ones
+    double crowded;            // requests for an operand with so many rows take twice as long
     double whole_lines;        // us that others are estimated too long, rows in whole lines
+    double drift;              // many waves take so much longer: CTAs drift apart, L2 forgets
     double busy;               // part of the SMs that memory needs to be busy
     double tensor, l2, fetch;  // of the main loop, as parts of those above
     double issue, memory;      // TB/s that a CTA can ask for, as a part of fetch; as memory above
@@ -96,9 +105,9 @@ struct Costs {
   double straddled_whole;      // the same for whole tiles without clusters
   double straddled_clusters;   // the same for M tiles of variable height in clusters
   double transposed_epilogue;  // results that a CTA could compute while it stores its last tile
+  double transposed_k;         // so much of K hides a transposed epilogue of earlier tiles
   // Panels of variable height or width, by their largest tile.
   double row_panels[3];      // 128 x 128, 160 x 128, 192 x 128
-  double wide_panels;        // 192 x 256, which two consumers share
   double column_panels[6];   // 128 x 192, 128 x 160, 128 x 128, 64 x 192, 64 x 128, 64 x 96
   double column_epilogue_k;  // what a column panel's tile takes besides, as long as so much of K
   // Rows of A after which tiles of 128 x 128 and less read B from memory once more. 0: never.
@@ -108,6 +117,14 @@ struct Costs {
   double b_stationary[9], b_stationary_load, b_stationary_next;
   FfmaCosts fp32;
   WgmmaCosts wgmma;
+  // Of tiles of 64 x 32 whose operands are read where they lie, in microseconds.
+  struct Unaligned {
+    double launch;       // of a kernel with one k-tile
+    double k_tile;       // of every group of warps
+    double by_elements;  // a k-tile takes longer for an operand that is read two bytes at a time
+    double more_groups;  // and for each group more on an SM
+    double results;      // a million results
+  } unaligned;
 };
 
 struct Arch {
