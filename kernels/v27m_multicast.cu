@@ -274,31 +274,24 @@ double estimate(const FusedArgs<T>& p, const Arch& arch, const Cut& cut, int bx,
   const WgmmaCosts::Multicast& m = c.multicast;
   const int ctas = cut.clusters * cut.cluster.size(), waves = cdiv(cut.clusters, cut.at_a_time);
   const double k_tiles = cdiv(p.K, BK), depth = waves * k_tiles * BK;  // of all of a CTA's tiles
-  const double a = requests_of_row(p.A, p.lda, c), b = requests_of_row(p.B, p.ldb, c);
-  const double of_x = cut.swapped ? b : a, of_y = cut.swapped ? a : b;  // of a row of X, of Y
+  const double a = requests_of_row(p.A, p.lda, m), b = requests_of_row(p.B, p.ldb, m);
   const bool y_k_major = cut.swapped ? p.op_a == Op::N : p.op_b == Op::T;
   const int atom = y_k_major ? 8 * cut.cluster.x() : 64;
   const double columns = cdiv(cut.height, atom) * atom;
   // Of a CTA: what its producer asks for, for a k.
-  const double rows = bx * of_x / cut.cluster.y() + columns * of_y / cut.cluster.x();
-  const double multiply =
-      depth * std::max(2e-6 * bx * cut.height / (c.tensor * m.tensor), m.k_tile / BK);
-  // All CTAs ask for rows of X as often as there are clusters along y, and the other way round. Few
-  // rows lie in few slices of L2.
-  const int X = cut.swapped ? p.N : p.M, Y = cut.swapped ? p.M : p.N;
-  const double rows_y = cdiv(Y, cut.height) * columns,
-               along_y = double(cut.clusters) / cut.clusters_x;
-  const double requests =
-      (X + m.crowded) * of_x * along_y + rows_y * (1 + m.crowded / Y) * of_y * cut.clusters_x;
-  const double from_l2 = 2e-6 * k_tiles * BK * requests / (c.l2 * m.l2);
-  const double into_sm = 2e-6 * depth * (bx + columns) / (c.fetch * m.fetch);
-  const double asked = 2e-6 * depth * rows / (c.fetch * m.issue);
-  const double memory = memory_us(p, c) / m.memory * std::max(1.0, m.busy * arch.sms / ctas);
+  const double rows = bx * (cut.swapped ? b : a) / cut.cluster.y() +
+                      columns * (cut.swapped ? a : b) / cut.cluster.x();
+  const double multiply = depth * std::max(2e-6 * bx * cut.height / m.tensor, m.k_tile / BK);
+  const double from_l2 = 2e-6 * k_tiles * BK * rows * ctas / m.l2;
+  const double into_sm = 2e-6 * depth * (bx + columns) / m.fetch;
+  const double asked = 2e-6 * depth * rows / m.issue;
+  const double memory = memory_us(p, m) * std::max(1.0, m.busy * arch.sms / ctas);
   const bool alone = cut.cluster.size() == 1;
   const bool whole_lines = a == 1 && b == 1;
-  double factor = 1 + m.drift * (1 - 1. / waves);
+  double factor = 1;
   if (cut.height % atom != 0 && !y_k_major) factor *= IN_BLOCKS;
   if (alone && whole_lines) factor *= m.alone;
+  if (alone && cut.clusters_x == 1 && (cut.swapped ? b : a) > 1) factor *= m.crowded;
   const double results = waves * bx * cut.height * 1e-6;
   const double around = m.launch + (whole_lines ? m.whole_lines : 0) + repack_us(p, c) +
                         (alone ? 0 : m.cluster) + m.wave * (waves - 1) +
@@ -334,6 +327,17 @@ void for_each_cut(const FusedArgs<T>& p, const Arch& arch, const Tile& tile, Clu
   }
 }
 
+// How many waves a dispatcher takes this rung for. Nothing hides a tile's epilogue, and in many
+// waves CTAs drift apart, so that L2 is asked again for what it has lost. Where rows lie across
+// lines the other rungs are slower still, but for v27w, which takes no transposed A.
+template <class T>
+int most_waves(const GemmArgs<T>& p, const WgmmaCosts::Multicast& m) {
+  const double requests = std::max(requests_of_row(p.A, p.lda, m), requests_of_row(p.B, p.ldb, m));
+  if (requests == 1) return 1;
+  if (p.op_a == Op::T) return 16;
+  return requests > m.sectors ? 4 : 3;
+}
+
 // The tile, cluster and height with the least estimate.
 template <class T>
 Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
@@ -351,11 +355,10 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
     });
   }
   if (best.variant == ANY_VARIANT) return best;
-  // For a dispatcher: nothing hides a tile's epilogue. Where rows are in whole lines other rungs are
-  // faster in several waves.
   const Cut cut = best.kept<Cut>();
-  if (cut.clusters > cut.at_a_time && !straddles_lines(p.A, p.lda) && !straddles_lines(p.B, p.ldb))
+  if (cdiv(cut.clusters, cut.at_a_time) > most_waves(p, arch.costs->wgmma.multicast))
     best.makespan = NEVER;
+  best.makespan *= arch.costs->wgmma.multicast.scale;
   return best;
 }
 

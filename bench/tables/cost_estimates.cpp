@@ -1,10 +1,11 @@
 // Estimates what rungs' variants take, for scripts/fit_costs.py: by the planner's own functions.
 //
-//   cost_estimates fp32.multiply,fp32.alone 'v13s/f32/nn/64x64x4096/16x64 split 2' ... < constants
+//   cost_estimates h200 fp32.multiply,fp32.alone 'v13s/f32/nn/64x64x4096/16x64 split 2' ... < constants
 //
-// Names of constants, then cases: rung, type, transpositions, shape and variant. Each line of
+// A GPU, names of constants, then cases: rung, type, transpositions, shape and variant. Each line of
 // constants in, in the order of their names: a line of microseconds out, one a case, or inf where the
-// rung is never the fastest. Rows without a gap, an H200's SMs. Exit status: 0, 2 bad input.
+// rung is never the fastest. Other constants are the GPU's. Rows without a gap, an H200's SMs. Exit
+// status: 0, 2 bad input.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -68,9 +69,10 @@ Case parse(const std::string& text) {
 }
 
 int run(int argc, char** argv) {
+  if (argc < 3) bad("want a GPU, names of constants, then cases");
   Arch arch = simulated_arch();
   arch.ctas = arch.sms;  // a GPU's
-  Costs costs = std::getenv("H100") ? costs_of("NVIDIA H100 80GB HBM3") : *arch.costs;
+  Costs costs = costs_of(argv[1]);
   arch.costs = &costs;
   FfmaCosts::Split& s = costs.fp32.split;
   WgmmaCosts& w = costs.wgmma;
@@ -120,6 +122,7 @@ int run(int argc, char** argv) {
                                           {"wgmma.sectors", &w.sectors},
                                           {"wgmma.half", &w.half},
                                           {"wgmma.stream_memory", &w.stream_memory},
+                                          {"wgmma.persistent_full", &w.persistent_full},
                                           {"wgmma.apart", &w.apart},
                                           {"wgmma.copies.launch", &w.copies.launch},
                                           {"wgmma.copies.memory", &w.copies.memory},
@@ -137,7 +140,7 @@ int run(int argc, char** argv) {
                                           {"tiles.b_stationary_load", &costs.b_stationary_load},
                                           {"tiles.b_stationary_next", &costs.b_stationary_next},
                                           {"wgmma.multicast.whole_lines", &w.multicast.whole_lines},
-                                          {"wgmma.multicast.drift", &w.multicast.drift},
+                                          {"wgmma.multicast.scale", &w.multicast.scale},
                                           {"wgmma.multicast.busy", &w.multicast.busy},
                                           {"wgmma.multicast.tensor", &w.multicast.tensor},
                                           {"wgmma.multicast.l2", &w.multicast.l2},
@@ -157,16 +160,15 @@ int run(int argc, char** argv) {
   add("row_panels", costs.row_panels, itself);
   add("column_panels", costs.column_panels, itself);
   add("b_stationary", costs.b_stationary, itself);
-  if (argc < 2) bad("want names of constants, then cases");
   std::vector<double*> fields;
-  std::istringstream names(argv[1]);
+  std::istringstream names(argv[2]);
   for (std::string name; std::getline(names, name, ',');) {
     const auto field = known.find(name);
     if (field == known.end()) bad(fmt::format("unknown constant '{}'", name));
     fields.push_back(field->second);
   }
   std::vector<Case> cases;
-  for (int i = 2; i < argc; ++i) cases.push_back(parse(argv[i]));
+  for (int i = 3; i < argc; ++i) cases.push_back(parse(argv[i]));
   for (std::string line; std::getline(std::cin, line);) {
     std::istringstream constants(line);
     for (double* field : fields)

@@ -24,8 +24,8 @@ double repack_us(const GemmArgs<T>& p, const WgmmaCosts& c) {
 }
 
 // Requests to L2 for 128 bytes of an operand's row. Copies have whole lines.
-template <class T>
-double requests_of_row(const T* base, int64_t ld, const WgmmaCosts& c) {
+template <class T, class Costs>
+double requests_of_row(const T* base, int64_t ld, const Costs& c) {
   if (!straddles_lines(base, ld)) return 1;
   constexpr int SECTOR = 32;
   const bool whole =
@@ -101,12 +101,14 @@ double persistent_us(const GemmArgs<T>& p, const Arch& arch, double makespan, in
   const WgmmaCosts& c = arch.costs->wgmma;
   const double multiply = makespan * (p.K + c.epilogue_k) * 2e-6 / c.tensor;
   const double fetch = makespan * reads.rows * p.K * 2e-6 / (c.fetch * (reads.alone ? c.alone : 1));
-  const double uneven =
-      makespan * arch.sms / (double(p.M) * p.N * products) / (reads.alone ? 2 : 1);
-  const double memory = products * uneven_memory_us(p, c, uneven) + reads.again * 1e-6 / c.memory;
+  // How many times the mean the busiest SM computes: few CTAs also begin sooner.
+  const double uneven = makespan * arch.sms / (double(p.M) * p.N * products);
+  const double launch = c.persistent_launch + c.persistent_full / std::max(uneven, 1.0);
+  const double memory = products * uneven_memory_us(p, c, uneven / (reads.alone ? 2 : 1)) +
+                        reads.again * 1e-6 / c.memory;
   const double l2 = std::max(fetch, reads.requests * p.K * 2e-6 / c.l2);
   const double loop = overlapping(multiply, l2, memory);
-  return c.persistent_launch + repack_us(p, c) + overlapping(loop, apart_us(p, c, makespan * 1e-6));
+  return launch + repack_us(p, c) + overlapping(loop, apart_us(p, c, makespan * 1e-6));
 }
 
 // Tiles with K split among the CTAs of a cluster, for few results

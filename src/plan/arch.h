@@ -46,14 +46,13 @@ struct WgmmaCosts {
   // Of persistent kernels, whose makespan counts results: us beside the main loop; a tile's begin
   // and end take as long as so much of K.
   double persistent_launch, epilogue_k;
-  // The rest is not fitted.
-  double clusters[9];  // [n]: part of the SMs that clusters of n CTAs fill
-  double sectors,
-      half;  // requests to L2 for 128 bytes across lines: of whole sectors, of half ones
-  double stream_memory;  // of narrow stream-K, as a part of memory
-  double apart;          // ps a result of an SM, where rows of C are not in whole 16 bytes
-  double alone;          // fetch is so many times as much where the TPC's other SM has no CTA
-  double part;           // us in which a stream-K CTA comes by the sums of each other one
+  double persistent_full;  // us that it takes longer to begin on all SMs than on one
+  double clusters[9];      // [n]: part of the SMs that clusters of n CTAs fill
+  double sectors, half;    // requests for a row across lines: of whole sectors, of half ones
+  double stream_memory;    // of narrow stream-K, as a part of memory
+  double apart;            // ps a result of an SM, where rows of C are not in whole 16 bytes
+  double alone;            // fetch is so many times as much where the TPC's other SM has no CTA
+  double part;             // us in which a stream-K CTA comes by the sums of each other one
   // Of sums that a second kernel adds up.
   struct Reduce {
     double launch;             // us of that kernel
@@ -68,18 +67,19 @@ struct WgmmaCosts {
   } copies;
   // Of clusters that share both operands.
   struct Multicast {
-    double launch;             // us of a kernel with one k-tile
-    double cluster;            // us in which the CTAs of a cluster wait for each other
-    double k_tile;             // us of a k-tile at least, however small
-    double wave;               // us to begin and end another tile
-    double store;              // ps a result stored
-    double alone;              // time of a main loop without clusters, its rows in whole lines
-    double crowded;            // requests for an operand with so many rows take twice as long
-    double whole_lines;        // us that others are estimated too long, rows in whole lines
-    double drift;              // many waves take so much longer: CTAs drift apart, L2 forgets
-    double busy;               // part of the SMs that memory needs to be busy
-    double tensor, l2, fetch;  // of the main loop, as parts of those above
-    double issue, memory;      // TB/s that a CTA can ask for, as a part of fetch; as memory above
+    double launch;         // us of a kernel with one k-tile
+    double cluster;        // us in which the CTAs of a cluster wait for each other
+    double k_tile;         // us of a k-tile at least, however small
+    double wave;           // us to begin and end another tile
+    double store;          // ps a result stored
+    double alone;          // time of a main loop without clusters, its rows in whole lines
+    double crowded;        // the same where all CTAs read the same rows, and these are not
+    double sectors, half;  // requests for a row across lines: of whole sectors, of half ones
+    double whole_lines;    // us that it takes longer, rows in whole lines
+    double scale;          // of all that, to compare with other rungs
+    double busy;           // part of the SMs that memory needs to be busy
+    double tensor, memory, l2, fetch;  // as above
+    double issue;                      // TB/s that a CTA can ask for
   } multicast;
 };
 
