@@ -327,6 +327,10 @@ void for_each_cut(const FusedArgs<T>& p, const Arch& arch, const Tile& tile, Clu
   }
 }
 
+// How much longer than estimated a dispatcher takes it to be where rows are in whole lines: read off
+// v28's choices on the grid and on the layers.
+constexpr double WHOLE_LINES = 1.05;
+
 // How many waves a dispatcher takes this rung for. Nothing hides a tile's epilogue, and in many
 // waves CTAs drift apart, so that L2 is asked again for what it has lost. Where rows lie across
 // lines the other rungs are slower still, but for v27w, which takes no transposed A.
@@ -358,7 +362,8 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
   const Cut cut = best.kept<Cut>();
   if (cdiv(cut.clusters, cut.at_a_time) > most_waves(p, arch.costs->wgmma.multicast))
     best.makespan = NEVER;
-  best.makespan *= arch.costs->wgmma.multicast.scale;
+  const bool whole_lines = !straddles_lines(p.A, p.lda) && !straddles_lines(p.B, p.ldb);
+  best.makespan *= arch.costs->wgmma.multicast.scale * (whole_lines ? WHOLE_LINES : 1);
   return best;
 }
 
