@@ -142,7 +142,10 @@ class Planner:
             sys.exit(3)
         names = ",".join(f"{group}.{name}" for name in GROUPS[group].start)
         self.process = subprocess.Popen(
-            [ESTIMATES, gpu, names, *cases], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [ESTIMATES, gpu, names, *cases],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
     def __enter__(self) -> Planner:
