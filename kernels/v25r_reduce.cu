@@ -292,9 +292,10 @@ std::string explain(const GemmArgs<T>& p, const Plan& plan) {
   const int cluster = plan.kept<Split>().cluster;
   return std::string(p.M <= p.N ? "C^T" : "C") + " in tiles of " + VARIANTS<T>[plan.variant].name +
          ", K in " + std::to_string(plan.kept<Split>().parts) + " parts" +
-         (cluster > 1 ? ", clusters of " + std::to_string(cluster) : "") + ", estimated " +
-         std::to_string(int64_t(plan.makespan + 0.5)) + " us on " + std::to_string(plan.sms) +
-         " SMs";
+         (cluster > 1 ? ", clusters of " + std::to_string(cluster) : "") +
+         (plan.makespan == NEVER ? ": a detour"
+                                 : ", estimated " + std::to_string(int64_t(plan.makespan + 0.5)) +
+                                       " us on " + std::to_string(plan.sms) + " SMs");
 }
 
 const Registration rung({.prev = "v25",
