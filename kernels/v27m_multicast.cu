@@ -327,8 +327,8 @@ void for_each_cut(const FusedArgs<T>& p, const Arch& arch, const Tile& tile, Clu
   }
 }
 
-// How much longer than estimated a dispatcher takes it to be where rows are in whole lines: read off
-// v28's choices on the grid and on the layers.
+// The factor for a dispatcher where rows are in whole lines: read off v28's choices on the grid and
+// on the layers.
 constexpr double WHOLE_LINES = 1.05;
 
 // How many waves a dispatcher takes this rung for. Nothing hides a tile's epilogue, and in many
