@@ -73,7 +73,7 @@ constexpr Costs H200_COSTS = {
             .persistent_full = 0.6229,
             .clusters = {0, 1, 1, 117.0 / 132, 120.0 / 132, 110.0 / 132, 102.0 / 132, 105.0 / 132,
                          120.0 / 132},
-            // The rest is of H100s: see costs_h100.h.
+            // Fitted on H100s (costs_h100.h), but for stream_memory, alone and part: an H200's own.
             .sectors = 1.462,
             .half = 1.71,
             .stream_memory = 1,
@@ -88,7 +88,7 @@ constexpr Costs H200_COSTS = {
                        .fetch = 2.309},
             .copies = {.launch = 1.93, .memory = 0.6182},
             // Fitted to 1802 times on two H100s: 99 shapes in all tiles and clusters, 918 in one; launch,
-            // whole_lines and scale with all rungs' constants.
+            // whole_lines and scale with all rungs' constants. memory by what an H200 chose wrongly.
             .multicast = {.launch = 2.356,
                           .cluster = 1.34,
                           .k_tile = 0.113,
