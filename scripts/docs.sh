@@ -6,11 +6,8 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 scripts/setup.sh --site
-say "build"
-[[ -f build/build.ninja ]] || cmake --preset release
 case ${1-} in
-  '' | serve) cmake --build build --target gemm_bench ;;
-  test) cmake --build build --target gemm_bench planted_bench ;;
+  '' | serve | test) build site ;;
   *) status=2 die "docs.sh: unknown argument '$1': allowed are serve, test" ;;
 esac
 if [[ ${1-} == test ]]; then

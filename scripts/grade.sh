@@ -61,7 +61,7 @@ build=build
 if [[ ! -f $build/build.ninja ]]; then
   scripts/setup.sh
   say "configuring, and building the simulator: a minute, this once"
-  cmake --preset release >/dev/null
+  python3 scripts/build.py configure
 fi
 
 # Builds a target quietly; shows what the compiler says when it fails.

@@ -60,6 +60,8 @@ class Rung:
     tensor_cores: bool = False  # an f32 rung whose products are theirs: not held against FFMA
     sm: int = 0  # the least compute capability that it needs, 80 = 8.0; 0: any
     exact_arch: bool = False  # only that very architecture
+    plans: bool = False  # has variants, and leaves to the rung before it what none of them takes
+    dispatches: bool = False  # chooses among the rungs that plan
 
     @property
     def name(self) -> str:  # v05_float4
@@ -131,6 +133,8 @@ def parse_rung(path: Path) -> Rung:
         tensor_cores,
         int(sm[1]) if sm else 0,
         exact_arch,
+        "VARIANTS" in registrations[0],
+        "dispatcher(" in registrations[0],
     )
 
 

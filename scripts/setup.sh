@@ -2,8 +2,9 @@
 # Installs what the build, the tests and the plots need: Debian/Ubuntu packages, and a Python
 # environment in .venv with the exact versions of scripts/requirements.txt. Does nothing, quickly,
 # when all is there. CUDA is never installed: the toolkit is used when it is found, else the
-# simulator alone is built. With --site, also what the site, the slides and their tests
-# need, in .venv-site.
+# simulator alone is built.
+#   --bench: what scripts/bench.sh needs; without a GPU nothing is drawn, and no .venv is made
+#   --site: also what the site, the slides and their tests need, in .venv-site
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 packages=(
@@ -12,13 +13,13 @@ packages=(
   libopenblas-pthread-dev libboost-context-dev
 )
 case ${1-} in
-  '') ;;
+  '' | --bench) ;;
   --site)
     packages+=(libjs-chart.js pandoc)
     # Ubuntu's chromium is a snap, which containers and CI lack; its runners have Chrome.
     command -v chromium chromium-browser google-chrome >/dev/null || packages+=(chromium)
     ;;
-  *) status=2 die "setup.sh: unknown argument '$1': allowed is --site" ;;
+  *) status=2 die "setup.sh: unknown argument '$1': allowed are --bench, --site" ;;
 esac
 
 install_packages() {
@@ -30,13 +31,17 @@ install_packages() {
   mapfile -t missing < <(comm -23 <(printf '%s\n' "${packages[@]}" | sort) <(sort <<<"$installed"))
   ((${#missing[@]})) || return 0
 
-  say "installing packages: ${missing[*]}"
   local as_root=()
   if [[ $EUID -ne 0 ]]; then
     command -v sudo >/dev/null || die "not root and no sudo; as root: apt-get install ${missing[*]}"
     as_root=(sudo)
   fi
+  say "updating the list of packages"
   "${as_root[@]}" apt-get update -qq
+  local size  # "Need to get 31.4 MB of archives."
+  size=$(apt-get install --assume-no --no-install-recommends "${missing[@]}" 2>/dev/null |
+    sed -n 's/^Need to get \(.*\) of archives.*/, \1 to download/p' || true)
+  say "installing ${#missing[@]} packages$size: ${missing[*]}"
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y \
     --no-install-recommends -o DPkg::Lock::Timeout=300 "${missing[@]}" >/dev/null
 }
@@ -56,12 +61,14 @@ install_python() {
   done
   [[ -n $chosen ]] || die "no Python >= 3.10 with the venv module (python3-venv) was found"
 
-  say "installing Python packages into $folder: $(grep -v '^#' "$list" | xargs)"
+  say "installing $(grep -c '==' "$list") Python packages into $folder (listed in $list)"
   "$chosen" -m venv --clear "$folder"
   "$folder/bin/python" -m pip install --quiet --disable-pip-version-check -r "$list"
   printf '%s\n' "$wanted" >"$stamp"
 }
 
 install_packages
-install_python .venv scripts/requirements.txt
+if [[ ${1-} != --bench ]] || nvidia-smi -L &>/dev/null; then
+  install_python .venv scripts/requirements.txt
+fi
 [[ ${1-} != --site ]] || install_python .venv-site scripts/site_requirements.txt

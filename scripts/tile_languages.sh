@@ -18,7 +18,7 @@ what=${1:-all}
 [[ $# -le 1 && " all --quick --configs --group-m " == *" $what "* ]] || { status=2 die "$usage"; }
 
 scripts/setup.sh
-build
+build bench --kernel all
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 ./gemm_bench --backend gpu --kernel v1 --dtype f32 --shape 64x64x64 --verify-only --json "$work/gpu.json" >/dev/null ||
@@ -37,7 +37,6 @@ keep() {
 }
 
 if [[ $what == --configs ]]; then
-  say "build: tile_configs"
   cmake --build build --target tile_configs
   keep tiles_configs.json build/bench/tile_configs/tile_configs --backend gpu --variant all \
     --size 1024,2048,4096,8192 --json "$work/tiles_configs.json"

@@ -46,7 +46,9 @@ def build(rung: Rung, source: str) -> Path:
     link = link.replace(" -o gemm_bench ", f" -o {bench} ")
     for library in ("rungs_sim", "rungs_traced"):
         objects = f"src/sim/CMakeFiles/{library}.dir/__/__/kernels/{rung.path.name}.o"
-        compile_it = next(c for c in known if f" -o {objects} " in c)
+        compile_it = next((c for c in known if f" -o {objects} " in c), "")
+        if not compile_it:
+            continue  # this build has it for the other use alone
         new = CHANGED / f"{library}.o"
         compile_it = compile_it.replace(objects, str(new)).replace(
             f" -c {rung.path}", f" -I{rung.path.parent} -c {copy}"
@@ -74,6 +76,9 @@ def main() -> int:
         raise BadInput(
             f"--old stands {found} times in {rung.path.name}: want a text that is there once"
         )
+    asked = ["scripts/build.py", "bench", "--kernel", rung.id, *rest]
+    if subprocess.run(asked, cwd=ROOT, stdout=sys.stderr).returncode != 0:
+        return 1
     bench = build(rung, rung.source.replace(args.old, args.new))
     return subprocess.run([str(bench), "--kernel", rung.id, *rest]).returncode
 

@@ -7,7 +7,7 @@
 #include <deque>
 #include <mutex>
 #include <new>
-#include <tuple>
+#include <utility>
 
 namespace gemm {
 namespace {
@@ -17,11 +17,7 @@ std::deque<Rung>& all() {
   return list;
 }
 
-auto ladder_order(const Rung& r) {
-  size_t digits = 0;
-  const int number = std::stoi(r.id.substr(1), &digits);
-  return std::make_tuple(number, r.id.substr(1 + digits), r.dtype);
-}
+auto ladder_order(const Rung& r) { return std::make_pair(ladder_position(r.id), r.dtype); }
 
 // Of each dispatcher the rungs that it chooses among: those that estimate, of its backend and type.
 void find_candidates() {
@@ -60,6 +56,17 @@ std::deque<Rung>& complete() {
 
 }  // namespace
 
+std::string rung_id(const std::string& name) {
+  const std::string number = name.substr(1, name.find('_') - 1);
+  return name[0] + number.substr(std::min(number.find_first_not_of('0'), number.size() - 1));
+}
+
+std::pair<int, std::string> ladder_position(const std::string& id) {
+  size_t digits = 0;
+  const int number = std::stoi(id.substr(1), &digits);
+  return {number, id.substr(1 + digits)};
+}
+
 Rung& detail::add(Rung rung) {
   // "…/kernels/v05_float4.cu" -> file, name "v05_float4", id "v5".
   const size_t slash = rung.file.find_last_of('/');
@@ -67,8 +74,7 @@ Rung& detail::add(Rung rung) {
   const size_t parent = slash == std::string::npos ? slash : rung.file.find_last_of('/', slash - 1);
   rung.file = parent == std::string::npos ? rung.file : rung.file.substr(parent + 1);
   rung.name = base.substr(0, base.find('.'));
-  const std::string number = rung.name.substr(1, rung.name.find('_') - 1);
-  rung.id = "v" + number.substr(std::min(number.find_first_not_of('0'), number.size() - 1));
+  rung.id = rung_id(rung.name);
   all().push_back(std::move(rung));
   Rung& added = all().back();
   if (!added.run)

@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gemm_types.h"
@@ -87,6 +88,11 @@ struct Rung {
 Rung with_variant(const Rung& rung, int variant);
 // The rung that launches as planned, whatever the call: one that the plan holds for.
 Rung with_plan(const Rung& rung, const Plan& plan);
+
+// The permanent id in a rung's name: "v5" of "v05_float4".
+std::string rung_id(const std::string& name);
+// Its place on the ladder: number, then variant letter.
+std::pair<int, std::string> ladder_position(const std::string& id);
 
 // All rungs of a backend, one entry a (rung, dtype), in ladder order: by number, then by variant
 // letter.

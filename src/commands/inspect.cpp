@@ -28,9 +28,9 @@ nlohmann::ordered_json context(const Options& o) {
           {"build", BUILD_DESCRIPTION}};
 }
 
-// The traced build's rung, as one of its variants where it has several.
-Rung traced(const Job& job, const Device& device) {
-  const Rung rung = *find_rung(Backend::sim_traced, job.rung->name, job.rung->dtype);
+// The job's rung, as one of its variants where it has several.
+Rung variant_of(const Job& job, const Device& device) {
+  const Rung& rung = *job.rung;
   return rung.variants.empty() ? rung : with_variant(rung, choose(job, {}, device).variant);
 }
 
@@ -62,7 +62,7 @@ int64_t block_of_interest(const Inspection& i, const Options& o) {
 
 ExitStatus inspect(const Options& o) {
   const std::unique_ptr<Device> device = make_sim_device();
-  const std::vector<Job> jobs = plan(o, Backend::sim);
+  const std::vector<Job> jobs = plan(o, Backend::sim_traced);
   std::optional<OutputFile> json, html;
   if (!o.json.empty()) json.emplace("--json", o.json);
   if (!o.html.empty()) {
@@ -90,7 +90,7 @@ ExitStatus inspect(const Options& o) {
         inspector.reset();  // before the next one is allocated
         inspector = std::make_unique<Inspector>(problem = job.problem, html ? PAGE_PAD : 16);
       }
-      i = inspector->inspect(traced(job, *device),
+      i = inspector->inspect(variant_of(job, *device),
                              o.traced_blocks.value_or(default_traced_blocks(job.problem)),
                              o.watched);
     } catch (const std::bad_alloc&) {

@@ -12,6 +12,7 @@
 
 #include "harness/errors.h"
 #include "harness/inputs.h"
+#include "harness/known_rungs.h"
 #include "harness/text.h"
 #include "jit/sources.h"
 
@@ -195,6 +196,16 @@ std::vector<Job> plan(const Options& o, Backend backend) {
         printable(o.kernels)));
   for (const Job& job : jobs) refuse_overflow(job.problem);
   return o.sample > 0 ? sampled(jobs, o.sample, o.sample_seed) : jobs;
+}
+
+std::string note_on_missing(const Options& o, Backend backend) {
+  if (o.kernels != "all") return "";
+  std::vector<std::string> ids;
+  for (const KnownRung& k : rungs_not_built(backend))
+    if (k.name[0] == 'v') ids.push_back(rung_id(k.name));
+  if (ids.empty()) return "";
+  return fmt::format("{} more rungs are not built ({}): {} builds and runs them\n", ids.size(),
+                     fmt::join(ids, " "), command_that_builds(backend, "all"));
 }
 
 ExplainedPlan choose(const Job& job, const TuningCache& cache, const Device& device) {

@@ -23,6 +23,9 @@ struct Job {
 // All jobs of the command line, at least one. Throws UsageError.
 std::vector<Job> plan(const Options& options, Backend backend);
 
+// A line on the rungs that --kernel all leaves out because they are not built; empty: there are none.
+std::string note_on_missing(const Options& options, Backend backend);
+
 // How a job on a rung with variants runs.
 ExplainedPlan choose(const Job& job, const TuningCache& cache, const Device& device);
 

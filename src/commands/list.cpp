@@ -2,20 +2,35 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "commands/jobs.h"
+#include "harness/known_rungs.h"
 
 namespace gemm {
 
 ExitStatus list(const Options& o) {
   std::string note;
-  const std::vector<const Rung*> all = rungs(choose_device(o, note)->backend());
-  for (size_t i = 0; i < all.size();) {
-    const Rung& r = *all[i];
-    std::string dtypes;
-    for (; i < all.size() && all[i]->name == r.name; ++i)
-      dtypes += (dtypes.empty() ? "" : ",") + to_string(all[i]->dtype);
-    fmt::print("{:<5} {:<22} {:<13} {}\n", r.id, r.name, dtypes, r.idea);
+  const Backend backend = choose_device(o, note)->backend();
+  struct Line {
+    std::string id, name, dtypes, idea;
+  };
+  std::vector<Line> lines;
+  for (const Rung* r : rungs(backend)) {
+    if (lines.empty() || lines.back().name != r->name)
+      lines.push_back({r->id, r->name, to_string(r->dtype), r->idea});
+    else
+      lines.back().dtypes += "," + to_string(r->dtype);
   }
+  const std::vector<KnownRung> missing = rungs_not_built(backend);
+  for (const KnownRung& k : missing)
+    if (k.name[0] == 'v') lines.push_back({rung_id(k.name), k.name, "not built", k.idea});
+  std::ranges::sort(lines, {}, [](const Line& line) { return ladder_position(line.id); });
+  for (const Line& l : lines)
+    fmt::print("{:<5} {:<22} {:<13} {}\n", l.id, l.name, l.dtypes, l.idea);
+  if (!missing.empty())
+    fmt::print("\nWhat is not built: {} builds one and runs it.\n",
+               command_that_builds(backend, rung_id(missing.front().name)));
   return EXIT_VERIFIED;
 }
 

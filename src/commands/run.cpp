@@ -104,8 +104,8 @@ ExitStatus run(const Options& o) {
   OutputFile* const json = file ? &*file : nullptr;
 
   if (!o.list_benchmarks)
-    fmt::print("{}{}: {} rungs x problems{}\n", note.empty() ? "" : note + "\n", device->name(),
-               jobs.size(), tuned);
+    fmt::print("{}{}{}: {} rungs x problems{}\n", note.empty() ? "" : note + "\n",
+               note_on_missing(o, device->backend()), device->name(), jobs.size(), tuned);
   add_context(o, *device);
   if (compiler != nullptr) benchmark::AddCustomContext("jit", compiler->name());
   const bool timed = device->backend() == Backend::gpu && !o.verify_only;

@@ -15,6 +15,7 @@
 #include "commands/jobs.h"
 #include "commands/results.h"
 #include "commands/signals.h"
+#include "harness/known_rungs.h"
 #include "harness/output_file.h"
 #include "harness/samples.h"
 #include "harness/sharded_matrices.h"
@@ -60,6 +61,10 @@ std::vector<const ShardedRung*> select(const std::string& spec, Backend backend)
     for (const ShardedRung* r : all)
       if (r->id == word || r->name == word)
         return std::find(ids.begin(), ids.end(), r->id) - ids.begin();
+    if (find_not_built(backend, word) || ids.empty())
+      throw UsageError(fmt::format(
+          "{} is not built yet: scripts/bench.sh --gpus 2 --kernel {} builds and runs it",
+          printable(word), printable(word)));
     throw UsageError(fmt::format(
         "unknown kernel '{}' of several GPUs: choose from {}, a range such as {}-{}, all",
         printable(word), fmt::join(ids, ", "), ids.front(), ids.back()));
@@ -67,7 +72,7 @@ std::vector<const ShardedRung*> select(const std::string& spec, Backend backend)
   std::set<std::string> chosen;
   std::istringstream words(spec);
   for (std::string word; std::getline(words, word, ',');) {
-    if (word == "all") {
+    if (word == "all" && !ids.empty()) {
       chosen.insert(ids.begin(), ids.end());
       continue;
     }

@@ -14,6 +14,7 @@
 #include <set>
 #include <sstream>
 
+#include "harness/known_rungs.h"
 #include "harness/output_file.h"
 #include "harness/text.h"
 #include "sharded/sharded.h"
@@ -383,13 +384,6 @@ constexpr char FOOTER[] =
     "it\n"
     "its name. A signal ends the run as usual, with a line that says where they are.";
 
-// Position on the ladder: number, then variant letter.
-std::pair<int, std::string> position(const std::string& id) {
-  size_t digits = 0;
-  const int number = std::stoi(id.substr(1), &digits);
-  return {number, id.substr(1 + digits)};
-}
-
 }  // namespace
 
 Options parse_command_line(int argc, const char* const* argv) {
@@ -729,6 +723,9 @@ std::vector<const Rung*> select_rungs(const std::string& spec, const std::vector
                        [&](const Rung* r) { return r->id == id || r->name == id; });
   };
   const auto unknown = [&](const std::string& what) {
+    if (find_not_built(backend, what))
+      return UsageError(fmt::format("{} is not built yet: {} builds and runs it", what,
+                                    command_that_builds(backend, what)));
     std::vector<std::string> ids;
     for (const Rung* r : all)
       if (ids.empty() || ids.back() != r->id) ids.push_back(r->id);
@@ -743,6 +740,7 @@ std::vector<const Rung*> select_rungs(const std::string& spec, const std::vector
   const auto id_of = [&](const std::string& name) {
     for (const Rung* r : all)
       if (r->id == name || r->name == name) return r->id;
+    if (const auto missing = find_not_built(backend, name)) return rung_id(missing->name);
     throw unknown(name);
   };
   std::set<const Rung*> chosen;
@@ -760,16 +758,18 @@ std::vector<const Rung*> select_rungs(const std::string& spec, const std::vector
       take([&](const Rung& r) { return bytes(r) == 2; });
     } else if (known(part)) {
       take([&](const Rung& r) { return r.id == part || r.name == part; });
-    } else if (dash != std::string::npos) {
+    } else if (dash != std::string::npos) {  // its ends need not be built
       const std::string from = part.substr(0, dash), to = part.substr(dash + 1);
-      const auto first = position(id_of(from));
-      const auto last = to.empty() ? position(all.back()->id) : position(id_of(to));
+      const auto first = ladder_position(id_of(from));
+      const auto last = to.empty() ? ladder_position(all.back()->id) : ladder_position(id_of(to));
       if (last < first)
         throw UsageError(
             fmt::format("empty range '{}': the first rung comes after the last; a range is "
                         "FIRST-LAST, as in v1-v8",
                         printable(part)));
-      take([&](const Rung& r) { return first <= position(r.id) && position(r.id) <= last; });
+      take([&](const Rung& r) {
+        return first <= ladder_position(r.id) && ladder_position(r.id) <= last;
+      });
     } else {
       throw unknown(part);
     }

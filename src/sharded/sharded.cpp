@@ -20,7 +20,7 @@ void detail::add(ShardedRung rung) {
   const size_t base = path.rfind('/') + 1, folder = base < 2 ? base : path.rfind('/', base - 2) + 1;
   rung.name = path.substr(base, path.find('.', base) - base);
   rung.file = path.substr(folder);
-  rung.id = "m" + std::to_string(std::stoi(rung.name.substr(1)));
+  rung.id = rung_id(rung.name);
   all().push_back(std::move(rung));
 }
 

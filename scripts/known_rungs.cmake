@@ -1,0 +1,11 @@
+# Writes OUTPUT: the names and ideas of the rungs in FILES, which may not all be compiled into the program.
+set(rows "")
+foreach(file IN LISTS FILES)
+  file(READ ${file} source)
+  string(REGEX MATCH "\n *(const [A-Za-z]*Registration .*)$" registration "${source}")
+  string(REGEX MATCH "[.]idea = (\"[^\"]*\")" idea "${registration}")
+  cmake_path(GET file STEM name)
+  string(APPEND rows "    {\"${name}\", ${CMAKE_MATCH_1}},\n")
+endforeach()
+file(WRITE ${OUTPUT}.new "#include \"harness/known_rungs.h\"\n\nconst bool known = gemm::set_known_rungs({\n${rows}});\n")
+file(COPY_FILE ${OUTPUT}.new ${OUTPUT} ONLY_IF_DIFFERENT)
