@@ -46,11 +46,12 @@ install_packages() {
     --no-install-recommends -o DPkg::Lock::Timeout=300 "${missing[@]}" >/dev/null
 }
 
-# An environment and the file that lists its packages.
+# An environment and the file that lists its packages. requirements.txt has plot_requirements.txt in it.
 install_python() {
-  local folder=$1 list=$2 stamp=$1/requirements.sha256 wanted chosen=
-  wanted=$(sha256sum <"$list")
-  [[ ! -x $folder/bin/python || $(cat "$stamp" 2>/dev/null) != "$wanted" ]] || return 0
+  local folder=$1 list=scripts/$2 stamp=$1/installed.sha256 wanted chosen=
+  wanted=$(cat scripts/*requirements.txt | sha256sum)
+  wanted=${wanted%% *}
+  [[ ! -x $folder/bin/python ]] || ! grep -qE "^$wanted .*\b$2\b" "$stamp" 2>/dev/null || return 0
 
   for candidate in python3 /usr/bin/python3; do
     if "$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' \
@@ -61,14 +62,15 @@ install_python() {
   done
   [[ -n $chosen ]] || die "no Python >= 3.10 with the venv module (python3-venv) was found"
 
-  say "installing $(grep -c '==' "$list") Python packages into $folder (listed in $list)"
+  say "installing the Python packages of $list into $folder"
   "$chosen" -m venv --clear "$folder"
   "$folder/bin/python" -m pip install --quiet --disable-pip-version-check -r "$list"
-  printf '%s\n' "$wanted" >"$stamp"
+  printf '%s %s\n' "$wanted" "$2 $(sed -n 's/^-r //p' "$list")" >"$stamp"
 }
 
 install_packages
-if [[ ${1-} != --bench ]] || nvidia-smi -L &>/dev/null; then
-  install_python .venv scripts/requirements.txt
-fi
-[[ ${1-} != --site ]] || install_python .venv-site scripts/site_requirements.txt
+case ${1-} in
+  --bench) ! nvidia-smi -L &>/dev/null || install_python .venv plot_requirements.txt ;;
+  *) install_python .venv requirements.txt ;;
+esac
+[[ ${1-} != --site ]] || install_python .venv-site site_requirements.txt

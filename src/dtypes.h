@@ -154,4 +154,11 @@ auto with_element(Element element, Visit&& visit) {
   return visit(typename Types::f32());
 }
 
+// Whether a type's kernels are another's code: bf16 runs f16's, e5m2 runs e4m3's. Tests of tiles and
+// variants, and instrumented builds, take the first of the two.
+constexpr bool is_second_type(DType dtype) {
+  const Element in = info(dtype).in;
+  return in == Element::bf16 || in == Element::f8e5m2;
+}
+
 }  // namespace gemm

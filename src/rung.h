@@ -14,6 +14,7 @@
 #include "device/platform.h"
 #include "device/with_constant.h"
 #include "device/workspace.h"
+#include "dtypes.h"
 #include "gemm_types.h"
 #include "registration.h"
 
@@ -259,14 +260,15 @@ template <class... Args>
 Entry twin(DType dtype, const Args&... args) {
   return entry(dtype, args...);
 }
-#if GEMM_GPU_SAMPLE
-// Of twins, as of bf16, which is f16's, a sample of the GPU's kernels has none.
-inline Entry left_out(DType dtype) {
-  return {.dtype = dtype,
-          .launch = [](const GemmCall&) { throw std::runtime_error(ONLY_A_SAMPLE); }};
-}
+// Second types are left out of a sample of the GPU's kernels, which nobody runs, and of instrumented
+// kernels, whose counters are the first types'. Macros, as a function's arguments would be compiled.
+#if GEMM_GPU_SAMPLE || defined(GEMM_SIM_TRACED)
+inline constexpr bool HAS_SECOND_TYPES = false;
+inline Entry left_out(DType dtype) { return {.dtype = dtype}; }
 #define twin(dtype, ...) left_out(dtype)
 #define bfloat16(...) left_out(DType::bf16)
+#else
+inline constexpr bool HAS_SECOND_TYPES = true;
 #endif
 // Of a dispatcher: a rung without a kernel of its own.
 inline Entry dispatcher(DType dtype, Plan (*plan)(const Rung& self, const GemmCall&, const Arch&,
@@ -290,6 +292,8 @@ inline constexpr BackendCalls BACKEND_CALLS = {
 struct Registration {
   Registration(const About& about, std::vector<Entry> entries,
                std::source_location where = std::source_location::current()) {
+    if (!HAS_SECOND_TYPES)
+      std::erase_if(entries, [](const Entry& e) { return is_second_type(e.dtype); });
     register_entries(about, std::move(entries), BACKEND_CALLS, where.file_name());
   }
 };

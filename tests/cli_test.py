@@ -314,7 +314,7 @@ class Accepted(unittest.TestCase):
             self.assertEqual(len(names), count, names)
         run = bench("--gpus", "2", "--backend", "sim", "--list")
         self.assertRegex(run.stdout, r"(?m)^m1 .*\bcollective")
-        found = bench(*SMALL, "--gpus", "2", "--kernel", "m3", "--dtype", "bf16", "--inspect")
+        found = bench(*SMALL, "--gpus", "2", "--kernel", "m3", "--dtype", "f16", "--inspect")
         self.assertEqual(found.returncode, 0, found.stdout + found.stderr)
         self.assertRegex(found.stdout, r"m03_peer_copies/.*: \d+ launches, ok")
 

@@ -1,6 +1,6 @@
 """Every header of src/, include/ and a rung compiles by itself, and all of src/device and src/tile can be
-included in one file: for the simulator, traced, and by nvcc for the GPU. Arguments: the C++ compiler, the build folder, nvcc
-or an empty string, and CUDA's include folders."""
+included in one file: for the simulator, traced, and by nvcc for the GPU. Arguments: the C++ compiler, the build folder, and where
+the GPU half is built nvcc and CUDA's include folders."""
 
 from __future__ import annotations
 
@@ -115,5 +115,6 @@ class Headers(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    cxx, build, nvcc, *cuda_includes = sys.argv[1:]
+    cxx, build, *cuda = sys.argv[1:]
+    nvcc, *cuda_includes = cuda or [""]
     unittest.main(argv=sys.argv[:1])

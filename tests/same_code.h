@@ -8,12 +8,6 @@
 
 namespace gemm {
 
-// bf16 runs f16's code, and e5m2 runs e4m3's: tests of tiles and variants take the first of the two.
-inline bool is_second_type(DType dtype) {
-  const Element in = info(dtype).in;
-  return in == Element::bf16 || in == Element::f8e5m2;
-}
-
 // Variants of a rung that tests try, each as a rung: none in a second type (what the rung chooses is
 // tried there), none that only launches another rung, and of many a part. fuzz.py tries the others.
 inline std::vector<Rung> tried_variants(const Rung& rung) {

@@ -61,6 +61,12 @@ int64_t block_of_interest(const Inspection& i, const Options& o) {
 }  // namespace
 
 ExitStatus inspect(const Options& o) {
+  for (const DType dtype : o.dtypes)
+    if (is_second_type(dtype))
+      throw UsageError(fmt::format(
+          "--inspect has no {0}: its kernels are f16's or e4m3's code and move as many bytes; want "
+          "--dtype f16 or e4m3",
+          to_string(dtype)));
   const std::unique_ptr<Device> device = make_sim_device();
   const std::vector<Job> jobs = plan(o, Backend::sim_traced);
   std::optional<OutputFile> json, html;

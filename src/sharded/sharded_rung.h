@@ -71,7 +71,8 @@ struct ShardedEntry {
 struct ShardedRegistration {
   ShardedRegistration(const ShardedAbout& about, const std::vector<ShardedEntry>& entries,
                       std::source_location where = std::source_location::current()) {
-    for (const ShardedEntry& e : entries)
+    for (const ShardedEntry& e : entries) {
+      if (!HAS_SECOND_TYPES && is_second_type(e.dtype)) continue;
       gemm::detail::add(ShardedRung{.id = {},
                                     .name = {},
                                     .file = where.file_name(),
@@ -85,6 +86,7 @@ struct ShardedRegistration {
                                     .apart = about.apart,
                                     .variants = about.variants,
                                     .make = e.make});
+    }
   }
 };
 
