@@ -123,6 +123,7 @@ def configure(rungs: dict[str, set[str]], cuda: bool, sample: bool) -> None:
     )
     if all(before.get(key) == value for key, value in options.items()):
         return
+    print(f"== building with {os.cpu_count()} cores", flush=True)
     command = ["cmake", "--preset", "release", *(f"-D{k}={v}" for k, v in options.items())]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -130,15 +131,8 @@ def configure(rungs: dict[str, set[str]], cuda: bool, sample: bool) -> None:
 
 
 def compile_targets(targets: list[str]) -> None:
-    """Runs Ninja: on a terminal one line that counts, elsewhere a line each half minute."""
-    count = subprocess.run(
-        ["ninja", "-C", str(BUILD), "-n", *targets], capture_output=True, text=True, check=False
-    )
-    found = re.findall(r"^\[\d+/(\d+)\]", count.stdout, re.MULTILINE)
-    if not found:
-        return
+    """Runs Ninja: on a terminal it counts in one line, elsewhere a line each half minute does."""
     start = time.monotonic()
-    print(f"== compiling: {found[-1]} steps on {os.cpu_count()} cores", flush=True)
     if sys.stdout.isatty():
         environment = {**os.environ, "NINJA_STATUS": "[%f/%t, %e s] "}
         status = subprocess.run(
@@ -148,7 +142,8 @@ def compile_targets(targets: list[str]) -> None:
         status = count_steps(targets)
     if status != 0:
         sys.exit("the build ends here: the compiler's words are above")
-    print(f"== compiled in {time.monotonic() - start:.0f} s", flush=True)
+    if time.monotonic() - start > 1:
+        print(f"== built in {time.monotonic() - start:.0f} s", flush=True)
 
 
 def count_steps(targets: list[str]) -> int:
@@ -170,7 +165,7 @@ def count_steps(targets: list[str]) -> int:
                 print(line, end="", flush=True)
         elif time.monotonic() - said > 30:
             said = time.monotonic()
-            print(f"   {step[1]}", flush=True)
+            print(f"   {step[1]} steps", flush=True)
     return ninja.wait()
 
 
@@ -179,9 +174,9 @@ def main() -> int:
     kind, options = (arguments[0], arguments[1:]) if arguments else ("", [])
     every = {"all"}
     if kind == "bench":
-        rungs = wanted(options)
+        rungs, first = wanted(options), not configured()
         configure(rungs, cuda="GPU" in rungs, sample=False)
-        if "GPU" not in rungs and configured().get("GEMM_CUDA") != "ON" and shutil.which("nvcc"):
+        if first and "GPU" not in rungs and shutil.which("nvcc"):
             print(
                 "== no GPU: nothing is compiled for one (scripts/build.py gpu does it all the same)"
             )

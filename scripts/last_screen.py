@@ -13,7 +13,6 @@ import subprocess
 import sys
 
 import build
-
 import course_path
 import ladder
 from ladder import BadInput
@@ -23,7 +22,7 @@ MOST = 8  # rungs whose counters fit a screen
 
 def cell(results: ladder.Results, rung: ladder.Rung, dtype: str) -> str:
     point = results.at(rung, dtype)
-    return f"{point.tflops:.3g}" if point and not point.reason else ""
+    return f"{point.tflops:.4g}" if point and not point.reason else ""
 
 
 def committed_speeds() -> None:

@@ -1,17 +1,22 @@
 #!/usr/bin/env bash
-# Sets up, builds and runs every test. Options go to CTest: scripts/test.sh -L cpu, -R figures, ...
+# Sets up, builds and runs the tests of kernels, simulator, harness, library and command line. Options
+# go to CTest: scripts/test.sh -L docs, -R figures, ...
+#   --all:  also second types and variants of each rung, and figures, pages and linters
+#   --nvcc: compiles a sample of each rung's GPU kernels, on any machine with the CUDA toolkit, and
+#           runs the tests of what nvcc made of them: registers, spills, instructions
 # Tests that need a GPU report "Skipped" where there is none, and then nothing is compiled for one.
-#   --nvcc: compiles a sample of each rung's GPU kernels instead, on any machine with the CUDA
-#           toolkit, and runs the tests of what nvcc made of them: registers, spills, instructions
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+chosen=(-LE '^(more|docs|nvcc|site)$')
+kind=tests
+case ${1-} in
+  --all) chosen=(-LE '^(nvcc|site)$') && shift ;;
+  --nvcc) chosen=(-L '^nvcc$') && kind=nvcc && shift ;;
+  '') ;;
+  *) chosen=() ;;
+esac
+
 scripts/setup.sh
-if [[ ${1-} == --nvcc ]]; then
-  shift
-  build nvcc
-  set -- -L nvcc "$@"
-else
-  build tests
-fi
+build "$kind"
 say "tests"
-exec ctest --test-dir build --parallel "$(nproc)" --output-on-failure "$@"
+exec ctest --test-dir build --parallel "$(nproc)" --output-on-failure "${chosen[@]}" "$@"

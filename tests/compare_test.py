@@ -345,22 +345,30 @@ class Bench(Fixture):
         )
         shutil.copytree(ROOT / "plots" / "results", self.root / "plots" / "results")
         (self.root / ".venv").symlink_to(Path(sys.prefix))
+        (self.root / "kernels").mkdir()
+        for rung in (ROOT / "kernels").glob("*.cu"):
+            shutil.copy(rung, self.root / "kernels")
         self.executable("scripts/setup.sh", "")
-        self.executable("bin/cmake", "")
-        self.write("build/build.ninja", "")
+        for tool in ("cmake", "ninja", "nvidia-smi"):  # a machine with a GPU, and all is built
+            self.executable(f"bin/{tool}", "")
 
     def executable(self, name: str, body: str) -> None:
         path = self.write(name, f"#!/usr/bin/env bash\n{body}\n")
         path.chmod(0o755)
 
     def program(
-        self, entries: list[dict[str, Any]], context: dict[str, Any], status: int = 0
+        self,
+        entries: list[dict[str, Any]],
+        context: dict[str, Any],
+        status: int = 0,
+        suffix: str = "",
     ) -> None:
-        """A gemm_bench that writes this run to the file after its last --json."""
+        """A gemm_bench that writes this run to the file after its last --json, and this suffix."""
         self.write("run.json", {"context": context, "benchmarks": entries})
         self.executable(
             "gemm_bench",
-            'echo "ran: $*"\nwhile (($#)); do [[ $1 != --json ]] || cp run.json "$2"; shift; done\n'
+            'echo "ran: $*"\n'
+            f"while (($#)); do [[ $1 != --json ]] || cp run.json $2{suffix}; shift; done\n"
             f"exit {status}",
         )
 
@@ -400,11 +408,30 @@ class Bench(Fixture):
         told = self.bench("--kernel", "v8")
         self.assertIn("no committed run of NVIDIA A100: beside NVIDIA H200's", told)
 
+    def test_the_ladder_begins_with_the_core(self) -> None:
+        committed = json.loads(LADDER.read_text())
+        self.program(committed["benchmarks"], committed["context"])
+        core, ladder = re.findall(r"^ran: (.*)$", self.bench(), re.MULTILINE)
+        self.assertEqual(core, "--quick --dtype f32,f16 --size 512,4096")
+        self.assertIn("--quick", ladder)
+        self.assertIn("--json build/ladder.json", ladder)
+        self.assertTrue((self.root / "build/ladder.png").exists())
+
+    def test_draws_what_an_interrupted_run_has_measured(self) -> None:
+        committed = json.loads(LADDER.read_text())
+        self.program(committed["benchmarks"][:40], committed["context"], 130, ".partial")
+        told = self.bench("--kernel", "v8", status=130)
+        self.assertEqual(told.splitlines()[-1], "picture: build/run.png")
+
     def test_draws_nothing_where_nothing_was_timed(self) -> None:
         verified = {"name": "v08_double_buffer/f32/nn/256x256x256", "run_type": "iteration",
                     "real_time": 0.0, "time_unit": "ms", "verified": 1}  # fmt: skip
         self.program([verified], {"backend": "sim"})
         self.assertNotIn("picture", self.bench("--kernel", "v8"))
+        self.executable("bin/nvidia-smi", "exit 9")
+        told = self.bench("--kernel", "v2")
+        self.assertIn("ran: --inspect --kernel v1,v2 --dtype f32", told)
+        self.assertIn("Next, type\n  scripts/bench.sh --inspect --kernel v1,v2", told)
         self.assertEqual(
             self.bench("--kernel", "v8", "--verify-only").splitlines()[-1],
             "ran: --kernel v8 --verify-only",

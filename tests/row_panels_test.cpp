@@ -139,7 +139,8 @@ TEST(RowPanels, CoverAllRows) {
       for (const int M :
            {1, 7, 103, 104, 129, 161, 207, 208, 472, 600, 760, 1000, 1536, 4097, 16384, 1 << 22})
         for (const int N : {1, 128, 600, 2500, 16384}) {
-          if (M == 1 << 22 && (sms != SMS || N > 600)) continue;  // millions of tiles, cut all alike
+          if (M == 1 << 22 && (sms != SMS || N > 600))
+            continue;  // millions of tiles, cut all alike
           const RowPanelChoice choice = choose_row_panels(M, N, shape, sms);
           const std::string where = std::to_string(M) + " x " + std::to_string(N);
           ASSERT_GE(choice.columns() * shape.width, N);

@@ -22,15 +22,17 @@ ExitStatus list(const Options& o) {
     else
       lines.back().dtypes += "," + to_string(r->dtype);
   }
-  const std::vector<KnownRung> missing = rungs_not_built(backend);
+  std::vector<KnownRung> missing = rungs_not_built(backend);
+  std::erase_if(missing, [](const KnownRung& k) { return k.name[0] != 'v'; });  // of several GPUs
   for (const KnownRung& k : missing)
-    if (k.name[0] == 'v') lines.push_back({rung_id(k.name), k.name, "not built", k.idea});
+    lines.push_back({rung_id(k.name), k.name, "not built", k.idea});
   std::ranges::sort(lines, {}, [](const Line& line) { return ladder_position(line.id); });
   for (const Line& l : lines)
     fmt::print("{:<5} {:<22} {:<13} {}\n", l.id, l.name, l.dtypes, l.idea);
   if (!missing.empty())
-    fmt::print("\nWhat is not built: {} builds one and runs it.\n",
-               command_that_builds(backend, rung_id(missing.front().name)));
+    fmt::print("\n{} are not built; {}, for example, builds {} and runs it.\n", missing.size(),
+               command_that_builds(backend, rung_id(missing.front().name)),
+               rung_id(missing.front().name));
   return EXIT_VERIFIED;
 }
 
