@@ -37,8 +37,11 @@ std::optional<KnownRung> find_not_built(Backend backend, const std::string& id_o
 }
 
 std::string command_that_builds(Backend backend, const std::string& kernels) {
-  const char* const option = backend == Backend::sim_traced ? "--inspect " : "";
-  return std::string("scripts/bench.sh ") + option + "--kernel " + kernels;
+  std::string command = "scripts/bench.sh ";
+  if (backend == Backend::sim_traced) command += "--inspect ";
+  command += "--kernel ";
+  command += kernels;
+  return command;
 }
 
 }  // namespace gemm
