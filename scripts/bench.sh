@@ -89,8 +89,7 @@ ladder() {
   build bench --kernel all
   say "every rung, at every size; Ctrl-C ends it with what there is"
   measure build/ladder.json --quick --dtype f32,f16,tf32,bf16 --shapes bench/shapes/ladder.txt
-  draw build/ladder.png
-  [[ ! -s build/ladder.png ]] || say "the picture: build/ladder.png"
+  [[ ! -s $json ]] || "$python" scripts/plot.py --run "$json" --to build/ladder.png || true
   exit "$status"
 }
 

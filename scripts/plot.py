@@ -440,6 +440,16 @@ def draw_compared(root: Path, gpu: str) -> Optional[bytes]:
     return overlay.render(*overlay.draw([before, after], [comparison], None))
 
 
+def draw_climb(run: Path, to: Path) -> None:
+    """The rungs of one run that is not committed, in f16, from the first to the last."""
+    matplotlib.rcParams.update(STYLE)
+    results = ladder.load_results(run)
+    figure = draw_ladder(results, ladder.load_rungs(), "f16")
+    if figure:
+        figure.savefig(to, dpi=150)
+        print(f"picture: {to}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -447,7 +457,12 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when stale")
     parser.add_argument("--gpu", help="whose figures lie in plots/; default: the fullest ladder's")
     parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
+    parser.add_argument("--run", type=Path, help="a run's JSON: only its climb in f16, as --to")
+    parser.add_argument("--to", type=Path, help="with --run: the picture, .png or .svg")
     args = parser.parse_args()
+    if args.run:
+        draw_climb(args.run, args.to)
+        return
 
     root, stale = args.root.resolve(), False
     # All figures are drawn before the first is written: no warning that there are many.

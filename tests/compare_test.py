@@ -415,7 +415,8 @@ class Bench(Fixture):
         self.assertEqual(core, "--quick --dtype f32,f16 --size 512,4096")
         self.assertIn("--quick", ladder)
         self.assertIn("--json build/ladder.json", ladder)
-        self.assertTrue((self.root / "build/ladder.png").exists())
+        self.assertTrue((self.root / "build/ladder.png").exists())  # and not by a new committed run
+        self.assertFalse(list((self.root / "plots").glob("*.svg")))
 
     def test_draws_what_an_interrupted_run_has_measured(self) -> None:
         committed = json.loads(LADDER.read_text())

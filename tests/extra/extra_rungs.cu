@@ -56,8 +56,10 @@ Rung rung(const char* name, Entry e) {
 }
 
 std::vector<Rung> all() {
-  return {rung("repacks", f32(launch_repacks<float>)), rung("repacks", f16(launch_repacks<half>)),
-          rung("repacks", bfloat16(launch_repacks<bf16>))};
+  std::vector<Rung> rungs = {rung("repacks", f32(launch_repacks<float>)),
+                             rung("repacks", f16(launch_repacks<half>))};
+  if (HAS_SECOND_TYPES) rungs.push_back(rung("repacks", bfloat16(launch_repacks<bf16>)));
+  return rungs;
 }
 
 }  // namespace
