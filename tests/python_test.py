@@ -887,7 +887,7 @@ class WithoutParts(Base):
 
     def test_no_gpu(self) -> None:
         """The library with kernels for GPUs, on a machine that may have none."""
-        if not (libraries / "libgemm_ladder_sim.so").exists():
+        if not (libraries / "libgemm_ladder.so").exists():
             self.skipTest("built without a CUDA toolkit")
         told = self.run_python(
             "import gemm_ladder, numpy\n"
