@@ -11,6 +11,7 @@
 #include "harness/inspection_page.h"
 #include "harness/inspection_report.h"
 #include "harness/output_file.h"
+#include "harness/verify.h"
 #include "version.h"
 
 namespace gemm {
@@ -28,10 +29,21 @@ nlohmann::ordered_json context(const Options& o) {
           {"build", BUILD_DESCRIPTION}};
 }
 
-// The traced build's rung, as one of its variants where it has several.
-Rung traced(const Job& job, const Device& device) {
-  const Rung rung = *find_rung(Backend::sim_traced, job.rung->name, job.rung->dtype);
-  return rung.variants.empty() ? rung : with_variant(rung, choose(job, {}, device).variant);
+// The job under the microscope: the traced build's rung, as one of its variants where it has several.
+Inspection inspect(const Options& o, const Job& job, Inspector& inspector, const Device& device) {
+  Job traced = job;
+  traced.rung = find_rung(Backend::sim_traced, job.rung->name, job.rung->dtype);
+  Rung rung = rung_of(traced);
+  std::string variant;
+  if (!rung.variants.empty() && unmet_need(rung, job.problem, device).empty()) {
+    const ExplainedPlan planned = choose(traced, {}, device);
+    variant = planned.name;
+    rung = as_planned(*traced.rung, planned);
+  }
+  Inspection i = inspector.inspect(
+      rung, o.traced_blocks.value_or(default_traced_blocks(job.problem)), o.watched);
+  i.variant = variant;
+  return i;
 }
 
 Inspection out_of_memory(const Job& job) {
@@ -90,9 +102,7 @@ ExitStatus inspect(const Options& o) {
         inspector.reset();  // before the next one is allocated
         inspector = std::make_unique<Inspector>(problem = job.problem, html ? PAGE_PAD : 16);
       }
-      i = inspector->inspect(traced(job, *device),
-                             o.traced_blocks.value_or(default_traced_blocks(job.problem)),
-                             o.watched);
+      i = inspect(o, job, *inspector, *device);
     } catch (const std::bad_alloc&) {
       i = out_of_memory(job);
       too_large = true;
