@@ -158,7 +158,14 @@ void register_entries(const About& about, std::vector<Entry> entries, const Back
       };
     };
     rung.launch = launch(ANY_VARIANT);
-    for (size_t i = 0; i < rung.variants.size(); ++i) rung.variants[i].launch = launch(int(i));
+    for (size_t i = 0; i < rung.variants.size(); ++i) {
+      RungVariant& v = rung.variants[i];
+      v.launch = launch(int(i));
+      // What the rung hands to the one before it, none of its variants computes.
+      v.fits = [&rung, fits = std::move(v.fits)](const GemmCall& c) {
+        return rung.plan(rung, c, simulated_arch(), ANY_VARIANT).has_value() && fits(c);
+      };
+    }
   }
 }
 

@@ -45,6 +45,25 @@ class Accepted(unittest.TestCase):
     def of(self, *dtypes: str) -> set[tuple[str, str]]:
         return {(r.name, d) for r in RUNGS for d in r.dtypes if d in dtypes}
 
+    def test_a_variant_whose_rung_does_not_take_the_problem(self) -> None:
+        odd = ("--backend", "sim", "--dtype", "f16", "--shape", "65x33x47")
+        for rung in ("v27", "v27c", "v27m", "v27s", "v27w"):
+            with self.subTest(rung=rung):
+                run = bench(*odd, "--kernel", rung, "--variant", "all")
+                self.assertEqual(run.returncode, 2, run.stdout)
+                self.assertNotIn("verified  ", run.stdout)
+                self.assertRegex(run.stdout, r"skipped: variant .* does not take this problem")
+                self.assertIn("0 verified", run.stdout)
+                explained = bench(*odd, "--kernel", rung, "--variant", "all", "--explain")
+                self.assertEqual(explained.stdout.count("would be skipped: variant"),
+                                 explained.stdout.count("\n"))  # fmt: skip
+        for args, name in ((("v27m",), "v24 64x128 s8"), (("v24",), "64x128 s8")):
+            run = bench(*odd, "--kernel", *args)
+            self.assertRegex(run.stdout, rf"verified  {name}\n")
+            self.assertRegex(
+                bench("--inspect", *odd[2:], "--kernel", *args).stdout, rf"ok  {name}\n"
+            )
+
     def test_list_and_help(self) -> None:
         run = bench("--list")
         self.assertEqual(run.returncode, 0, run.stderr)

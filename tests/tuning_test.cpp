@@ -2,10 +2,14 @@
 #include "harness/tuning.h"
 
 #include <gmock/gmock.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+
+#include "harness/device.h"
+#include "harness/verify.h"
 
 namespace gemm {
 namespace {
@@ -93,6 +97,33 @@ TEST(Tuning, ARungThatChoosesWhatDoesNotFitIsWrong) {
   EXPECT_THROW(choose_plan(r, cube(3), nullptr, GPU, simulated_arch()), std::logic_error);
 }
 
+// The rung before computes what a rung does not take: under no variant of its own.
+TEST(Tuning, AVariantIsOfTheRungThatRuns) {
+  const Problem odd{.dtype = DType::f16, .M = 65, .N = 33, .K = 47};
+  const std::unique_ptr<Device> device = make_sim_device();
+  for (const Rung* rung : rungs(Backend::sim)) {
+    if (rung->variants.empty() || rung->dtype != odd.dtype) continue;
+    const ExplainedPlan own = choose_plan(*rung, odd, nullptr, GPU, simulated_arch());
+    if (!rung->dispatches && own.plan.rung != rung) {
+      EXPECT_EQ(own.variant, ANY_VARIANT);
+      EXPECT_THAT(own.name, HasSubstr(own.plan.rung->id + " "));
+      EXPECT_EQ(as_planned(*rung, own).variants.size(), rung->variants.size());
+    }
+    for (size_t i = 0; i < rung->variants.size(); ++i) {
+      if (!unmet_need(with_variant(*rung, int(i)), odd, *device).empty()) continue;
+      const ExplainedPlan planned = plan_variant(*rung, odd, simulated_arch(), int(i), "");
+      const Rung* const wanted = rung->dispatches ? rung->candidates[i] : rung;
+      EXPECT_EQ(planned.plan.rung, wanted) << rung->name << " " << planned.name;
+      EXPECT_TRUE(rung->dispatches || planned.plan.variant == int(i)) << rung->name;
+    }
+  }
+  // What was measured of a variant that does not take the problem says nothing.
+  const Rung& v27m = *find_rung(Backend::sim, "v27m", DType::f16);
+  TuningCache cache;
+  cache.put({GPU, v27m.name, odd, {{v27m.variants[0].name, 9}}, "r"});
+  EXPECT_EQ(choose_plan(v27m, odd, &cache, GPU, simulated_arch()).variant, ANY_VARIANT);
+}
+
 TEST(Tuning, FilesAreMerged) {
   const File file;
   EXPECT_EQ(TuningCache::read(file.name).size(), 0u);
@@ -107,8 +138,41 @@ TEST(Tuning, FilesAreMerged) {
   EXPECT_EQ(both.find(GPU, "v99_x", cube(512))->variants[0].tflops, 1);
   ASSERT_EQ(both.find(GPU, "v99_x", cube(1024))->variants.size(), 2u);
   EXPECT_EQ(both.find(GPU, "v99_x", cube(1024))->variants[0].name, "b");
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(file.folder / "new"), {}), 1)
-      << "nothing but the file is left";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(file.folder / "new"), {}), 2)
+      << "nothing but the file and its lock is left";
+}
+
+TEST(Tuning, WritersLoseNothing) {
+  constexpr int WRITERS = 8, EACH = 6;
+  const File file;
+  std::vector<pid_t> writers;
+  for (int w = 0; w < WRITERS; ++w) {
+    writers.push_back(fork());
+    if (writers.back() != 0) continue;
+    for (int i = 0; i < EACH; ++i) {
+      TuningCache one;
+      one.put(tuned(1 + w * EACH + i, {{"a", 1}}));
+      one.write(file.name);
+    }
+    _exit(0);
+  }
+  for (const pid_t writer : writers) {
+    int status = -1;
+    waitpid(writer, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(TuningCache::read(file.name).size(), size_t{WRITERS * EACH});
+}
+
+TEST(Tuning, ABrokenFileThatNobodyNamedIsNoted) {
+  const File file;
+  std::filesystem::create_directories(file.folder / "new");
+  std::ofstream(file.name) << "{";
+  std::string note;
+  EXPECT_EQ(TuningCache::read_unnamed(file.name, note).size(), 0u);
+  EXPECT_THAT(note, HasSubstr(file.name));
+  EXPECT_THAT(note, HasSubstr("going on"));
+  EXPECT_EQ(note.find('\n'), std::string::npos);
 }
 
 TEST(Tuning, BadFilesAreToldInOneLine) {

@@ -3,15 +3,18 @@
 namespace gemm::grading {
 namespace {
 
-const Test test({"result"}, [](Grader& grader) {
-  grader.clean({.M = 70, .N = 65, .K = 33, .beta = 0.5f});
-  grader.clean({.M = 70, .N = 65, .K = 33});
-  grader.right({{.M = 128, .N = 128, .K = 32},
-                {.M = 70, .N = 65, .K = 33, .alpha = 2, .beta = 0.5f},
-                {.M = 70, .N = 65, .K = 33, .alpha = -1},
-                {.M = 5, .N = 130, .K = 0, .beta = -1},
-                {.M = 33, .N = 3, .K = 100, .alpha = 0.5f, .beta = -2}});
-});
+const Test test(
+    {"result"},
+    [](Grader& grader) {
+      grader.clean({.M = 70, .N = 65, .K = 33, .beta = 0.5f});
+      grader.clean({.M = 70, .N = 65, .K = 33});
+      grader.right({{.M = 128, .N = 128, .K = 32},
+                    {.M = 70, .N = 65, .K = 33, .alpha = 2, .beta = 0.5f},
+                    {.M = 70, .N = 65, .K = 33, .alpha = -1},
+                    {.M = 5, .N = 130, .K = 0, .beta = -1},
+                    {.M = 33, .N = 3, .K = 100, .alpha = 0.5f, .beta = -2}});
+    },
+    "f32 leaky_relu");
 
 }  // namespace
 }  // namespace gemm::grading

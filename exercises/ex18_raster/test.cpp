@@ -10,9 +10,9 @@ const Test test({"panels that the first 16 blocks load"}, [](Grader& grader) {
   const Problem p{.M = 256, .N = 256, .K = 16};  // 16 x 16 tiles
   std::set<int64_t> rows, cols;
   for (int block = 0; block < 16; ++block) {
-    const sim::Written tile = grader.written(p, block);
-    rows.insert(tile.row_begin);
-    cols.insert(tile.col_begin);
+    const auto [row, col] = grader.written(p, block);
+    rows.insert(row);
+    cols.insert(col);
   }
   grader.at_most("panels that the first 16 blocks load", double(rows.size() + cols.size()), 10,
                  "Of a grid of 16 x 16 tiles the first 16 blocks cover " +

@@ -1,4 +1,3 @@
-#include "grader/benchmark.h"
 #include "grader/grader.h"
 
 namespace gemm::grading {
@@ -10,14 +9,11 @@ using lab::Type;
 const Test test(
     {"writes nothing", "writes zeros", "adds to C", "leaves out the last row", "half of K"},
     [](Grader& grader) {
-      const lab::Verify verify = lab::driver_of(grader.submission()).verify;
       const auto expect = [&](const char* name, Fault fault, const char* meaning) {
         for (const lab::Sizes sizes : {lab::Sizes{16, 16, 16}, {33, 20, 47}, {1, 9, 8}}) {
-          lab::Machine::Model model;
-          lab::Machine gpu(model);
-          const lab::Kernel library = model.add_kernel("library", Type::f32, 1);
-          const lab::Kernel kernel = model.add_kernel(name, Type::f32, 1, fault);
-          const bool said = verify(gpu, kernel, library, sizes);
+          const bool said =
+              grader.drive({{{name, Type::f32, 1, fault}, {"library", Type::f32, 1}}, sizes})
+                  .said != 0;
           if (said == (fault == Fault::none)) continue;
           grader.check(name, false, said ? "it passes" : "it does not pass", meaning);
           return;
@@ -35,7 +31,8 @@ const Test test(
       expect("half of K", Fault::half_of_k,
              "It adds up half of the products. For which inputs does that not show?");
       expect("writes NaN", Fault::writes_nan, "NaN is not close to any number.");
-    });
+    },
+    "verify");
 
 }  // namespace
 }  // namespace gemm::grading

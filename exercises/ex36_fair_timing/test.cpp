@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "grader/benchmark.h"
 #include "grader/grader.h"
 
 namespace gemm::grading {
@@ -16,30 +15,28 @@ const Test test(
     {"bytes that L2 holds, in percent", "launches on zeros", "first launches in the time",
      "libraries of the same type, all", "the ratio"},
     [](Grader& grader) {
-      const lab::Compare compare = lab::driver_of(grader.submission()).compare;
       const lab::Sizes sizes{64, 48, 80};
       double warm = 0, zeros = 0, first = 0, worst = 0;
       bool right_libraries = true;
       std::string ratios;
       for (const double slowness : {0.8, 1.0, 1.3}) {
+        const lab::Task task{{{"ours", Type::f16, slowness},
+                              {"library, f32", Type::f32, 2.5},
+                              {"library, f16", Type::f16, 1.2},
+                              {"library, f16, tuned", Type::f16, 1.0}},
+                             sizes};
+        const auto [said, launched] = grader.drive(task);
         lab::Machine::Model model;
-        lab::Machine gpu(model);
-        const lab::Kernel kernel = model.add_kernel("ours", Type::f16, slowness);
-        const std::vector<lab::Kernel> libraries = {
-            model.add_kernel("library, f32", Type::f32, 2.5),
-            model.add_kernel("library, f16", Type::f16, 1.2),
-            model.add_kernel("library, f16, tuned", Type::f16, 1.0),
-        };
-        const double said = compare(gpu, kernel, libraries, sizes);
-        const double fair = model.cold_time(libraries[2], sizes) / model.cold_time(kernel, sizes);
+        const std::vector<lab::Kernel> kernels = model.add_kernels(task.kernels);
+        const double fair = model.cold_time(kernels[3], sizes) / model.cold_time(kernels[0], sizes);
         if (!(std::abs(said / fair - 1) <= worst)) {
           worst = std::abs(said / fair - 1);
           ratios = fmt::format("{:.2f}, where a fair one says {:.2f}", said, fair);
         }
         std::vector<int> launches(4);
-        for (const Launch& l : model.launches()) {
+        for (const Launch& l : launched) {
           if (!l.timed) continue;
-          ++launches[l.kernel];
+          ++launches.at(l.kernel);
           warm = std::max(warm, 100 * l.warm);
           zeros += l.zeros, first += l.first;
         }
@@ -58,7 +55,8 @@ const Test test(
       grader.check("the ratio", worst <= 0.02, ratios,
                    "The kernel and the fastest library in turn, so that both see the same "
                    "temperature; a ratio for each pair; the median.");
-    });
+    },
+    "compare");
 
 }  // namespace
 }  // namespace gemm::grading

@@ -16,30 +16,32 @@ constexpr double OF_ZEROS = 0.75;         // time of arithmetic on zeros, over t
 constexpr double WARMER = 0.004;          // slower by a launch
 constexpr size_t MOST_MATRICES = 100000;  // a driver that allocates for ever is told so
 
-std::deque<Driver>& drivers() {
-  static std::deque<Driver> all;
-  return all;
-}
-
 }  // namespace
-
-void add(Driver driver) {
-  grading::add({driver.file, DType::f32, grading::Epilogue::none, {}, {}});
-  drivers().push_back(std::move(driver));
-}
-
-const Driver& driver_of(const grading::Submission& submission) {
-  for (const Driver& driver : drivers())
-    if (driver.file == submission.file) return driver;
-  throw std::runtime_error(submission.file + ": it has no line `const Benchmark exercise(...);`");
-}
 
 // ------------------------------------------------------------------------------------------------
 
-Kernel Machine::Model::add_kernel(const std::string& name, Type type, double slowness,
-                                  Fault fault) {
-  kernels_.push_back({slowness, fault});
-  return {static_cast<int>(kernels_.size()) - 1, name, type};
+nlohmann::json to_json(const Task& task) {
+  nlohmann::json kernels = nlohmann::json::array();
+  for (const KernelModel& k : task.kernels)
+    kernels.push_back({k.name, int(k.type), k.slowness, int(k.fault)});
+  return {{"kernels", kernels}, {"sizes", {task.sizes.M, task.sizes.N, task.sizes.K}}};
+}
+
+Task task_of(const nlohmann::json& j) {
+  const nlohmann::json& s = j.at("sizes");
+  Task task{{}, {s.at(0), s.at(1), s.at(2)}};
+  for (const nlohmann::json& k : j.at("kernels"))
+    task.kernels.push_back({k.at(0), k.at(1), k.at(2), k.at(3)});
+  return task;
+}
+
+std::vector<Kernel> Machine::Model::add_kernels(const std::vector<KernelModel>& kernels) {
+  std::vector<Kernel> added;
+  for (const KernelModel& k : kernels) {
+    added.push_back({static_cast<int>(kernels_.size()), k.name, k.type});
+    kernels_.push_back(k);
+  }
+  return added;
 }
 
 double Machine::Model::arithmetic(int kernel, Sizes s) const {

@@ -4,12 +4,12 @@
 
 #include <deque>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "bench.h"
-#include "grader/submission.h"
 
 namespace gemm::lab {
 
@@ -24,6 +24,22 @@ enum class Fault {
   writes_nan
 };
 
+struct KernelModel {
+  std::string name;
+  Type type;
+  double slowness;
+  Fault fault = Fault::none;
+};
+
+// What a driver is given: kernels, of which the first is the one in question and the others are the
+// libraries.
+struct Task {
+  std::vector<KernelModel> kernels;
+  Sizes sizes;
+};
+nlohmann::json to_json(const Task& task);
+Task task_of(const nlohmann::json& j);
+
 struct Launch {
   int kernel;
   double warm;  // share of the bytes that L2 held
@@ -34,7 +50,7 @@ struct Launch {
 
 class Machine::Model {
  public:
-  Kernel add_kernel(const std::string& name, Type type, double slowness, Fault fault = Fault::none);
+  std::vector<Kernel> add_kernels(const std::vector<KernelModel>& kernels);
 
   // The time of a launch as a fair benchmark sees it: inputs not zero, L2 cold, code loaded.
   double cold_time(const Kernel& kernel, Sizes sizes) const;
@@ -42,15 +58,11 @@ class Machine::Model {
 
  private:
   friend class Machine;
-  struct Behaviour {
-    double slowness;
-    Fault fault;
-  };
   void touch(int matrix);  // now in L2, others leave it
   double arithmetic(int kernel, Sizes sizes) const;
 
   std::vector<std::vector<float>> memory_;  // by a matrix's id
-  std::vector<Behaviour> kernels_;
+  std::vector<KernelModel> kernels_;
   std::deque<int> l2_;                         // matrices, the last used at the back
   std::map<size_t, std::vector<float>> left_;  // by size: what new memory holds
   std::set<int> loaded_;
@@ -58,7 +70,5 @@ class Machine::Model {
   bool timing_ = false;
   double time_ = 0;
 };
-
-const Driver& driver_of(const grading::Submission& submission);
 
 }  // namespace gemm::lab

@@ -5,21 +5,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <optional>
 
-#include "grader/verdict.h"
+#include "grader/channel.h"
 #include "harness/device.h"
 #include "harness/host_matrix.h"
 #include "sim/half.h"
-#include "sim/simulator.h"
 
 namespace gemm::grading {
 namespace {
 
-constexpr uint64_t BIAS_SEED = 77;
-constexpr float SLOPE = 0.25f;
-constexpr size_t GUARD = 256;  // bytes before and after the bias
-constexpr size_t SHOWN = 3;    // findings of one kind
+constexpr size_t SHOWN = 3;  // findings of one kind
 
 constexpr const char* STOPPED = "stopped early";
 std::string name_of(const sim::Finding& f) { return f.check == "failed" ? STOPPED : f.check; }
@@ -81,37 +76,9 @@ std::string say(const Problem& p) {
   return text;
 }
 
-// Runs the attempt. What it throws becomes a finding, as what the simulator throws does.
-void run(const Submission& submission, const GemmCall& c, const void* bias) {
-  verdict::at(fmt::format("at M = {}, N = {}, K = {}", c.M, c.N, c.K));
-  try {
-    submission.launch(c, bias, SLOPE);
-  } catch (const sim::Error&) {
-    throw;
-  } catch (const std::exception& e) {
-    throw sim::Error(fmt::format("launch() threw an exception: {}", e.what()));
-  } catch (...) {
-    throw sim::Error("launch() threw something that is no std::exception");
-  }
-}
-
-struct Buffer {
-  explicit Buffer(size_t bytes)
-      : device(make_sim_device()), memory(static_cast<char*>(device->allocate(bytes))) {}
-  ~Buffer() { device->release(memory); }
-  Buffer(const Buffer&) = delete;
-  std::unique_ptr<Device> device;
-  char* memory;
-};
-
 double element(const void* matrix, DType dtype, int64_t i) {
   return dtype == DType::f16 ? float(static_cast<const sim::half*>(matrix)[i])
                              : static_cast<const float*>(matrix)[i];
-}
-
-float bias_at(DType dtype, int n, Inputs inputs) {
-  const float x = random_value(BIAS_SEED, n);
-  return static_cast<float>(round_to(dtype, inputs == Inputs::uniform ? x : std::round(3 * x)));
 }
 
 // What the wrong elements have in common.
@@ -167,10 +134,6 @@ std::string pattern(const Problem& p, const char* c, Inputs inputs,
   return text;
 }
 
-std::vector<Submission>& all_submissions() {
-  static std::vector<Submission> all;
-  return all;
-}
 std::vector<Test>& all_tests() {
   static std::vector<Test> all;
   return all;
@@ -186,50 +149,50 @@ std::pair<std::string, std::string> folder_and_stem(const std::string& file) {
 
 }  // namespace
 
-std::string Submission::exercise() const { return folder_and_stem(file).first; }
-std::string Submission::kind() const { return folder_and_stem(file).second; }
-void add(Submission submission) { all_submissions().push_back(std::move(submission)); }
-const std::vector<Submission>& submissions() { return all_submissions(); }
-
-Test::Test(std::set<std::string> fails, Grade how, std::source_location here)
-    : exercise(folder_and_stem(here.file_name()).first), start_fails(std::move(fails)), grade(how) {
+Test::Test(std::set<std::string> fails, Grade how, std::string what, std::source_location here)
+    : exercise(folder_and_stem(here.file_name()).first),
+      start_fails(std::move(fails)),
+      grade(how),
+      form(std::move(what)) {
   all_tests().push_back(*this);
 }
 const std::vector<Test>& tests() { return all_tests(); }
 
 // ------------------------------------------------------------------------------------------------
 
-// One problem under the microscope.
-struct Grader::View {
-  Problem problem;
-  Buffer bias;
-  Rung rung;
-  Inspector inspector;
-  std::optional<Inspection> inspection;
-
-  View(const Problem& p, const Rung& submitted, const Submission& submission)
-      : problem(p),
-        bias(p.N * element_size(p, Operand::C) + 2 * GUARD),
-        rung(submitted),
-        inspector(p) {
-    const int element = static_cast<int>(element_size(p, Operand::C));
-    const size_t bytes = p.N * element + 2 * GUARD;
-    std::memset(bias.memory, 0, bytes);
-    const char* const first = bias.memory + GUARD;
-    rung.launch = [&submission, first](const GemmCall& c) { run(submission, c, first); };
-    if (submission.epilogue == Epilogue::bias)
-      inspector.add_input({"bias", bias.memory, bytes, first, 1, p.N, p.N, element});
+Grader::Grader(Attempt& attempt, const std::string& exercise, const std::string& kind,
+               const std::string& form)
+    : attempt_(attempt) {
+  const std::string file = fmt::format("exercises/{}/{}.cu", exercise, kind);
+  const nlohmann::json list = ask("list", {}, "before main() began").at("list");
+  for (int i = 0; i < static_cast<int>(list.size()); ++i) {
+    if (folder_and_stem(list[i].at(0)) != std::pair(exercise, kind)) continue;
+    if (submission_ >= 0)
+      throw Ended(file + ": more than one line `const Exercise exercise(...);`");
+    submission_ = i;
+    if (list[i].at(1) != form)
+      throw Ended(fmt::format("{} hands in another function than start.cu: {}, not {}", file,
+                              std::string(list[i].at(1)), form));
   }
-};
-
-Grader::Grader(const Submission& submission) : submission_(submission) {
-  rung_.name = submission.exercise();
-  rung_.file = submission.file;
-  rung_.needs.transposed = true;
-  rung_.dtype = submission.dtype;
-  rung_.backend = Backend::sim_traced;
+  if (submission_ < 0)
+    throw Ended(file + " hands in nothing: its line `const Exercise exercise(...);` is missing");
+  if (form.starts_with("f16")) dtype_ = DType::f16;
+  epilogue_ = form.substr(std::min(form.find(' '), form.size()));
 }
-Grader::~Grader() = default;
+
+nlohmann::json Grader::ask(const char* what, nlohmann::json request, const std::string& step) try {
+  request["what"] = what;
+  if (submission_ >= 0) request["submission"] = submission_;
+  return attempt_.ask(std::move(request), step);
+} catch (const nlohmann::json::exception&) {
+  throw Ended("What the program answered is no answer; it was not graded.");
+}
+
+nlohmann::json Grader::ask(const char* what, Problem& p, nlohmann::json request) {
+  p.dtype = dtype_;
+  request["problem"] = to_json(p);
+  return ask(what, std::move(request), fmt::format("at M = {}, N = {}, K = {}", p.M, p.N, p.K));
+}
 
 void Grader::check(const std::string& name, bool passed, const std::string& detail,
                    const std::string& meaning) {
@@ -254,23 +217,51 @@ void Grader::at_most(const std::string& name, double value, double limit,
   check(name, value <= limit, fmt::format("{:.10g}, at most {:.10g}", value, limit), meaning);
 }
 
-Grader::View& Grader::view(Problem problem) {
-  problem.dtype = submission_.dtype;
-  std::unique_ptr<View>& view =
-      views_[say(problem) + fmt::format("/{}/{}", problem.ld_pad, problem.misalign)];
-  if (view == nullptr) view = std::make_unique<View>(problem, rung_, submission_);
-  return *view;
+Inspection Grader::look(Problem problem, bool eager_copies) {
+  const nlohmann::json answer = ask("look", problem, {{"eager_copies", eager_copies}});
+  Inspection seen;
+  if (answer.contains("error")) {
+    seen.findings.push_back({STOPPED, answer.at("error"), 0, {}, {}});
+    return seen;
+  }
+  seen.skipped = answer.at("skipped");
+  seen.blocks = answer.at("blocks");
+  seen.threads_per_block = answer.at("threads");
+  for (const nlohmann::json& l : answer.at("lines"))
+    seen.lines.push_back(
+        {{}, {}, l.at(1), l.at(0), l.at(2), 0, {l.at(3), l.at(4), l.at(5), l.at(6)}});
+  for (const nlohmann::json& f : answer.at("findings"))
+    seen.findings.push_back({f.at(0), f.at(1), f.at(2), {}, {}});
+  return seen;
 }
 
-const Inspection& Grader::look(const Problem& problem) {
-  View& v = view(problem);
-  if (!v.inspection) v.inspection = v.inspector.inspect(v.rung, default_traced_blocks(v.problem));
-  return *v.inspection;
+const Inspection& Grader::look(Problem problem) {
+  const std::string key = to_json(problem).dump();
+  if (!seen_.contains(key)) seen_[key] = look(problem, false);
+  return seen_[key];
 }
 
-sim::Written Grader::written(const Problem& problem, int64_t block) {
-  View& v = view(problem);
-  return v.inspector.written(v.rung, block);
+std::pair<int64_t, int64_t> Grader::written(Problem problem, int64_t block) {
+  const nlohmann::json answer = ask("written", problem, {{"block", block}});
+  if (answer.contains("error")) throw Ended(answer.at("error"));
+  return {answer.at("row"), answer.at("col")};
+}
+
+int64_t Grader::count_wrong(const std::vector<float>& got, const std::vector<double>& want,
+                            const std::vector<double>& bound) {
+  const nlohmann::json answer =
+      ask("count_wrong", {{"got", got}, {"want", want}, {"bound", bound}}, "in its check");
+  if (answer.contains("error")) throw Ended(answer.at("error"));
+  return answer.at("said");
+}
+
+Grader::Driven Grader::drive(const lab::Task& task) {
+  const nlohmann::json answer = ask("drive", {{"task", lab::to_json(task)}}, "in its driver");
+  if (answer.contains("error")) throw Ended(answer.at("error"));
+  Driven driven{answer.at("said"), {}};
+  for (const nlohmann::json& l : answer.at("launches"))
+    driven.launches.push_back({l.at(0), l.at(1), l.at(2), l.at(3), l.at(4)});
+  return driven;
 }
 
 sim::Traffic Grader::traffic(const Problem& problem, bool global, sim::AccessKind kind,
@@ -288,10 +279,7 @@ void Grader::clean(const Problem& problem) {
   if (!seen.skipped.empty())
     return check("launched", false, seen.skipped, "No kernel was launched: see launch().");
   if (seen.findings.empty()) {  // what is asynchronous again, with the other end of what may happen
-    sim::set_async_schedule(sim::AsyncSchedule::eager_copies);
-    View& v = view(problem);
-    seen.findings = v.inspector.inspect(v.rung, default_traced_blocks(v.problem)).findings;
-    sim::set_async_schedule(sim::AsyncSchedule::lazy_copies);
+    seen.findings = look(problem, true).findings;
   }
   std::vector<std::string> names;
   for (const sim::Finding& f : seen.findings)
@@ -321,48 +309,29 @@ void Grader::clean(const Problem& problem) {
 
 // Empty when right.
 std::string Grader::wrong(Problem p, Inputs inputs) {
-  p.dtype = submission_.dtype;
-  Buffer a(layout(p, Operand::A).bytes), b(layout(p, Operand::B).bytes),
-      c(layout(p, Operand::C).bytes);
-  fill_host(a.memory, p, Operand::A, inputs, SEED);
-  fill_host(b.memory, p, Operand::B, inputs, SEED);
-  fill_host(c.memory, p, Operand::C, inputs, SEED);
+  const nlohmann::json answer = ask("results", p, {{"inputs", inputs}});
+  if (answer.contains("error")) return answer.at("error");
+  const nlohmann::json::binary_t& c = answer.at("c").get_binary();
+  if (c.size() != layout(p, Operand::C).bytes) return "the program gave no whole C";
   HostReference reference = cpu_reference(p, inputs, SEED);
-
-  Buffer bias(p.N * element_size(p, Operand::C) + 2 * GUARD);
-  std::memset(bias.memory, 0xff, p.N * element_size(p, Operand::C) + 2 * GUARD);  // NaN
-  char* const first = bias.memory + GUARD;
-  for (int n = 0; n < p.N; ++n) {
-    const float x = bias_at(p.dtype, n, inputs);
-    if (p.dtype == DType::f16)
-      reinterpret_cast<sim::half*>(first)[n] = sim::half(x);
-    else
-      reinterpret_cast<float*>(first)[n] = x;
-  }
   for (int64_t i = 0; i < int64_t{p.M} * p.N; ++i) {
     double& want = reference.want[i];
-    if (submission_.epilogue == Epilogue::bias) {
-      const double x = bias_at(p.dtype, static_cast<int>(i % p.N), inputs);
-      want += x;
-    } else if (submission_.epilogue == Epilogue::leaky_relu && want < 0) {
+    if (epilogue_ == " bias")
+      want += double{bias_at(p.dtype, static_cast<int>(i % p.N), inputs)};
+    else if (epilogue_ == " leaky_relu" && want < 0)
       want *= SLOPE;
-    }
   }
-  try {
-    run(submission_, make_call(p, a.memory, b.memory, c.memory), first);
-  } catch (const sim::Error& e) {
-    return e.what();
-  }
-  const CheckResult result = check_host(c.memory, p, inputs, reference);
+  const CheckResult result = check_host(c.data(), p, inputs, reference);
   if (result.ok()) return "";
-  return fmt::format("{}: {}.{}",
-                     inputs == Inputs::integers ? "small integers, bit for bit" : "uniform inputs",
-                     describe(result), pattern(p, c.memory, inputs, reference));
+  return fmt::format(
+      "{}: {}.{}", inputs == Inputs::integers ? "small integers, bit for bit" : "uniform inputs",
+      describe(result), pattern(p, reinterpret_cast<const char*>(c.data()), inputs, reference));
 }
 
 void Grader::right(const std::vector<Problem>& problems) {
   if (dangerous_) return note("Results are not looked at before that is mended.");
   if (failed_.contains("result")) return;  // one wrong result is enough to think about
+  tried_ = problems;
   for (Problem p : problems)
     for (const int pad : {0, 5})
       for (const Inputs inputs : {Inputs::integers, Inputs::uniform}) {
@@ -374,6 +343,13 @@ void Grader::right(const std::vector<Problem>& problems) {
                           pad > 0 ? fmt::format(", rows {} elements longer", pad) : "", why));
       }
   check("result", true, fmt::format("right in {} cases", problems.size() * 4));
+}
+
+void Grader::also_right_larger() {
+  if (tried_.empty() || dangerous_) return;
+  Problem larger = tried_.back();
+  larger.M = 301, larger.N = 101, larger.K = 45;
+  right({larger});
 }
 
 }  // namespace gemm::grading

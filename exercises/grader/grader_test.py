@@ -1,7 +1,7 @@
-"""Attempts that exit, crash, loop, fork or lie: each ends in one true sentence, and nothing is left.
+"""Attempts that exit, crash, loop, fork, write or lie: each ends in one true sentence.
 
-Needs GRADE_MISDEEDS, the path of the executable of misdeeds/ex03_transposed/work.cu, and
-EXERCISE_GRADER.
+Needs GRADE_MISDEEDS, the path of the program of misdeeds/ex03_transposed/work.cu, EXERCISE_GRADER and
+EXERCISES_GIVEN.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ import concurrent.futures
 import os
 import re
 import signal
+import shutil
 import subprocess
-import sys
+import tempfile
 import time
 import unittest
 import uuid
 from pathlib import Path
 
-SUPERVISE = Path(__file__).parent / "supervise.py"
-GRADE = SUPERVISE.parents[2] / "scripts" / "grade.sh"
-MISDEEDS, GIVEN = os.environ["GRADE_MISDEEDS"], os.environ["EXERCISE_GRADER"]
+ROOT = Path(__file__).parents[2]
+GRADE = ROOT / "scripts" / "grade.sh"
+GRADER, GIVEN = os.environ["EXERCISE_GRADER"], os.environ["EXERCISES_GIVEN"]
+MISDEEDS = os.environ["GRADE_MISDEEDS"]
 LIMIT = 3  # seconds
+PASSED = "== ex03_transposed: passed, 7 of 7 checks."
 
 WHERE = {
     "first": r"before main\(\) began",
@@ -30,8 +33,8 @@ WHERE = {
 }
 ENDED = r"The program ended by itself \(exit {}\) {{}}; it was not graded\."
 CRASHED = r"The program crashed {}: "
-STARTED = r"The program was stopped .*, because it started another process\."
-REFUSED = CRASHED + r"it tried to start another process \(SIGSYS\), which is not allowed\."
+REFUSED = CRASHED + r"it tried to start another process or to write to a file \(SIGSYS\)"
+LIED = r"The program wrote to the grader's channel {}; it was not graded\."
 STOPPED = rf"The program was stopped {{}}, after {LIMIT} seconds: it did not end\."
 ABORTED = CRASHED + r"aborted \(SIGABRT\)"
 SEGFAULT = CRASHED + r"segmentation fault \(SIGSEGV\)"
@@ -39,7 +42,9 @@ SEGFAULT = CRASHED + r"segmentation fault \(SIGSEGV\)"
 # What is done, where, and the sentence; {} stands for the place.
 CASES = [
     *[(place, deed, ENDED.format(0)) for place in ("static", "launch", "kernel")
-      for deed in ("exit", "_exit", "quick_exit", "exec", "verdict on stdout", "forge")],
+      for deed in ("exit", "_exit", "quick_exit", "verdict on stdout")],
+    *[(place, deed, LIED) for place in ("first", "static", "launch", "kernel")
+      for deed in ("forge", "forge in form")],
     *[(place, "exit 7", ENDED.format(7)) for place in ("static", "launch", "kernel")],
     *[(place, deed, sentence) for place in ("static", "launch", "kernel") for deed, sentence in (
         ("abort", ABORTED),
@@ -50,9 +55,13 @@ CASES = [
         ("loop", STOPPED),
         ("print and loop", STOPPED),
         ("fork", REFUSED),
+        ("exec", REFUSED),
         ("fork and wait", REFUSED),
         ("daemon", REFUSED),
         ("fork bomb", REFUSED),
+        ("write a file", REFUSED),
+        ("append to a file", REFUSED),
+        ("kill the grader", STOPPED),
     )],
     *[(place, deed, r"\d of \d checks failed\.") for place in ("launch", "kernel")
       for deed in ("throw 42", "throw error")],
@@ -60,22 +69,29 @@ CASES = [
     ("launch", "stop", STOPPED),
     ("kernel", "print forever", STOPPED),
     ("kernel", "fill memory", r"The program was stopped .*, because it used more than 0.5 GiB of memory\."),
-    # The second net, for what starts before verdict.cpp's rule or where the system has no such rule.
-    *[("first", deed, STARTED) for deed in ("fork", "fork and wait", "daemon")],
+    *[("first", deed, REFUSED) for deed in ("fork", "daemon", "write a file")],
+    # What finds nothing to call: neither a verdict nor a list of tests is in the program.
+    *[("launch", deed, r"1 of \d checks failed\.") for deed in ("wrong above 100",)],
+    ("launch", "compute on the host", r"[1-9] of \d checks failed\."),
 ]  # fmt: skip
 
 
-def supervise(
-    command: list[str], environment: dict[str, str], limit: int = LIMIT
+def grade(
+    program: str,
+    kind: str,
+    exercise: str,
+    limit: int = LIMIT,
+    environment: dict[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, SUPERVISE, "--limit", str(limit), "--memory", "0.5", *command],
+        [GRADER, "grade", program, kind, exercise, str(limit), "0.5"],
         check=False,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         timeout=LIMIT + 60,
-        env={**os.environ, **environment},
+        env={**os.environ, **(environment or {})},
+        cwd=ROOT,
     )
 
 
@@ -105,7 +121,7 @@ class Misdeeds(unittest.TestCase):
         mark = uuid.uuid4().hex
         begin = time.monotonic()
         environment = {"MISDEED": f"{place}:{deed}", "MARK": mark}
-        run = supervise([MISDEEDS, "work", "ex03_transposed"], environment)
+        run = grade(MISDEEDS, "work", "ex03_transposed", environment=environment)
         return run, time.monotonic() - begin, left_over(mark)
 
     def test_each_ends_in_one_sentence(self) -> None:
@@ -125,12 +141,25 @@ class Misdeeds(unittest.TestCase):
 
     def test_the_same_attempt_passes_without(self) -> None:
         run, _, left = self.misdeed("nowhere", "nothing")
-        self.assertEqual(run.stdout.splitlines()[-1], "== ex03_transposed: passed, 6 of 6 checks.")
+        self.assertEqual(run.stdout.splitlines()[-1], PASSED)
         self.assertEqual((run.returncode, left), (0, []))
 
     def test_what_was_printed_is_not_lost(self) -> None:
         run, _, _ = self.misdeed("kernel", "print and loop")
-        self.assertIn("ex03_transposed, work.cu\nbefore the loop\n== ", run.stdout)
+        self.assertIn("ex03_transposed, work.cu\n  | before the loop\n== ", run.stdout)
+
+    def test_what_it_can_do_that_is_harmless_changes_nothing(self) -> None:
+        for deed in ("delete a file", "open a socket", "lift its limits"):
+            run, _, _ = self.misdeed("static", deed)
+            self.assertEqual(run.stdout.splitlines()[-1], PASSED)
+        self.assertTrue(Path(__file__).is_file())
+
+    def test_nothing_that_judges_is_in_the_program(self) -> None:
+        symbols = subprocess.run(
+            ["nm", "-C", MISDEEDS], check=True, capture_output=True, text=True
+        ).stdout
+        self.assertIn("gemm::grading::add(", symbols)
+        self.assertNotRegex(symbols, r"gemm::grading::(Grader|Test|tests|Attempt)\b")
 
     def test_what_is_thrown_is_told(self) -> None:
         run, _, _ = self.misdeed("launch", "throw error")
@@ -138,16 +167,12 @@ class Misdeeds(unittest.TestCase):
         run, _, _ = self.misdeed("launch", "throw 42")
         self.assertIn("launch() threw something that is no", re.sub(r"\s+", " ", run.stdout))
 
-    def test_killed_supervisor_takes_the_attempt_along(self) -> None:
-        run, _, left = self.misdeed("launch", "kill the supervisor")
-        self.assertEqual((run.returncode, left), (-signal.SIGKILL, []))
-
-    def test_interrupted_supervisor_takes_the_attempt_along(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
+    def test_ended_grader_takes_the_attempt_along(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
             with self.subTest(signal=number.name):
                 mark = uuid.uuid4().hex
                 run = subprocess.Popen(
-                    [sys.executable, SUPERVISE, MISDEEDS, "work", "ex03_transposed"],
+                    [GRADER, "grade", MISDEEDS, "work", "ex03_transposed"],
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     text=True,
@@ -156,15 +181,64 @@ class Misdeeds(unittest.TestCase):
                 assert run.stdout is not None
                 run.stdout.readline()  # it has begun
                 run.send_signal(number)
-                text, _ = run.communicate(timeout=10)
-                self.assertEqual(run.returncode, 128 + number)
-                self.assertNotIn("Traceback", text)
+                run.communicate(timeout=10)
+                self.assertEqual(run.returncode, -number)
                 self.assertEqual(left_over(mark), [])
 
 
+class Sources(unittest.TestCase):
+    """What a file may not be, by the text alone: the grader refuses it before it is run."""
+
+    def refused(self, text: str, exercise: str = "ex09_bias") -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            to = Path(folder, "exercises", exercise)
+            shutil.copytree(ROOT / "exercises" / exercise, to)
+            (to / "work.cu").write_text(text)
+            run = subprocess.run(
+                [GRADER, "grade", GIVEN, "work", exercise],
+                check=False, capture_output=True, text=True, cwd=folder,
+            )  # fmt: skip
+            self.assertEqual(run.returncode, 1)
+            return run.stdout.splitlines()[-1]
+
+    def test_includes(self) -> None:
+        for line in (
+            '#include "solution.cu"',
+            '# include "../ex09_bias/solution.cu"',
+            "#include <../exercises/ex09_bias/solution.cu>",
+            '%:include "solution.cu"',
+            '#inc\\\nlude "solution.cu"',
+            '#inc\\ \nlude "solution.cu"',
+            '/**/ # /* */ include "solution.cu"',
+            '#/*\n// */ include "solution.cu"',
+            '#define FILE "solution.cu"\n#include FILE',
+            '#include_next "solution.cu"',
+            '#import "solution.cu"',
+            '#include "grader/grader.h"',
+            '#include "grader/submission.h"',
+            '#include "device/../../exercises/ex09_bias/solution.cu"',
+            '#include "/tmp/solution.cu"',
+            'asm(".incbin \\"solution.o\\"");',
+        ):
+            with self.subTest(line=line):
+                self.assertRegex(self.refused(f"{line}\nint x;\n"), "it may include the standard's")
+
+    def test_what_exercises_include(self) -> None:
+        for exercise in sorted((ROOT / "exercises").glob("ex*/")):
+            text = (exercise / "start.cu").read_text() + "// we include <what we need>\n"
+            with self.subTest(exercise=exercise.name):
+                # The program of given files has no work.cu: so far the source is taken.
+                self.assertIn("hands in nothing", self.refused(text, exercise.name))
+
+    def test_copied_solution(self) -> None:
+        for exercise, copied in (("ex09_bias", True), ("ex02_checker", False)):
+            text = (ROOT / "exercises" / exercise / "solution.cu").read_text()
+            self.assertEqual("a copy of solution.cu" in self.refused(text, exercise), copied)
+
+
 class Given(unittest.TestCase):
-    def last(self, *args: str) -> tuple[str, int]:
-        run = supervise([GIVEN, *args], {}, 60)
+    def last(self, kind: str, exercise: str) -> tuple[str, int]:
+        run = grade(GIVEN, kind, exercise, 60)
         return run.stdout.splitlines()[-1], run.returncode
 
     def test_start_and_solution(self) -> None:
@@ -175,7 +249,7 @@ class Given(unittest.TestCase):
         )
         self.assertEqual(
             self.last("solution", "ex01_beta_zero"),
-            ("== ex01_beta_zero: passed, 2 of 2 checks.", 0),
+            ("== ex01_beta_zero: passed, 3 of 3 checks.", 0),
         )
 
     def test_nothing_handed_in(self) -> None:
@@ -188,18 +262,18 @@ class Given(unittest.TestCase):
             run = subprocess.run(command, check=False, capture_output=True, text=True)
             return run.returncode, run.stderr
 
-        for args in (["--limit", "0"], ["--limit", "x"], ["--limit", "nan"]):
-            self.assertEqual(status(SUPERVISE, *args, GIVEN, "start", "ex01_beta_zero")[0], 2)
+        for limit in ("0", "x", "nan"):
+            self.assertEqual(status(GRADER, "grade", GIVEN, "start", "ex01", limit)[0], 2)
             self.assertEqual(
-                status(GRADE, *args, "ex01"),
-                (2, f"--limit {args[1]}: allowed are 1 to 99999 seconds\n"),
+                status(GRADE, "--limit", limit, "ex01"),
+                (2, f"--limit {limit}: allowed are 1 to 99999 seconds\n"),
             )
         self.assertEqual(
             status(GRADE, "--begin"),
             (2, "no option --begin; there are: --solution --start --limit --help\n"),
         )
         self.assertEqual(
-            status(SUPERVISE, "/nonexistent", "start", "ex01"),
+            status(GRADER, "grade", "/nonexistent", "start", "ex01"),
             (3, "/nonexistent: No such file or directory\n"),
         )
 

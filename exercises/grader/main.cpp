@@ -1,17 +1,17 @@
-// Grades what is linked into it.
+// Grades the student's program, which is started as a process of its own (attempt.h).
 //
-//   exercise_grader start|work|solution ex03   exit status 0: all checks passed, 1: not all, 2: usage
-//   exercise_grader prove [ex03 ...]           starting files fail as their tests say, solutions pass
+//   exercise_grader grade PROGRAM start|work|solution ex03 [SECONDS [GIB]]   the verdict in one line
+//   exercise_grader prove PROGRAM [ex03 ...]   starting files fail as their tests say, solutions pass
 //
-// scripts/grade.sh runs the first under supervise.py, whose word alone counts.
+// Exit status: 0 passed, 1 not passed, 2 usage, 3 the program cannot be started.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 
 #include "grader/grader.h"
-#include "grader/verdict.h"
-#include "sim/runtime.h"
+#include "grader/source.h"
 
 namespace gemm::grading {
 namespace {
@@ -20,55 +20,40 @@ bool is_named(const Test& test, const std::string& name) {
   return name == test.exercise || name == test.exercise.substr(0, test.exercise.find('_'));
 }
 
-const Submission& find(const Test& test, const std::string& kind) {
-  const Submission* found = nullptr;
-  for (const Submission& s : submissions())
-    if (s.exercise() == test.exercise && s.kind() == kind) {
-      if (found != nullptr)
-        throw std::runtime_error(s.file + ": more than one line `const Exercise exercise(...);`");
-      found = &s;
-    }
-  if (found == nullptr)
-    throw std::runtime_error(
-        fmt::format("exercises/{}/{}.cu hands in nothing: its line `const Exercise exercise(...);` "
-                    "is missing",
-                    test.exercise, kind));
-  return *found;
-}
-
 struct Result {
   int checks;
   std::set<std::string> failed;
 };
 
-Result grade(const Test& test, const std::string& kind) {
+Result grade(const std::string& program, const Test& test, const std::string& kind,
+             Attempt::Limits limits = {}) {
   fmt::print("{}, {}.cu\n", test.exercise, kind);
-  Grader grader(find(test, kind));
+  Attempt attempt(program, limits);
+  Grader grader(attempt, test.exercise, kind, test.form);
   test.grade(grader);
+  grader.also_right_larger();
   return {grader.checks(), grader.failed()};
 }
 
-// The worker threads of the simulator are started here, so that they are gone after all that
-// end_at_exit() registers.
-void start_simulator() {
-  sim::runtime::launch([](void*) {}, nullptr, {});
-}
-
-[[noreturn]] void grade_one(const std::string& kind, const std::string& name) {
+int grade_one(const std::string& program, const std::string& kind, const std::string& name,
+              Attempt::Limits limits) {
+  const auto test = std::ranges::find_if(tests(), [&](const Test& t) { return is_named(t, name); });
+  if (test == tests().end()) throw std::invalid_argument("no such exercise");
+  std::string sentence;
   try {
-    const auto test =
-        std::ranges::find_if(tests(), [&](const Test& t) { return is_named(t, name); });
-    if (test == tests().end()) throw std::runtime_error("no such exercise");
-    start_simulator();
-    verdict::end_at_exit();
-    verdict::at("while it was graded");
-    const Result result = grade(*test, kind);
-    verdict::graded(test->exercise, result.checks, result.failed.size());
-  } catch (const std::exception& e) {
-    verdict::refused(e.what());
-  } catch (...) {
-    verdict::refused("something was thrown that is no std::exception");
+    if (kind == "work") refuse_source("exercises/" + test->exercise);
+    const Result result = grade(program, *test, kind, limits);
+    if (result.failed.empty() && result.checks > 0) {
+      fmt::print("== {}: passed, {} of {} checks.\n", test->exercise, result.checks, result.checks);
+      return 0;
+    }
+    sentence = fmt::format("{} of {} checks failed.", result.failed.size(), result.checks);
+  } catch (const Ended& e) {
+    sentence = e.what();
   }
+  fmt::print("== {}: not passed. {} A hint: exercises/{}/hint.md\n", test->exercise, sentence,
+             test->exercise);
+  return 1;
 }
 
 std::string listed(const std::set<std::string>& names) {
@@ -78,9 +63,9 @@ std::string listed(const std::set<std::string>& names) {
 }
 
 // The exercise is one: what is given fails, for the reason that it is about, and can be mended.
-bool proven(const Test& test) {
-  const std::set<std::string> start = grade(test, "start").failed,
-                              solution = grade(test, "solution").failed;
+bool proven(const std::string& program, const Test& test) {
+  const std::set<std::string> start = grade(program, test, "start").failed,
+                              solution = grade(program, test, "solution").failed;
   if (start != test.start_fails)
     fmt::print("NOT PROVEN: {}/start.cu must fail {}, but fails {}\n", test.exercise,
                listed(test.start_fails), listed(start));
@@ -89,7 +74,7 @@ bool proven(const Test& test) {
   return start == test.start_fails && !start.empty() && solution.empty();
 }
 
-int prove(const std::vector<std::string>& wanted) {
+int prove(const std::string& program, const std::vector<std::string>& wanted) {
   bool good = true;
   int seen = 0;
   for (const Test& test : tests()) {
@@ -97,28 +82,41 @@ int prove(const std::vector<std::string>& wanted) {
         std::ranges::none_of(wanted, [&](const std::string& w) { return is_named(test, w); }))
       continue;
     ++seen;
-    good &= proven(test);
+    good &= proven(program, test);
   }
-  if (seen == 0) throw std::runtime_error("no such exercise");
+  if (seen == 0) throw std::invalid_argument("no such exercise");
   return good ? 0 : 1;
+}
+
+int run(const std::vector<std::string>& args) {
+  const std::string what = args.empty() ? "" : args[0];
+  const auto above_0 = [&](size_t at, double otherwise) {
+    const double x = args.size() > at ? std::atof(args[at].c_str()) : otherwise;
+    if (!(x > 0 && x < 1e6)) throw std::invalid_argument(args[at] + ": want a number above 0");
+    return x;
+  };
+  if (what == "grade" && args.size() >= 4 && args.size() <= 6 &&
+      (args[2] == "start" || args[2] == "work" || args[2] == "solution"))
+    return grade_one(args[1], args[2], args[3], {above_0(4, 120), above_0(5, 4)});
+  if (what == "prove" && args.size() >= 2) return prove(args[1], {args.begin() + 2, args.end()});
+  throw std::invalid_argument(
+      "usage: exercise_grader grade PROGRAM start|work|solution ex03 [SECONDS [GIB]], or prove "
+      "PROGRAM [ex03 ...]");
 }
 
 }  // namespace
 }  // namespace gemm::grading
 
 int main(int argc, char** argv) {
-  using namespace gemm::grading;
-  const std::string what = argc > 1 ? argv[1] : "";
-  if (argc == 3 && (what == "start" || what == "work" || what == "solution"))
-    grade_one(what, argv[2]);
-  if (what != "prove") {
-    fmt::print(stderr, "usage: {} start|work|solution ex03, or prove [ex03 ...]\n", argv[0]);
-    return 2;
-  }
+  // What is printed is seen at once, in order.
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   try {
-    return prove({argv + 2, argv + argc});
-  } catch (const std::exception& e) {
+    return gemm::grading::run({argv + 1, argv + argc});
+  } catch (const std::invalid_argument& e) {
     fmt::print(stderr, "{}\n", e.what());
     return 2;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "{}\n", e.what());
+    return 3;
   }
 }

@@ -1,5 +1,5 @@
-// What the grader is given: the kernels (and one host function) of the exercises that are linked
-// into it, each under the file that it stands in. They add themselves; see exercise.h.
+// What the student's program holds: the kernels (and one host function) of the exercises that are
+// linked into it, each under the file that it stands in. They add themselves; see exercise.h.
 #pragma once
 
 #include <functional>
@@ -22,9 +22,6 @@ struct Submission {
   // In place of a kernel: how many of n elements are wrong.
   std::function<int64_t(const float* got, const double* want, const double* bound, int64_t n)>
       count_wrong;
-
-  std::string exercise() const;  // "ex03_name"
-  std::string kind() const;      // "start", "work" or "solution"
 };
 
 void add(Submission submission);

@@ -14,7 +14,7 @@ ExitStatus explain(const Options& o) {
   const TuningCache cache = read_tuning(o, device->backend(), jobs);
   if (!note.empty()) fmt::print("{}\n", note);
   for (const Job& job : jobs) {
-    const std::string why_not = unmet_need(*job.rung, job.problem, *device);
+    const std::string why_not = unmet_need(rung_of(job), job.problem, *device);
     fmt::print("{}: ", job.name());
     if (!why_not.empty()) {
       fmt::print("would be skipped: {}\n", why_not);

@@ -11,6 +11,7 @@
 #include "harness/inspection_page.h"
 #include "harness/inspection_report.h"
 #include "harness/output_file.h"
+#include "harness/verify.h"
 #include "version.h"
 
 namespace gemm {
@@ -28,10 +29,19 @@ nlohmann::ordered_json context(const Options& o) {
           {"build", BUILD_DESCRIPTION}};
 }
 
-// The job's rung, as one of its variants where it has several.
-Rung variant_of(const Job& job, const Device& device) {
-  const Rung& rung = *job.rung;
-  return rung.variants.empty() ? rung : with_variant(rung, choose(job, {}, device).variant);
+// The job under the microscope: its rung, as one of its variants where it has several.
+Inspection inspect(const Options& o, const Job& job, Inspector& inspector, const Device& device) {
+  Rung rung = rung_of(job);
+  std::string variant;
+  if (!rung.variants.empty() && unmet_need(rung, job.problem, device).empty()) {
+    const ExplainedPlan planned = choose(job, {}, device);
+    variant = planned.name;
+    rung = as_planned(*job.rung, planned);
+  }
+  Inspection i = inspector.inspect(
+      rung, o.traced_blocks.value_or(default_traced_blocks(job.problem)), o.watched);
+  i.variant = variant;
+  return i;
 }
 
 Inspection out_of_memory(const Job& job) {
@@ -96,9 +106,7 @@ ExitStatus inspect(const Options& o) {
         inspector.reset();  // before the next one is allocated
         inspector = std::make_unique<Inspector>(problem = job.problem, html ? PAGE_PAD : 16);
       }
-      i = inspector->inspect(variant_of(job, *device),
-                             o.traced_blocks.value_or(default_traced_blocks(job.problem)),
-                             o.watched);
+      i = inspect(o, job, *inspector, *device);
     } catch (const std::bad_alloc&) {
       i = out_of_memory(job);
       too_large = true;

@@ -208,6 +208,10 @@ std::string note_on_missing(const Options& o, Backend backend) {
                      fmt::join(ids, " "), command_that_builds(backend, "all"));
 }
 
+Rung rung_of(const Job& job) {
+  return job.variant < 0 ? *job.rung : with_variant(*job.rung, job.variant);
+}
+
 ExplainedPlan choose(const Job& job, const TuningCache& cache, const Device& device) {
   if (job.variant >= 0)
     return plan_variant(*job.rung, job.problem, device.arch(), job.variant,
@@ -223,7 +227,11 @@ TuningCache read_tuning(const Options& o, Backend backend, const std::vector<Job
   const bool any = std::any_of(jobs.begin(), jobs.end(),
                                [](const Job& job) { return !job.rung->variants.empty(); });
   if (backend != Backend::gpu || o.no_tune_cache || !any) return {};
-  return TuningCache::read(tuning_file(o));
+  if (!o.tune_cache.empty()) return TuningCache::read(o.tune_cache);
+  std::string note;
+  TuningCache cache = TuningCache::read_unnamed(default_tuning_cache(), note);
+  if (!note.empty() && o.only.empty()) fmt::print(stderr, "gemm_bench: {}\n", note);
+  return cache;
 }
 
 std::unique_ptr<Device> choose_device(const Options& o, std::string& note) {

@@ -26,7 +26,9 @@ std::vector<Job> plan(const Options& options, Backend backend);
 // A line on the rungs that --kernel all leaves out because they are not built; empty: there are none.
 std::string note_on_missing(const Options& options, Backend backend);
 
-// How a job on a rung with variants runs.
+// The job's rung, as the variant that is asked for: unmet_need() says whether that takes the problem.
+Rung rung_of(const Job& job);
+// How a job on a rung with variants runs; the variant that is asked for takes the problem.
 ExplainedPlan choose(const Job& job, const TuningCache& cache, const Device& device);
 
 // The file of --tune's results, as asked for or by default; empty: neither.

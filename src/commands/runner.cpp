@@ -47,9 +47,9 @@ Outcome Runner::run(const Job& job) {
 }
 
 void Runner::attempt(const Job& job, Outcome& o) {
-  o.skipped = unmet_need(*job.rung, job.problem, device_);
+  Rung rung = rung_of(job);
+  o.skipped = unmet_need(rung, job.problem, device_);
   if (!o.skipped.empty()) return;
-  Rung rung = *job.rung;
   std::optional<ExplainedPlan> planned;
   if (!rung.variants.empty()) {
     if (options_.tune_first && !cache_.holds(device_.name(), rung.name, job.problem))
@@ -57,9 +57,7 @@ void Runner::attempt(const Job& job, Outcome& o) {
     if (!o.wrong.empty() || !o.failed.empty()) return;
     planned = choose(job, cache_, device_);
     o.variant = planned->name;
-    rung = with_variant(rung, planned->variant);
-    o.skipped = unmet_need(rung, job.problem, device_);
-    if (!o.skipped.empty()) return;
+    rung = as_planned(*job.rung, *planned);
   }
   const NvtxRange range(job.name());
   prepare(job.problem);

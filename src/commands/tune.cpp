@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "commands/jobs.h"
 #include "commands/runner.h"
@@ -74,7 +75,13 @@ std::string kept_tuning_file(const Options& o, const Device& device) {
     throw UsageError(
         "--tune times variants on a GPU, and the simulator has no time: there is nothing to tune; "
         "--explain and --variant work here");
+  std::string broken;
+  if (o.tune_cache.empty()) TuningCache::read_unnamed(file, broken);
   try {
+    if (!broken.empty()) {
+      fmt::print(stderr, "gemm_bench: {}; it is kept as {}.broken\n", broken, file);
+      std::rename(file.c_str(), (file + ".broken").c_str());
+    }
     TuningCache().write(file);  // a file that cannot be written is refused before the work
   } catch (const OutputError& e) {
     throw UsageError(e.what());

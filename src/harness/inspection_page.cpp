@@ -107,6 +107,7 @@ void InspectionPage::add(const Inspection& i) {
                  {"flops", flops(p)},      {"blocks", i.blocks},
                  {"traced", i.traced},     {"threads", i.threads_per_block},
                  {"barriers", i.barriers}, {"totals", totals(i)}};
+  if (!i.variant.empty()) j["variant"] = i.variant;
   j["file"] = file({SOURCE_FOLDER "/" + i.rung.file, 1});
   for (const char* list : {"matrices", "lines", "requests", "findings"})
     j[list] = ordered_json::array();

@@ -154,7 +154,8 @@ void InspectionTable::add(const Inspection& i) {
       ratio(t.flops, t.global_bytes), t.shared_loads.requests, degree(t.shared_loads),
       t.shared_stores.requests, degree(t.shared_stores), t.shared_bytes * 1e-6,
       t.shared_bytes == 0 ? "-" : fmt::format("{:.2f}", t.flops / t.shared_bytes),
-      i.findings.empty() ? "ok" : fmt::format("{} WRONG", i.findings.size()));
+      (i.findings.empty() ? "ok" : fmt::format("{} WRONG", i.findings.size())) +
+          (i.variant.empty() ? "" : "  " + i.variant));
   for (size_t n = 0; n < std::min(i.findings.size(), FINDINGS); ++n) {
     const sim::Finding& f = i.findings[n];
     fmt::print("      {}{}: {}\n", f.check, f.count > 1 ? fmt::format(" ({} times)", f.count) : "",
@@ -228,6 +229,7 @@ nlohmann::ordered_json to_json(const Inspection& i) {
     j["error_message"] = "skipped: " + i.skipped;
     return j;
   }
+  if (!i.variant.empty()) j["label"] = "variant " + i.variant;
   const Totals t(i);
   j["blocks"] = i.blocks;
   j["traced_blocks"] = i.traced;

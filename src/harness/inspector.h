@@ -18,6 +18,7 @@ namespace gemm {
 struct Inspection {
   Rung rung;
   Problem problem;
+  std::string variant;  // of a rung with variants: the one that ran, or which other rung did
   std::string skipped;  // why there is nothing to see; empty: there is
   int64_t blocks = 0, traced = 0;
   int threads_per_block = 0;

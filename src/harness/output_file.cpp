@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -128,6 +129,19 @@ void OutputFile::fail() const {
       kept_in_.empty() ? "no results could be kept"
                        : "the results until then are in '" + printable(kept_in_, 1000) + "'"));
 }
+
+FileLock::FileLock(const std::string& what, const std::string& path)
+    : fd_(open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+  int locked = fd_ < 0 ? -1 : flock(fd_, LOCK_EX);
+  while (fd_ >= 0 && locked != 0 && errno == EINTR) locked = flock(fd_, LOCK_EX);
+  if (locked == 0) return;
+  const int error = errno;
+  if (fd_ >= 0) close(fd_);
+  throw OutputError(fmt::format("cannot lock {} '{}': {}; it was left as it is", what,
+                                printable(path, 1000), std::strerror(error)));
+}
+
+FileLock::~FileLock() { close(fd_); }
 
 void replace_file(const std::string& what, const std::string& path, const std::string& text) {
   if (!replace(path, fmt::format("{}.{}.tmp", path, getpid()), text, true))

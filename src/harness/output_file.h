@@ -37,6 +37,18 @@ class OutputFile {
   bool direct_ = false;
 };
 
+// Held by one process and thread at a time, from construction to destruction: PATH.lock, which stays.
+class FileLock {
+ public:
+  // Waits for it. Throws OutputError ("cannot lock WHAT 'PATH'").
+  FileLock(const std::string& what, const std::string& path);
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+
+ private:
+  int fd_;
+};
+
 // Writes `text` to `path` in one step: a reader sees the old file or the new one, and a failure
 // leaves the old one. `path` is a regular file or none yet. Throws OutputError ("cannot write WHAT
 // 'PATH'").

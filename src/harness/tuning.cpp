@@ -134,12 +134,14 @@ TuningCache TuningCache::read(const std::string& file) {
   return cache;
 }
 
-void TuningCache::write(const std::string& file) const {
-  TuningCache merged = read(file);
-  for (const TunedProblem& t : all_) merged.put(t);
-  nlohmann::ordered_json j{{"format", FORMAT}, {"measured", nlohmann::ordered_json::array()}};
-  for (const TunedProblem& t : merged.all_) j["measured"].push_back(to_json(t));
+TuningCache TuningCache::read_unnamed(const std::string& file, std::string& note) try {
+  return read(file);
+} catch (const UsageError& e) {
+  note = fmt::format("going on without measurements: {}", e.what());
+  return {};
+}
 
+void TuningCache::write(const std::string& file) const {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::path folder = fs::path(file).parent_path();
@@ -149,6 +151,11 @@ void TuningCache::write(const std::string& file) const {
         fmt::format("cannot write the tuning cache '{}': it is no regular file; "
                     "--tune-cache names another",
                     printable(file)));
+  const FileLock lock("the tuning cache", file);
+  TuningCache merged = read(file);
+  for (const TunedProblem& t : all_) merged.put(t);
+  nlohmann::ordered_json j{{"format", FORMAT}, {"measured", nlohmann::ordered_json::array()}};
+  for (const TunedProblem& t : merged.all_) j["measured"].push_back(to_json(t));
   replace_file("the tuning cache", file, j.dump(1) + "\n");
 }
 
@@ -218,7 +225,7 @@ ExplainedPlan choose_plan(const Rung& rung, const Problem& p, const TuningCache*
     }
     if (chosen >= 0) return plan_variant(rung, p, arch, chosen, why);
   }
-  ExplainedPlan own{plan(rung, call, arch), 0, "", ""};
+  ExplainedPlan own{plan(rung, call, arch), ANY_VARIANT, "", ""};
   const Rung& runs = *own.plan.rung;
   own.name = runs.variants.at(own.plan.variant).name;
   own.why = explain(own.plan, call);
@@ -236,6 +243,10 @@ ExplainedPlan choose_plan(const Rung& rung, const Problem& p, const TuningCache*
                                          own.name, shape_name(p)));
   }
   return own;
+}
+
+Rung as_planned(const Rung& rung, const ExplainedPlan& planned) {
+  return planned.variant == ANY_VARIANT ? rung : with_variant(rung, planned.variant);
 }
 
 }  // namespace gemm

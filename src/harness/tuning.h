@@ -35,8 +35,11 @@ class TuningCache {
   // Empty when there is no such file. Throws UsageError with one line that names the file when it is
   // not a tuning cache.
   static TuningCache read(const std::string& file);
-  // Adds to what the file holds by now, in one step: a reader sees the old file or the new one.
-  // Makes the folder. Throws OutputError with one line that names the file.
+  // The same of a file that nobody named: one that is no tuning cache counts as none, and `note`
+  // says so in a line.
+  static TuningCache read_unnamed(const std::string& file, std::string& note);
+  // Adds to what the file holds by now, in one step: a reader sees the old file or the new one, and
+  // of several writers none loses what another has added (FILE.lock). Makes the folder. Throws OutputError with one line that names the file.
   void write(const std::string& file) const;
 
   void put(const TunedProblem& tuned);  // in place of an earlier measurement of the same problem
@@ -56,7 +59,8 @@ std::string default_tuning_cache();
 // A plan, and why it is this one, in a line.
 struct ExplainedPlan {
   Plan plan;
-  int variant = 0;   // of the rung that was asked; of a dispatcher, the candidate that it takes
+  int variant = 0;   // of the rung that was asked; of a dispatcher, the candidate that it takes;
+                     // ANY_VARIANT: another rung computes it
   std::string name;  // the variant's, or which other rung computes it and how
   std::string why;
 };
@@ -65,8 +69,11 @@ struct ExplainedPlan {
 // fastest, or by the rung's own choice. `cache` may be null.
 ExplainedPlan choose_plan(const Rung& rung, const Problem& p, const TuningCache* cache,
                           const std::string& gpu, const Arch& arch);
-// The same by one of its variants.
+// The same by one of its variants, which fits this problem.
 ExplainedPlan plan_variant(const Rung& rung, const Problem& p, const Arch& arch, int variant,
                            const std::string& why);
+
+// The rung with the planned variant as its only way to compute; as it is where another rung computes.
+Rung as_planned(const Rung& rung, const ExplainedPlan& planned);
 
 }  // namespace gemm

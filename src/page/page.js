@@ -289,7 +289,7 @@ class Pane {
     const loads = t.global_loads, stores = t.global_stores, shared = t.shared_loads, written = t.shared_stores;
     const total = (label, value) => make("span", {}, `${label} `, make("b", {}, value));
     this.element.append(
-      make("h2", {}, `${i.id}: ${i.idea}`),
+      make("h2", {}, `${i.id}: ${i.idea}${i.variant ? `, ${i.variant}` : ""}`),
       make("p", {class: "faint", style: "margin: 0.1rem 0"}, `${i.dtype} ${i.op}, M x N x K = ${i.shape}; ${i.threads} threads a CTA; ${count(i.traced)} of ${count(i.blocks)} CTAs traced`),
       make("div", {class: "totals"},
         total("sectors a global load", loads.requests ? `${ratio(loads.passes, loads.requests)} (ideal ${ratio(loads.ideal, loads.requests)})` : "-"),

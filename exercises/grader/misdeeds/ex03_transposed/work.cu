@@ -1,10 +1,11 @@
-// An attempt at ex03 that is right, but for what MISDEED=place:deed asks: supervise.py's own test.
+// An attempt at ex03 that is right, but for what MISDEED=place:deed asks: the grader's own test.
 //
-// The place is "first" (before all the grader's own), "static" (an object's constructor, before
+// The place is "first" (before all other constructors), "static" (an object's constructor, before
 // main), "launch" or "kernel".
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -59,15 +60,22 @@ void fork_bomb() {
     }
 }
 
-// As if main had said it: on every open file.
-void forge() {
+// As if the runner had said it: on every open file.
+void forge(const std::string& line) {
   for (int fd = 1; fd < 64; ++fd)
-    for (const std::string token : {"", "00000000000000000000000000000000"}) {
-      const std::string line = "\n" + token + "graded 2 0\n";
-      if (write(fd, line.data(), line.size()) < 0) continue;
-    }
-  _exit(0);
+    if (write(fd, line.data(), line.size()) < 0) continue;
 }
+// An answer in the form of the channel's, but for the token: {"token": "0", "skipped": ""}.
+void forge_in_form() {
+  const std::string message(
+      "\xa2\x65token\x61"
+      "0"
+      "\x67skipped\x60",
+      18);
+  forge(std::string("\x12\0\0\0", 4) + message);
+}
+
+bool wrong_above_100 = false, on_the_host = false;
 
 void fill_memory() {
   // The test's machine is not filled, whatever the supervisor does.
@@ -108,13 +116,21 @@ Deed deed_at(const std::string& place) {
          std::printf("  ok      result: right in 16 cases\n== ex03_transposed: passed\n");
          std::exit(0);
        }},
-      {"forge", forge},
+      {"forge", [] { forge("\ngraded 2 0, and so on: all of it is passed\n"), loop(); }},
+      {"forge in form", [] { forge_in_form(), loop(); }},
+      {"write a file", [] { std::fclose(std::fopen("/tmp/misdeed", "w")); }},
+      {"append to a file", [] { std::fclose(std::fopen("/tmp/misdeed", "a")); }},
+      {"delete a file", [] { sink = unlink(__FILE__) + rename(__FILE__, "/tmp/misdeed"); }},
+      {"open a socket", [] { sink = socket(AF_INET, SOCK_STREAM, 0); }},
+      {"lift its limits", [] { sink = kill(getppid(), SIGTERM) + setsid() + nice(-1); }},
+      {"compute on the host", [] { on_the_host = true; }},
+      {"wrong above 100", [] { wrong_above_100 = true; }},
       {"fork", [] { fork(); }},
       {"fork and wait", [] { std::system("sleep 0.3"); }},
       {"daemon", daemon},
       {"fork bomb", fork_bomb},
       {"fill memory", fill_memory},
-      {"kill the supervisor", [] { kill(getppid(), SIGKILL), loop(); }},
+      {"kill the grader", [] { kill(getppid(), SIGKILL), loop(); }},
   };
   const char* const asked = std::getenv("MISDEED");
   const std::string text = asked != nullptr ? asked : "nowhere:";
@@ -122,7 +138,7 @@ Deed deed_at(const std::string& place) {
   return text.substr(0, colon) == place ? deeds.at(text.substr(colon + 1)) : [] {};
 }
 
-// Before verdict.cpp's own, whose priority is 101.
+// Before all whose priority is lower; 101 is the first that is not the system's.
 [[gnu::constructor(50)]] void first_of_all() { deed_at("first")(); }
 
 struct BeforeMain {
@@ -130,6 +146,17 @@ struct BeforeMain {
 } const before_main;
 
 const Deed in_kernel = deed_at("kernel"), in_launch = deed_at("launch");
+
+void compute(const GemmArgs<float>& p) {
+  for (int m = 0; m < p.M; ++m)
+    for (int n = 0; n < p.N; ++n) {
+      float acc = 0;
+      for (int k = 0; k < p.K; ++k)
+        acc += (p.op_a == Op::N ? p.A[m * p.lda + k] : p.A[k * p.lda + m]) *
+               (p.op_b == Op::N ? p.B[k * p.ldb + n] : p.B[n * p.ldb + k]);
+      store(p, m, n, acc);
+    }
+}
 
 __global__ void gemm_ex03(GemmArgs<float> p) {
   if (blockIdx.x == 0 && threadIdx.x == 0 && threadIdx.y == 0) in_kernel();
@@ -141,11 +168,13 @@ __global__ void gemm_ex03(GemmArgs<float> p) {
   float acc = 0;
   if (m < p.M && n < p.N)
     for (int k = 0; k < p.K; ++k) acc += p.A[m * a_m + k * a_k] * p.B[k * b_k + n * b_n];
+  if (wrong_above_100 && p.M > 100) acc += 1;
   store(p, m, n, acc);
 }
 
 void launch(const GemmArgs<float>& p, Stream stream) {
   in_launch();
+  if (on_the_host) return compute(p);
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
   gemm::launch(gemm_ex03, grid, dim3(BN, BM), {}, stream, p);
 }
