@@ -14,7 +14,8 @@ ExitStatus list(const Options& o) {
     std::string dtypes;
     for (; i < all.size() && all[i]->name == r.name; ++i)
       dtypes += (dtypes.empty() ? "" : ",") + to_string(all[i]->dtype);
-    fmt::print("{:<5} {:<22} {:<13} {}\n", r.id, r.name, dtypes, r.idea);
+    fmt::print("{:<5} {:<22} {:<13} {}{}\n", r.id, r.name, dtypes, r.idea,
+               r.narrow_range ? "; no infinities or NaN" : "");
   }
   return EXIT_VERIFIED;
 }
