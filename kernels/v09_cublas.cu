@@ -34,7 +34,8 @@ void launch(const GemmArgs<T, T, TC>& p, Stream stream) {
 
 const Registration rung({.prev = "v8",
                          .idea = "cuBLAS: row-major through the column-major API",
-                         .needs = {.transposed = true, .no_activation = true}},
+                         .needs = {.transposed = true, .no_activation = true},
+                         .rounds_products = true},
                         {f32(launch<float, CUBLAS_COMPUTE_32F>),
                          f16(launch<half, CUBLAS_COMPUTE_32F>),
                          bfloat16(launch<bf16, CUBLAS_COMPUTE_32F>),

@@ -138,7 +138,8 @@ void launch(const GemmArgs<float>& p, Stream stream) {
 const Registration rung({.prev = "v10",
                          .idea = "3xTF32: nearly FP32 from tensor cores, three products",
                          .needs = {.sm = 80},
-                         .product_error = 0x1p-19},
+                         .product_error = 0x1p-19,
+                         .narrow_range = true},
                         {f32(launch)});
 
 }  // namespace

@@ -140,7 +140,8 @@ void launch(const GemmArgs<float>& p, Stream stream) {
 const Registration rung({.prev = "v14w",
                          .idea = "FP32 from bf16 tensor cores: three bf16 a number, six products",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true},
-                         .product_error = 0x1.2p-24},
+                         .product_error = 0x1.2p-24,
+                         .narrow_range = true},
                         {f32(launch)});
 
 }  // namespace

@@ -890,6 +890,24 @@ HOPPER = (
     # v25r
     of_rung(
         "v25r_reduce",
+        "adds up the parts on the default stream",
+        "{.pdl = true}, stream, p,\n               swapped",
+        "{.pdl = true}, Stream{}, p,\n               swapped",
+    ),
+    of_rung(
+        "v24_pingpong",
+        "a batch whose B lies off 16 bytes is launched at once",
+        "p.batch.stride_a * sizeof(T) % 16 == 0 && p.batch.stride_b * sizeof(T) % 16 == 0 &&",
+        "p.batch.stride_a * sizeof(T) % 16 == 0 &&",
+    ),
+    of_rung(
+        "v24_pingpong",
+        "a group's last rows are cut one late",
+        "m + MMA_M > rows.end;",
+        "m + MMA_M > rows.end + 1;",
+    ),
+    of_rung(
+        "v25r_reduce",
         "the second kernel does not wait for the first",
         "  grid_dependency_wait(tile, unit);\n",
         "",

@@ -15,6 +15,9 @@ struct LaunchMode {
   // That has been done for this call: limits are set. With `prepare`: nothing is left to do, and what
   // a launch takes is the host's time before CUDA's own (bench/host_time).
   bool prepared = false;
+  // The one stream that launches may go to: what a device that verifies or times a rung waits for.
+  // Null: any.
+  void* stream = nullptr;
   // While preparing: bytes of the workspaces that live now, and the most that lived at once.
   size_t workspace = 0, workspace_peak = 0;
 

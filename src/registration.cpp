@@ -139,6 +139,8 @@ void register_entries(const About& about, std::vector<Entry> entries, const Back
                               .idea = about.idea,
                               .needs = about.needs,
                               .product_error = about.product_error,
+                              .rounds_products = about.rounds_products,
+                              .narrow_range = about.narrow_range,
                               .dtype = e.dtype,
                               .backend = backend.backend,
                               .launch = std::move(e.launch),

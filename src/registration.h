@@ -34,6 +34,12 @@ struct About {
   // number as two of a narrower type. The harness allows for that much more, and no rung should
   // need it without saying so in its idea.
   double product_error = 0;
+  // Whether a product may be rounded to C's type before beta * C is added: cuBLAS does so with some
+  // halves (seen at 64 x 136 x 48; its math modes do not prevent it). No kernel of ours may.
+  bool rounds_products = false;
+  // Whether it takes numbers of usual size alone, as one that splits each into narrower parts does:
+  // infinities, NaN and the ends of the range of exponents are then not verified, and --list says so.
+  bool narrow_range = false;
 };
 
 // What registration asks of a backend. rung.h has each build's.

@@ -41,6 +41,9 @@ struct LaunchStatus {
   const char* call = "";  // "cudaLaunchKernelEx"
   bool ok() const { return code == 0; }
 };
+// What LaunchMode::stream refuses: nobody would wait for this kernel, nor time it.
+inline constexpr LaunchStatus ON_ANOTHER_STREAM = {
+    400, "cudaErrorInvalidResourceHandle", "the kernel's stream is not the call's", "gemm::launch"};
 
 // A kernel's launch was refused: nothing of it runs, and what() says why in one line. Rungs' launch
 // functions throw it until they return the status themselves.
@@ -59,8 +62,10 @@ struct Rung {
   std::string prev;  // id of the rung that this one is compared with; empty for the first
   std::string idea;  // one line
   Needs needs;
-  double product_error = 0;  // relative error of its products, beyond their type's; 0 for most.
-                             // Not FFMA, then: an f32 rung is not held against that limit
+  double product_error = 0;      // relative error of its products, beyond their type's; 0 for most.
+                                 // Not FFMA, then: an f32 rung is not held against that limit
+  bool rounds_products = false;  // to C's type before beta * C, where that is: the baseline's habit
+  bool narrow_range = false;  // no infinity or NaN, and no number near the ends of the type's range
   DType dtype;
   Backend backend;
   // Plans the call for the current GPU and launches it. Asynchronous on the GPU, synchronous in the

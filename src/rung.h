@@ -45,6 +45,8 @@ template <class... Params, class... Args>
 [[nodiscard]] LaunchStatus try_launch(void (*kernel)(Params...), int64_t grid, dim3 block,
                                       LaunchOptions options, Stream stream, Args... args) {
   if (grid == 0) return {};
+  if (const void* const own = launch_mode().stream; own != nullptr && own != stream)
+    return ON_ANOTHER_STREAM;
 #if GEMM_ON_GPU
   if (ONLY_A_SAMPLE != nullptr)
     return {int(cudaErrorNotSupported), "cudaErrorNotSupported", ONLY_A_SAMPLE, "gemm::launch"};

@@ -102,6 +102,13 @@ TEST(BatchTwin, Passes) {
   EXPECT_EQ(failure_in_a_batch(batch_mutants().back(), Layouts::as_asked), "");
 }
 
+// A residual, a bias or a scale that is read as half: single products have all bits of each.
+class NarrowOperand : public testing::TestWithParam<Rung> {};
+TEST_P(NarrowOperand, IsSeenByProducts) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  EXPECT_NE(Verifier(*device, with_operands()).pass(GetParam(), Inputs::products, 0), "");
+}
+
 // Of each pass but sums, whose scales are the same for all k.
 Problem with_block_scales() {
   Problem p;
@@ -114,9 +121,7 @@ TEST_P(BlockScaleMutant, IsCaught) {
   const std::unique_ptr<Device> device = make_sim_device();
   Verifier verifier(*device, with_block_scales(), Layouts::as_asked);
   EXPECT_NE(verifier.pass(GetParam(), Inputs::uniform, 4), "") << GetParam().name;
-  if (GetParam().name != "scales_rounded_to_bf16") {  // their scales have few bits
-    EXPECT_NE(verifier.pass(GetParam(), Inputs::products, 4), "") << GetParam().name;
-  }
+  EXPECT_NE(verifier.pass(GetParam(), Inputs::products, 4), "") << GetParam().name;
 }
 TEST(BlockScaleTwin, Passes) {
   const std::unique_ptr<Device> device = make_sim_device();
@@ -133,18 +138,19 @@ TEST(BlockScaleTwin, Passes) {
             "");
 }
 
-// Kernels of the wrong precision are refused at every K that is timed, in the timed layout and, but for the
-// longest K, in a padded one. mutants/verification_study.cpp tells which pass refuses which.
+// Kernels of the wrong precision, range or scalars are refused at every K that is timed, with scalars
+// and without. mutants/verification_study.cpp tells which pass refuses which.
 class Precision : public testing::TestWithParam<PrecisionMutant> {};
 TEST_P(Precision, IsRefusedAtEveryK) {
   const std::unique_ptr<Device> device = make_sim_device();
   for (const int K : {64, 1024, 65536})
-    for (const int pad : {0, 64}) {
-      if (K < GetParam().from_K || (K == 65536 && pad != 0)) continue;
+    for (const auto& [alpha, beta] : {std::pair{1.0f, 0.0f}, {0.3f, 0.7f}}) {
+      if (K < GetParam().from_K) continue;
       Problem p;
       p.dtype = GetParam().rung.dtype;
-      p.M = p.N = 16, p.K = K, p.ld_pad = pad;
-      EXPECT_NE(Verifier(*device, p).verify(GetParam().rung), "") << "K " << K << " pad " << pad;
+      p.M = p.N = 16, p.K = K, p.alpha = alpha, p.beta = beta;
+      EXPECT_NE(Verifier(*device, p, Layouts::also_padded).verify(GetParam().rung), "")
+          << "K " << K << " alpha " << alpha << " beta " << beta;
     }
 }
 class PrecisionTwin : public testing::TestWithParam<Rung> {};
@@ -154,8 +160,23 @@ TEST_P(PrecisionTwin, Passes) {
     Problem p;
     p.dtype = GetParam().dtype;
     p.M = p.N = 16, p.K = K;
-    EXPECT_EQ(Verifier(*device, p).verify(GetParam()), "") << "K " << K;
+    EXPECT_EQ(Verifier(*device, p, Layouts::also_padded).verify(GetParam()), "") << "K " << K;
+    p.alpha = 0.3f, p.beta = -0.7f;
+    EXPECT_EQ(Verifier(*device, p).verify(GetParam()), "") << "K " << K << " with scalars";
   }
+}
+TEST(PrecisionTwin, MayDeclareNoMoreThanItsTypeAllows) {
+  Rung rung = sim_precision_twins().front();
+  for (const double error : {0.0, 0x1p-19}) {
+    rung.product_error = error;
+    EXPECT_EQ(excessive_error(rung), "");
+  }
+  for (const double error : {0x1.1p-19, -1e-9, double{NAN}}) {
+    rung.product_error = error;
+    EXPECT_NE(excessive_error(rung), "") << error;
+  }
+  rung.dtype = DType::f16, rung.product_error = 0x1p-30;
+  EXPECT_NE(excessive_error(rung), "");
 }
 
 // The same kernels under the other accumulation's name: sums of 14 bits are refused as promoted ones,
@@ -199,6 +220,8 @@ TEST(Fp8Sums, FastOnesExceedTheBoundOfPromotedOnes) {
 const auto named = [](const auto& info) { return info.param.name; };
 INSTANTIATE_TEST_SUITE_P(Planted, Mutant, testing::ValuesIn(mutants()), named);
 INSTANTIATE_TEST_SUITE_P(Planted, EpilogueMutant, testing::ValuesIn(epilogue_mutants()), named);
+INSTANTIATE_TEST_SUITE_P(Planted, NarrowOperand, testing::ValuesIn(narrow_operand_mutants()),
+                         named);
 INSTANTIATE_TEST_SUITE_P(Planted, GateMutant, testing::ValuesIn(gate_mutants()), named);
 INSTANTIATE_TEST_SUITE_P(Planted, BlockScaleMutant, testing::ValuesIn(block_scale_mutants()),
                          named);

@@ -84,6 +84,32 @@ TEST_P(RungTest, RaggedShapes) {
   expect_right(shape(128, 256, 64), ALL_PADS);  // whole tiles
 }
 
+// Row pitch, first element and distance between products of each operand: one at a time is off every
+// alignment, and the others are on it. With batches, groups of heights around a tile's, and epilogues.
+TEST_P(RungTest, OneLayoutIsOff) {
+  Problem batch = shape(63, 72, 40), groups = shape(255, 72, 40), epilogue = shape(63, 72, 40);
+  batch.dtype = groups.dtype = epilogue.dtype = GetParam().dtype;
+  batch.batch = 2;
+  groups.groups = {.count = 4, .ends = {63, 128, 191, 255}};
+  epilogue.operands = {true, true, true, true, true}, epilogue.alpha = 2, epilogue.beta = -1;
+  for (Problem p : {batch, groups, epilogue}) {
+    if (!unmet_need(GetParam(), p, *device_).empty()) continue;
+    for (const Operand operand : {Operand::A, Operand::B, Operand::C, Operand::residual,
+                                  Operand::bias, Operand::row_bias, Operand::scale_columns})
+      for (const auto what : {Problem::Apart::nothing, Problem::Apart::ld, Problem::Apart::first,
+                              Problem::Apart::stride}) {
+        if (!has(p, operand) || (what == Problem::Apart::nothing && operand != Operand::A))
+          continue;
+        p.apart = what, p.apart_of = operand;
+        if (!unmet_need(GetParam(), p, *device_).empty()) continue;  // a variant
+        EXPECT_EQ(Verifier(*device_, p).pass(GetParam(), Inputs::uniform, 0), "")
+            << GetParam().name << " " << to_string(p.dtype) << " " << batch_name(p)
+            << epilogue_name(p) << " operand " << static_cast<int>(operand) << ", what is apart "
+            << static_cast<int>(what);
+      }
+  }
+}
+
 TEST_P(RungTest, EmptyAndThin) {
   expect_right(shape(70, 50, 1));
   expect_right(shape(70, 50, 0));

@@ -18,7 +18,8 @@ ExitStatus list(const Options& o) {
   std::vector<Line> lines;
   for (const Rung* r : rungs(backend)) {
     if (lines.empty() || lines.back().name != r->name)
-      lines.push_back({r->id, r->name, to_string(r->dtype), r->idea});
+      lines.push_back({r->id, r->name, to_string(r->dtype),
+                       r->idea + (r->narrow_range ? "; no infinities or NaN" : "")});
     else
       lines.back().dtypes += "," + to_string(r->dtype);
   }

@@ -138,7 +138,8 @@ ExitStatus run(const Options& o) {
     }
     if (progress) fmt::print(stderr, "[{}/{}] {}\r", done, jobs.size(), job.name());
     now_running(job.name());
-    const Outcome outcome = o.keep_going ? run_apart(o, job) : runner.run(job);
+    Outcome outcome = o.keep_going ? run_apart(o, job) : runner.run(job);
+    refuse_above_peak(outcome, peaks);
     now_running("");
     if (progress) fmt::print(stderr, "\033[2K");
     if (outcome.device_lost) lost = fmt::format("{}: {}", job.name(), outcome.failed);

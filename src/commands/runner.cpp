@@ -106,7 +106,19 @@ void Runner::time(const Job& job, const Rung& rung, Outcome& o) {
   }
   o.max_error = o.timing->after.max_error;
   o.max_error_roundings = o.timing->after.max_error_roundings;
-  if (!o.timing->after.ok()) o.wrong = "after timing: " + describe(o.timing->after);
+  const std::string why = o.timing->after.ok() ? o.timing->wrong : describe(o.timing->after);
+  if (!why.empty()) o.wrong = "after timing: " + why;
+}
+
+void refuse_above_peak(Outcome& o, const Peaks& peaks) {
+  if (!o.timing || !o.wrong.empty()) return;
+  const bool split = o.rung->product_error > 0;  // an FP32 rung on tensor cores
+  const double peak = split ? peaks.tensor_f16_tflops : peak_of(peaks, o.problem.dtype),
+               tflops = o.timing->tflops.median;
+  if (peak > 0 && tflops > 1.1 * peak)  // a tenth more: the peak is measured, too
+    o.wrong = fmt::format(
+        "{:.0f} TFLOPS, and the card's measured peak is {:.0f}: not all of its work was timed",
+        tflops, peak);
 }
 
 void Runner::prepare(const Problem& p) {

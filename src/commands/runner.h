@@ -41,6 +41,9 @@ class Runner {
   std::unique_ptr<TimedProblem> timed_;
 };
 
+// Makes an outcome wrong whose time is better than the card can do.
+void refuse_above_peak(Outcome& outcome, const Peaks& peaks);
+
 // What all outcomes together come to: the status, and one line for stderr where there is none on
 // the table that says why.
 class Verdict {

@@ -26,7 +26,8 @@ GEMM_HOST_DEVICE inline bool is_power_of_two(float x) {
 // square, and e = Problem::product_error, which a rung declares that splits its inputs:
 //
 //   sums       0: everything is exact (the verifier takes scalars that keep it so)
-//   products   0 where e = 0: one rounding to float, one to the output
+//   products   0 where e = 0: one rounding to float, one to the output. Of tensor cores, or after
+//              alpha, what is below the least normal float may be flushed
 //              e |want| + roundings else
 //   uniform    s |alpha| u K (10 + [tensor cores] sqrt(K) / 2)                the accumulator
 //              + u_out |want| + 2 u (|want| + |beta|)                         the output
@@ -34,7 +35,6 @@ GEMM_HOST_DEVICE inline bool is_power_of_two(float x) {
 //              + [FP8] s |alpha| 2^-13 (10 sqrt(K) + 128)                     its tensor cores' sums
 //              + [FP8, fast] s |alpha| 2^-13 K (2 + sqrt(K) / 32)             never promoted
 //              + e (4 s |alpha| sqrt(K) + |want| + |beta|)                    split inputs
-//              + [beta != 0] u_out (|want| + |beta|)                          see below
 //              + [scales] 3 u (4 s |alpha| sqrt(K) + |want| + |beta|)
 //
 // `scale`, the epilogue's at this element, multiplies alpha, and so do the largest block scales. A
@@ -51,8 +51,6 @@ GEMM_HOST_DEVICE inline bool is_power_of_two(float x) {
 // the instruction), 11 times of which is allowed, and 128 units for the tail of short sums. Never
 // promoted, sums lose 0.12 s 2^-13 K at K = 1024 and 0.23 at 65536, always towards zero: more than a
 // promoted sum may, from K = 1024 on.
-// beta != 0: cuBLAS rounds some products to half before it adds beta * C (seen at 64 x 136 x 48; its
-// math modes do not prevent it).
 GEMM_HOST_DEVICE inline double largest_block_scales(const Problem& p) {
   return info(p.dtype).has_block_scales() ? 1.5 * 1.5 : 1;  // of uniform inputs: see inputs.h
 }
@@ -75,11 +73,13 @@ GEMM_HOST_DEVICE inline double allowed_error(const Problem& p, Inputs kind, doub
            walk * sqrt(K) * u * (tensor ? 10 + sqrt(K) / 2 : 10) + u_out * size +
            2 * u * (size + beta) +
            (info(p.dtype).rounds_factors() ? (4 * walk + 2 * (size + beta)) / (1 << 10) : 0) +
-           e * (4 * walk + size + beta) + (p.beta == 0 ? 0 : u_out * (size + beta)) +
+           e * (4 * walk + size + beta) +
            (p.operands.scales() == 0 ? 0 : 3 * u * (4 * walk + size + beta)) + tiny;
   }
   if (kind == Inputs::products) {
-    return e == 0 ? 0 : (u_out + 2 * u + e) * size + tiny;
+    const bool flushed =
+        size > 0 && size < tiny && tiny < 1e-30 && (alpha != 1 || info(p.dtype).unit != Unit::ffma);
+    return e != 0 ? (u_out + 2 * u + e) * size + tiny : flushed ? tiny : 0;
   }
   if (kind == Inputs::sums || exact_scalars(p)) return 0;
   return (u_out + 2 * u) * (beta == 0 ? size : 2 * (size + 3 * beta)) + tiny;
@@ -133,6 +133,22 @@ GEMM_HOST_DEVICE Expected expected_at(const Problem& p, Inputs kind, int64_t row
   const Expected first = expected(p, kind, before(row, p.gated ? 2 * col : col));
   return p.gated ? expected_product(p, kind, first, before(row, 2 * col + 1)) : first;
 }
+
+// Whether an element is right. `rounded`: `want` as its type holds it. What is exact is compared with
+// its sign also where it is 0: sums begin with +0, and by IEEE +0 - 0 is +0.
+GEMM_HOST_DEVICE inline bool is_right(const Problem& p, Inputs kind, const Expected& x, double got,
+                                      double rounded) {
+  if (x.bound == 0 && x.want == 0 && kind != Inputs::integers && p.alpha > 0 && !p.gated &&
+      p.activation == Activation::none && got == 0 && copysign(1.0, got) < 0)
+    return false;
+  if (kind == Inputs::products && x.want != x.want) return got != got;  // NaN
+  const double error = fabs(got - x.want);
+  return got == rounded ||                        // also where both are infinite
+         (error <= x.bound && error < INFINITY);  // written so that NaN is wrong
+}
+
+// What a rung of this type may declare: v14's, of three TF32 products for an FP32 one.
+inline double most_product_error(DType dtype) { return dtype == DType::f32 ? 0x1p-19 : 0; }
 
 // A typical Sum |scale alpha a b| + |beta c| + |bias| of uniform inputs: what errors are told in.
 inline double typical_magnitude(const Problem& p) {

@@ -69,6 +69,9 @@ class Device {
   // around; other operands with `kind` and NaN around.
   virtual void fill(void* allocation, const Problem& p, Operand operand, Inputs kind,
                     uint64_t seed) = 0;
+  // Whether an operand, its guards included, holds what fill() has written.
+  virtual bool is_unchanged(const void* allocation, const Problem& p, Operand operand, Inputs kind,
+                            uint64_t seed) = 0;
   // Launches and waits. Throws LaunchError or DeviceFault; std::bad_alloc when its workspace does
   // not fit.
   virtual void run(const Rung& rung, const GemmCall& call) = 0;

@@ -64,12 +64,12 @@ CheckResult check(const T* c, const Problem& p, Inputs kind, const HostReference
       return BeforeActivation{reference.want[m * p.N + n], reference.scale(m, n)};
     });
     const double got = static_cast<float>(c[i]), rounded = round_to(p.dtype, want);
-    const bool same = got == rounded;  // also where both are infinite
-    const double error = same && bound == 0 ? 0 : std::abs(got - want);
+    const bool right = is_right(p, kind, {want, bound}, got, rounded);
+    const double error = right && (bound == 0 || got == rounded) ? 0 : std::abs(got - want);
     const double known = std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
     r.max_error = std::max(r.max_error, known);
-    if (bound > 0) r.max_used = std::max(r.max_used, same ? 0 : known / bound);
-    if (same || error <= bound) return;  // written so that NaN falls through
+    if (bound > 0) r.max_used = std::max(r.max_used, known / bound);
+    if (right) return;
     ++r.wrong;
     if (known - bound > worst) {
       worst = known - bound;
@@ -103,6 +103,13 @@ void fill_host(void* allocation, const Problem& p, Operand operand, Inputs kind,
   with_element<HostTypes>(info(p.dtype).element(operand), [&](auto t) {
     fill(static_cast<decltype(t)*>(allocation), p, operand, kind, seed);
   });
+}
+
+bool is_unchanged_host(const void* allocation, const Problem& p, Operand operand, Inputs kind,
+                       uint64_t seed) {
+  std::vector<char> filled(layout(p, operand).bytes);
+  fill_host(filled.data(), p, operand, kind, seed);
+  return std::memcmp(allocation, filled.data(), filled.size()) == 0;
 }
 
 CheckResult check_host(const void* c, const Problem& p, Inputs kind,

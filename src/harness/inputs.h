@@ -1,6 +1,7 @@
 // What the matrices hold: each element is a function of its place, the same on CPU and GPU.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "gemm_types.h"
@@ -15,8 +16,8 @@ constexpr uint64_t SEED = 2026;
 enum class Inputs {
   integers,  // -3 .. 3
   sums,      // integers whose partial sums fill a float's 24 bits, and cancel but for one product
-  products,  // an element of C is one product, of two numbers that use all bits of their type
-  uniform,   // uniform in [-1, 1), multiples of 2^-23
+  products,  // an element of C is one product, or one number added to none; all bits of each are used
+  uniform,  // uniform in [-1, 1), multiples of 2^-23
 };
 
 // Mixes (seed, index) into 64 well-spread bits (the finaliser of SplitMix64, Steele et al. 2014).
@@ -41,6 +42,27 @@ GEMM_HOST_DEVICE inline bool exact_scalars(const Problem& p) {
   return exact(p.alpha) && exact(p.beta);
 }
 
+// Powers of two near the ends of a type's range, for Problem::wide_range: how far a number of usual
+// size is moved so that it and its products stay normal, and the least subnormal number.
+struct Exponents {
+  int wide, least;
+};
+GEMM_HOST_DEVICE constexpr Exponents exponents(Element element) {
+  switch (element) {
+    case Element::f32:
+      return {60, -149};
+    case Element::f16:
+      return {12, -24};
+    case Element::bf16:
+      return {60, -133};
+    case Element::f8e4m3:
+      return {4, -9};
+    case Element::f8e5m2:
+      return {11, -16};
+  }
+  return {0, 0};
+}
+
 // The elements of one problem's matrices, before they are rounded to the storage type. (m, n, k) are
 // indices of op(A) (M x K), op(B) (K x N) and C (M x N). Host and device code; no state.
 class Generator {
@@ -58,10 +80,18 @@ class Generator {
         b_transposed_(p.op_b == Op::T),
         operands_(p.operands),
         block_scales_(info(p.dtype).has_block_scales()),
+        reads_c_(p.beta != 0),
+        turned_(p.turned),
+        wide_range_(p.wide_range),
+        tensor_32_(info(p.dtype).unit == Unit::tensor_32),
+        in_(info(p.dtype).in),
+        out_(info(p.dtype).out),
         bits_(info(p.dtype).bits) {
     for (int operand = 0; operand < 3; ++operand) seeds_[operand] = seed * 3 + operand;
     for (int operand = 3; operand < OPERANDS; ++operand)
       seeds_[operand] = (seed + 1) * 1009 + operand;
+    start_m_ = M_ > 0 ? mix(seeds_[ROWS], 1) % M_ : 0;
+    start_n_ = N_ > 0 ? mix(seeds_[COLUMNS], 1) % N_ : 0;
     // `sums` stay exact in any order while the sum of all |products| is below 2^24 (2^14 of FP8's
     // fast sums): in quarters, and after alpha, where the scalars ask for that.
     const Accumulation sums = info(p.dtype).accumulation;
@@ -75,17 +105,30 @@ class Generator {
     }
     a_half_ = bits_ < 4 ? 1 << (bits_ - 1) : 8;
     const double a_most = 2 * a_half_ - 1;
-    room -= a_most;  // for the one product that is left over
-    double each = room / (a_most * (p.K > 0 ? p.K : 1));
+    // What is left over of a sum: with A's integers a bit more than C's type holds, so that many
+    // results lie half way between two of its numbers. 1 where they may be rounded before the end.
+    const bool rounded_once =
+        p.product_error == 0 && !operands_.any() && !p.gated && p.activation == Activation::none;
+    const int out_bits = info(out_).bits;
+    left_over_ = !rounded_once || out_bits == 24 ? 1 : bits_ < 8 ? 20 : (1 << (out_bits - 3)) + 1;
+    if (room < 8 * a_most * left_over_) left_over_ = 1;
+    room -= a_most * left_over_;
+    // B's integers come in threes, of which the last is as large as the others together: b_most_.
+    // Products of more than 11 bits, so that half precision would round each: where K is long,
+    // every so many threes have them, and the others are zeros.
+    third_ = static_cast<uint32_t>(K_ / 3);
+    double most = (1 << (bits_ < 24 ? bits_ : 24)) - 1;
     // Promoted sums have 14 bits within a promotion.
-    const double promoted = ((1 << FAST_SUM_BITS) - a_most) / (a_most * PROMOTED_K);
-    if ((sums == Accumulation::promoted || sums == Accumulation::scaled) && each > promoted)
-      each = promoted;
-    const double most = (int64_t{1} << bits_) - 2;  // 1 below the largest: see b_of_sums
-    b_most_ = each >= most ? static_cast<int64_t>(most)
-              : each >= 1  ? static_cast<int64_t>(each)
-                           : 1;
-    every_ = each >= 1 ? 1 : static_cast<int64_t>(1 / each) + 1;
+    const double promoted = ((1 << FAST_SUM_BITS) - a_most * left_over_) / (a_most * PROMOTED_K);
+    if ((sums == Accumulation::promoted || sums == Accumulation::scaled) && most > promoted)
+      most = promoted;
+    const double least = bits_ < 8 ? 2 : most < 1023 ? most : 1023;
+    const double each = room / (2 * a_most * (third_ > 0 ? third_ : 1));
+    const double b_most = each < least ? least : each < most ? each : most;
+    b_most_ = static_cast<uint32_t>(b_most);
+    const double threes = room / (2 * a_most * b_most_) - 1;  // that there is room for
+    every_ = threes < 1 ? 0 : static_cast<uint32_t>(third_ / threes) + 1;
+    if (each >= b_most) every_ = 1;
   }
 
   // The element of a stored matrix, or of a vector: row 0. A residual is what C would be. Of a batch,
@@ -165,30 +208,132 @@ class Generator {
     if (kind_ == Inputs::sums) return static_cast<float>(1 + mix(seed, i) % 2);
     const int64_t index = i * ((K_ + BlockScales::K - 1) / BlockScales::K) + k_block;
     if (kind_ == Inputs::uniform) return 1 + random_value(seed, index) / 2;
-    return 1 + static_cast<float>(mix(seed, index) % 4) / 4;
+    const bool all = operands_.scales() == 0 &&
+                     (operand == Operand::scales_a ? is_unit_row(i) : is_unit_block(i, k_block));
+    return all ? scale_of_all_bits(mix(seed, index)) : static_cast<float>(1 + mix(seed, index) % 2);
   }
 
   GEMM_HOST_DEVICE double result_of_one(const Problem& p, int64_t m, int64_t n) const {
     double product = 0;
-    if (K_ > 0) {
+    if (K_ > 0 && p.alpha != 0) {
       const int64_t k = single_k(n);
       product = double{a(m, k)} * (kind_ == Inputs::sums ? left_over(n) : b(k, n));
       if (block_scales_) product *= double{scale_of_a(m, k)} * scale_of_b(k, n);
+      // Infinity times one of the zeros, and NaN times any number, is NaN.
+      if (is_special(row_role(m)) && (k != special_k(m) || !has_product(n))) product = NAN;
+      product *= p.alpha * scale(m, n);
     }
-    return p.alpha * scale(m, n) * product + p.beta * c(m, n) + bias(m, n);
+    return product + (p.beta == 0 ? 0 : p.beta * c(m, n)) + bias(m, n);
   }
 
-  // Elements of vectors. Scales are 1 or 2 where results are to be exact; single products have no
-  // bias, as they have no C.
+  // Single products
+  //
+  // A column has one product or none, and then a bias or a C: whatever makes an element of C uses all
+  // bits of its type, and all that is exact is compared bit for bit. Likewise rows without a product
+  // where there is a bias by rows. A scale uses all its bits where one factor is a power of two.
+  GEMM_HOST_DEVICE bool has_product(int64_t n) const {
+    if (kind_ != Inputs::products) return true;
+    const int none_in = reads_c_ || operands_.biases() > 0 ? 2 : 8;
+    return from_start(n, start_n_, N_) < ROLES || is_turned(n, start_n_, N_) ||
+           column(n) % none_in != 0;
+  }
+  GEMM_HOST_DEVICE bool has_bias(int64_t n) const {
+    return operands_.bias && !has_product(n) && column(n) >> 8 & 1;
+  }
+  GEMM_HOST_DEVICE bool is_zero_row(int64_t m) const {
+    return operands_.row_bias && row(m) % 4 == 1 && !is_turned(m, start_m_, M_);
+  }
+  GEMM_HOST_DEVICE bool is_unit_row(int64_t m) const {
+    return (operands_.scale_rows || block_scales_) && row(m) >> 8 & 1;
+  }
+  GEMM_HOST_DEVICE bool is_unit_block(int64_t n_block, int64_t k_block) const {
+    return block_scales_ && (n_block + k_block) % 2 == 0;
+  }
+  GEMM_HOST_DEVICE bool is_unit_column(int64_t n, int64_t k) const {
+    return operands_.scale_columns ? column(n) >> 16 & 1
+                                   : is_unit_block(n / BlockScales::N, k / BlockScales::K);
+  }
+  GEMM_HOST_DEVICE uint64_t row(int64_t m) const { return mix(seeds_[ROWS] + 3, m); }
+  GEMM_HOST_DEVICE uint64_t column(int64_t n) const { return mix(seeds_[COLUMNS] + 3, n); }
+  // The last row or column from the start has its sign turned where the problem says so.
+  GEMM_HOST_DEVICE static bool is_turned(int64_t i, int64_t start, int64_t extent) {
+    return from_start(i, start, extent) == extent - 1;
+  }
+  GEMM_HOST_DEVICE static int64_t from_start(int64_t i, int64_t start, int64_t extent) {
+    return i >= start ? i - start : i - start + extent;
+  }
+
+  // What a row of A, a column of B or an element of C holds with Problem::wide_range.
+  enum class Role { not_a_number, infinite, subnormal, large, small, usual };
+  static constexpr int ROLES = static_cast<int>(Role::usual);
+  // Single rows and columns have the first two; more of them the others.
+  GEMM_HOST_DEVICE Role role(int64_t from_start, int64_t extent, uint64_t random) const {
+    if (!wide_range_) return Role::usual;
+    if (from_start < ROLES && extent >= 2 * ROLES) {
+      const Role its = static_cast<Role>(from_start);
+      return its == Role::infinite && fp8() ? Role::usual : its;
+    }
+    const int drawn = static_cast<int>(random >> 24) & 15;
+    return drawn < 2 || drawn > ROLES ? Role::usual : static_cast<Role>(drawn);
+  }
+  GEMM_HOST_DEVICE Role row_role(int64_t m) const {
+    return role(from_start(m, start_m_, M_), M_, row(m));
+  }
+  GEMM_HOST_DEVICE Role column_role(int64_t n) const {
+    return role(from_start(n, start_n_, N_), N_, column(n));
+  }
+  // No conversion to FP8 makes an infinity.
+  GEMM_HOST_DEVICE bool fp8() const { return in_ == Element::f8e4m3 || in_ == Element::f8e5m2; }
+  GEMM_HOST_DEVICE static bool is_special(Role role) {
+    return role == Role::not_a_number || role == Role::infinite;
+  }
+  // The place of the one element of a row of A that is no number.
+  GEMM_HOST_DEVICE int64_t special_k(int64_t m) const {
+    return static_cast<int64_t>(row(m) % static_cast<uint64_t>(K_));
+  }
+
+  // A number of `bits` significant bits, or a power of two, of that role in its type.
+  GEMM_HOST_DEVICE float number(uint64_t random, Element element, int bits, bool unit,
+                                Role role) const {
+    const Exponents e = exponents(element);
+    const float sign = random >> 63 ? -1.0f : 1.0f;
+    const uint32_t odd = (static_cast<uint32_t>(random) & ((1u << (bits - 1)) - 1)) | 1u;
+    if (role == Role::not_a_number) return NAN;
+    if (role == Role::infinite) return sign * INFINITY;
+    if (role == Role::subnormal && !tensor_32_)  // TF32's have fewer bits
+      return sign * ldexpf(static_cast<float>(unit ? 1 : odd >> 1 | 1), e.least);
+    const int moved = role == Role::large ? e.wide : role == Role::small ? -e.wide : 0;
+    const float significand = static_cast<float>((1u << (bits - 1)) | (unit ? 0 : odd));
+    const float usual =
+        4.0f / static_cast<float>(1u << (bits - 1 + (random >> 32) % 5)) * significand;
+    return sign * (moved == 0 ? usual : ldexpf(usual, moved));
+  }
+  GEMM_HOST_DEVICE static float scale_of_all_bits(uint64_t random) {  // 1 .. 2
+    return 1 + static_cast<float>(random % (1 << 23) | 1) / (1 << 23);
+  }
+  GEMM_HOST_DEVICE float all_bits_of_c(int operand, int64_t index) const {
+    const uint64_t random = mix(seeds_[operand], index);
+    if ((random >> 48 & 15) == 0) return 0;
+    const Role drawn =
+        wide_range_ && random >> 40 & 1 ? static_cast<Role>((random >> 41) % 6) : Role::usual;
+    return number(random, out_, info(out_).bits, false, drawn);
+  }
+
+  // Elements of vectors. Scales are 1 or 2 where a sum or a factor has all bits.
   GEMM_HOST_DEVICE float bias_element(Operand operand, int64_t i) const {
     const int at = static_cast<int>(operand);
     if (kind_ == Inputs::uniform) return random_value(seeds_[at], i);
-    return kind_ == Inputs::products ? 0 : small_integer(at, i);
+    if (kind_ != Inputs::products) return small_integer(at, i);
+    const bool there = operand == Operand::bias ? has_bias(i) : is_zero_row(i);
+    return there ? all_bits_of_c(at, i) : 0;
   }
   GEMM_HOST_DEVICE float scale_element(Operand operand, int64_t i) const {
     const int at = static_cast<int>(operand);
     if (kind_ == Inputs::uniform) return 1 + random_value(seeds_[at], i) / 2;
-    return static_cast<float>(1 + mix(seeds_[at], i) % 2);
+    const bool all = kind_ == Inputs::products &&
+                     (operand == Operand::scale_rows ? is_unit_row(i) : is_unit_column(i, 0));
+    return all ? scale_of_all_bits(mix(seeds_[at], i))
+               : static_cast<float>(1 + mix(seeds_[at], i) % 2);
   }
 
   // Of one product of a batch: no two hold the same, but for operands that they share.
@@ -212,54 +357,68 @@ class Generator {
 
   // Elements of matrices, not of `uniform`.
   GEMM_HOST_DEVICE float c(int64_t m, int64_t n) const {
-    return kind_ == Inputs::products ? 0 : small_integer(2, m * N_ + n);
+    if (kind_ != Inputs::products) return small_integer(2, m * N_ + n);
+    return has_product(n) || has_bias(n) || is_zero_row(m) ? 0 : all_bits_of_c(2, m * N_ + n);
   }
   GEMM_HOST_DEVICE float a(int64_t m, int64_t k) const {
     if (kind_ == Inputs::integers) return small_integer(0, m * K_ + k);
-    if (kind_ == Inputs::products) return all_bits(0, m * K_ + k);
-    return static_cast<float>(a_half_ + mix(seeds_[0], m * K_ + first_of_pair(k)) %
-                                            static_cast<uint64_t>(a_half_));
+    if (kind_ == Inputs::sums)
+      return static_cast<float>(a_half_ + mix(seeds_[0], m * K_ + first_of_three(k)) %
+                                              static_cast<uint64_t>(a_half_));
+    if (is_zero_row(m)) return 0;
+    const Role its = row_role(m);
+    const bool usual = is_special(its) && k != special_k(m);
+    const float x =
+        number(mix(seeds_[0], m * K_ + k), in_, bits_, is_unit_row(m), usual ? Role::usual : its);
+    return turned_ && is_turned(m, start_m_, M_) ? -x : x;
   }
   GEMM_HOST_DEVICE float b(int64_t k, int64_t n) const {
     if (kind_ == Inputs::integers) return small_integer(1, k * N_ + n);
-    if (kind_ == Inputs::products) return k == single_k(n) ? all_bits(1, k * N_ + n) : 0;
-    return b_of_sums(k, n);
+    if (kind_ == Inputs::sums) return b_of_sums(k, n);
+    if (k != single_k(n) || !has_product(n)) return 0;
+    const float x =
+        number(mix(seeds_[1], k * N_ + n), in_, bits_, is_unit_column(n, k), column_role(n));
+    return turned_ && is_turned(n, start_n_, N_) ? -x : x;
   }
 
-  // The last half of k takes away what the first has added: a is the same at both ends, and b the
-  // negative. Half way the sum is as large as 24 bits hold; what a narrow accumulator lost of it,
-  // or a k-tile that was left out, does not come back.
+  // The last third of k takes away what the others have added: a is the same in all three, and b
+  // their sum's negative. Before that the sum is as large as 24 bits hold; what a narrow accumulator
+  // lost of it, or a k-tile that was left out, does not come back. Nor do roundings of products: no
+  // two of a three are the same.
   GEMM_HOST_DEVICE float b_of_sums(int64_t k, int64_t n) const {
-    const int64_t first = first_of_pair(k), last = K_ - 1 - first;
-    const int64_t least = (b_most_ + 1) / 2;
-    int64_t value = 0;
-    if (first != last && first % every_ == 0)
-      value = least + static_cast<int64_t>(mix(seeds_[1], first * N_ + n) %
-                                           static_cast<uint64_t>(b_most_ - least + 1));
-    if (k == last) value = -value;
-    return static_cast<float>(value + (k == single_k(n) ? left_over(n) : 0));
+    const int64_t single = single_k(n);
+    if (k == single) return static_cast<float>(left_over(n));
+    const int64_t first = first_of_three(k);
+    // Another three in each column, spread evenly over them.
+    const uint32_t shift =
+        static_cast<uint64_t>(static_cast<uint32_t>(n) * 2654435769u) * every_ >> 32;
+    if (every_ == 0 || third_ == 0 || k < K_ - 3 * int64_t{third_} ||
+        (static_cast<uint32_t>(first) + shift) % every_ != 0 || first_of_three(single) == first)
+      return 0;
+    const uint64_t random = mix(seeds_[1], first * N_ + n);
+    const uint32_t least = (b_most_ + 3) / 4, choices = b_most_ / 2 - least + 1;
+    const auto x = static_cast<int>(least + static_cast<uint32_t>(random) % choices);
+    const auto y = static_cast<int>(least + static_cast<uint32_t>(random >> 32) % choices);
+    const uint32_t part = static_cast<uint32_t>(k - first) / third_;
+    return static_cast<float>(part == 0 ? x : part == 1 ? y : -x - y);
   }
-  GEMM_HOST_DEVICE int64_t first_of_pair(int64_t k) const {
-    return k < K_ - 1 - k ? k : K_ - 1 - k;
+  // Of the three that k belongs to; k itself of the one or two at the start that belong to none.
+  GEMM_HOST_DEVICE int64_t first_of_three(int64_t k) const {
+    const int64_t alone = K_ - 3 * int64_t{third_};
+    return k < alone ? k : alone + static_cast<uint32_t>(k - alone) % third_;
   }
-  // The k of the product that makes C[.][n].
+  // The k of the product that makes C[.][n]: of a quarter of the columns the last or the first.
   GEMM_HOST_DEVICE int64_t single_k(int64_t n) const {
-    return static_cast<int64_t>(mix(seeds_[1] + 7, n) % static_cast<uint64_t>(K_));
+    const uint64_t random = mix(seeds_[1] + 7, n);
+    if (random >> 61 < 2) return random >> 61 == 0 ? K_ - 1 : 0;
+    return static_cast<int64_t>(random % static_cast<uint64_t>(K_));
   }
   GEMM_HOST_DEVICE int left_over(int64_t n) const {
-    return mix(seeds_[1] + 11, n) % 2 == 0 ? 1 : -1;
+    return mix(seeds_[1] + 11, n) % 2 == 0 ? left_over_ : -left_over_;
   }
 
   GEMM_HOST_DEVICE float small_integer(int operand, int64_t index) const {
     return static_cast<float>(static_cast<int>(mix(seeds_[operand], index) % 7) - 3);
-  }
-  // +-1.xx...x1 * 2^-2 .. 2^2, as many bits as the type has.
-  GEMM_HOST_DEVICE float all_bits(int operand, int64_t index) const {
-    const uint64_t random = mix(seeds_[operand], index);
-    const auto significand =
-        static_cast<float>((1u << (bits_ - 1)) | (random & ((1u << (bits_ - 1)) - 1)) | 1u);
-    const float scale = 4.0f / static_cast<float>(1u << (bits_ - 1 + (random >> 32) % 5));
-    return (random >> 63 ? -1.0f : 1.0f) * significand * scale;
   }
 
   Inputs kind_;
@@ -268,11 +427,17 @@ class Generator {
   bool c_shared_, a_shared_, b_shared_;
   bool a_transposed_, b_transposed_;
   EpilogueOperands operands_;
-  bool block_scales_;
+  bool block_scales_, reads_c_, turned_, wide_range_, tensor_32_;
+  Element in_, out_;
   int bits_;
-  int a_half_;  // A of `sums` holds integers from this to below twice it
-  int64_t b_most_, every_;
+  int64_t start_m_, start_n_;  // the first special row of A and column of B
+  int a_half_;                 // A of `sums` holds integers from this to below twice it
+  int left_over_;
+  uint32_t third_, b_most_, every_;  // of K; the largest of B in `sums`; 0: no threes
   static constexpr int OPERANDS = static_cast<int>(Operand::scales_b) + 1;
+  // What rows and columns are drawn by: the same for all products of a batch.
+  static constexpr int ROWS = static_cast<int>(Operand::scale_rows),
+                       COLUMNS = static_cast<int>(Operand::scale_columns);
   uint64_t seeds_[OPERANDS];  // by Operand
 };
 

@@ -1,5 +1,8 @@
 #include "harness/operand_buffers.h"
 
+#include <algorithm>
+#include <vector>
+
 namespace gemm {
 
 OperandBuffers::OperandBuffers(Device& device, const Problem& largest) : device_(device) {
@@ -29,6 +32,19 @@ void OperandBuffers::fill(const Problem& p, Inputs kind, uint64_t seed) {
   for_each([&](Operand operand, const char*, void* allocation) {
     device_.fill(allocation, p, operand, kind, seed);
   });
+}
+
+std::string OperandBuffers::changed(const Problem& p, Inputs kind, uint64_t seed) const {
+  std::string which;
+  if (ends_ != nullptr) {
+    std::vector<int32_t> ends(p.groups.count);
+    device_.download(ends.data(), ends_, ends.size() * sizeof(int32_t));
+    if (!std::equal(ends.begin(), ends.end(), p.groups.ends)) which = "the groups' ends";
+  }
+  for_each([&](Operand operand, const char* name, const void* allocation) {
+    if (which.empty() && !device_.is_unchanged(allocation, p, operand, kind, seed)) which = name;
+  });
+  return which;
 }
 
 void OperandBuffers::attach(const Problem& p, GemmCall& call) const {

@@ -1,6 +1,8 @@
 // A problem's operands beside A, B and C, in the memory of a device.
 #pragma once
 
+#include <string>
+
 #include "harness/device.h"
 
 namespace gemm {
@@ -16,6 +18,8 @@ class OperandBuffers {
   OperandBuffers(const OperandBuffers&) = delete;
 
   void fill(const Problem& p, Inputs kind, uint64_t seed);
+  // The name of one that does not hold what fill() has written; empty: none.
+  std::string changed(const Problem& p, Inputs kind, uint64_t seed) const;
   // Adds them to a call of the problem.
   void attach(const Problem& p, GemmCall& call) const;
   // Calls visit(operand, name, allocation) for each.

@@ -77,15 +77,17 @@ MatrixLayout layout(const Problem& p, Operand operand) {
   if (operand == Operand::scales_a) l.rows = blocks(p.K, BlockScales::K), l.cols = p.M;
   if (operand == Operand::scales_b)
     l.rows = blocks(p.N, BlockScales::N), l.cols = blocks(p.K, BlockScales::K);
-  l.ld = l.cols + p.ld_pad + (operand == Operand::residual ? RESIDUAL_PAD : 0);
+  const auto apart = [&](Problem::Apart what) { return p.apart == what && p.apart_of == operand; };
+  l.ld = l.cols + p.ld_pad + apart(Problem::Apart::ld) +
+         (operand == Operand::residual ? RESIDUAL_PAD : 0);
   if (operand == Operand::scales_b) l.ld += (4 - l.cols % 4) % 4;
   const bool of_a = operand == Operand::A || operand == Operand::scales_a;
   const bool of_b = operand == Operand::B || operand == Operand::scales_b;
   const bool each = operand == Operand::C || (of_a && !p.shared_a) || (of_b && !p.shared_b);
   l.products = operand == Operand::B && p.groups.count > 0 ? p.groups.count : each ? p.batch : 1;
-  l.stride = l.rows * l.ld + p.batch_pad;
+  l.stride = l.rows * l.ld + p.batch_pad + apart(Problem::Apart::stride);
   const int64_t guard = GUARD_BYTES / element_size(p, operand);
-  l.first = guard + p.misalign;
+  l.first = guard + p.misalign + apart(Problem::Apart::first);
   l.elements = l.first + (l.products - 1) * l.stride + l.rows * l.ld + guard;
   l.bytes = l.elements * element_size(p, operand);
   return l;

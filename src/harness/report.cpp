@@ -59,7 +59,10 @@ void Table::heading(const Outcome& o) {
 void Table::add(const Outcome& o) {
   heading(o);
   fmt::print("{:<5} {:<{}} ", o.rung->id, idea(*o.rung), IDEA_WIDTH);
-  std::string verified = "verified" + (o.variant.empty() ? "" : "  " + o.variant);
+  std::string verified = "verified";
+  if (o.rung->product_error > 0)
+    verified += fmt::format(", products within {:.1g}", o.rung->product_error);
+  if (!o.variant.empty()) verified += "  " + o.variant;
   if (o.jit_kernels > 0)
     verified += fmt::format(", {} kernels compiled in {:.0f} ms", o.jit_kernels, o.jit_ms);
   if (!o.skipped.empty()) {

@@ -5,6 +5,7 @@
 
 #include "harness/device.h"
 #include "harness/host_matrix.h"
+#include "launch_mode.h"
 #include "sim/simulator.h"
 
 namespace gemm {
@@ -35,10 +36,21 @@ class SimDevice final : public Device {
             uint64_t seed) override {
     fill_host(allocation, p, operand, kind, seed);
   }
+  bool is_unchanged(const void* allocation, const Problem& p, Operand operand, Inputs kind,
+                    uint64_t seed) override {
+    return is_unchanged_host(allocation, p, operand, kind, seed);
+  }
+  // On a stream that is no other's, so that a kernel on the default stream is seen.
   void run(const Rung& rung, const GemmCall& call) override {
+    GemmCall on_stream = call;
+    LaunchMode mode = launch_mode();
+    on_stream.stream = mode.stream = this;
+    const LaunchModeScope scope(mode);
     try {
-      rung.launch(call);
+      rung.launch(on_stream);
     } catch (const sim::Error& e) {
+      throw LaunchError(rung.name + ": " + e.what());
+    } catch (const LaunchRefused& e) {
       throw LaunchError(rung.name + ": " + e.what());
     }
   }

@@ -72,6 +72,8 @@ struct Timing {
   std::optional<Alone> alone, alone_baseline;
   double alone_ratio() const { return alone->tflops.median / alone_baseline->tflops.median; }
   CheckResult after;  // of the timed buffers, compared after the last launch
+  // Why the times are none though that is right: "..., C[0][1] = 2, should be -2"; empty: they are.
+  std::string wrong;
 };
 
 struct Baseline {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -18,20 +19,44 @@ Problem with_pad(Problem p, int ld_pad) {
   return p;
 }
 
-// The problem with scalars that keep a pass bit for bit: its own where they do, else 1. What other
-// scalars do is the uniform pass's to see.
-Problem with_exact_scalars(Problem p, Inputs kind) {
-  const float alpha = std::abs(p.alpha);
-  if (kind == Inputs::sums && !exact_scalars(p)) {
-    if (alpha != 0) p.alpha = 1;
-    if (p.beta != 0) p.beta = 1;
-  }
-  const bool exact = alpha == 0 || (is_power_of_two(alpha) && alpha >= 0x1p-8 && alpha <= 0x1p8);
-  if (kind == Inputs::products && !exact) p.alpha = 1;
+// The problem with scalars that keep sums of integers exact: its own where they do, else 1. What
+// other scalars do is the uniform pass's to see.
+Problem with_exact_sums(Problem p) {
+  if (exact_scalars(p)) return p;
+  if (p.alpha != 0) p.alpha = 1;
+  if (p.beta != 0) p.beta = 1;
   return p;
 }
 
+// With the power of two next to it, from 2^-8 to 2^8 and of its sign; 0 stays 0.
+float power_of_two(float x) {
+  if (x == 0 || !std::isfinite(x)) return x;
+  return std::copysign(std::ldexp(1.0f, std::clamp(std::ilogb(x), -8, 8)), x);
+}
+
+// With the scalars of the padded layout, where a plain product is asked for: negative, and with C.
+Problem with_other_scalars(const Problem& p, const Rung& rung) {
+  Problem other = p;
+  if (p.alpha != 0 && epilogue_name(p).empty()) other.alpha = -1.25f, other.beta = 0.5f;
+  const bool fits = !rung.fits || rung.fits(make_call(other, nullptr, nullptr, nullptr));
+  return fits ? other : p;
+}
+
 }  // namespace
+
+Problem with_exact_products(Problem p, const Rung& rung) {
+  p.alpha = power_of_two(p.alpha), p.beta = power_of_two(p.beta);
+  p.wide_range = !rung.narrow_range && p.product_error == 0 && epilogue_name(p).empty();
+  return p;
+}
+
+std::string excessive_error(const Rung& rung) {
+  const double most = most_product_error(rung.dtype);
+  if (rung.product_error >= 0 && rung.product_error <= most) return "";
+  return fmt::format("it declares products that are {:.2g} off; of {} {}", rung.product_error,
+                     to_string(rung.dtype),
+                     most == 0 ? "none may be" : fmt::format("{:.2g} is the most", most));
+}
 
 const char* name_of(Inputs kind) {
   switch (kind) {
@@ -64,31 +89,41 @@ Verifier::Verifier(Device& device, const Problem& problem, Layouts layouts, uint
 
 Verifier::~Verifier() { device_.release(a_), device_.release(b_), device_.release(c_); }
 
-std::shared_ptr<const Reference> Verifier::reference() {
-  if (reference_ == nullptr) reference_ = device_.reference(problem_, seed_);
-  return reference_;
+std::shared_ptr<const Reference> Verifier::reference(const Problem& p) {
+  const bool own = p.alpha == problem_.alpha && p.beta == problem_.beta;
+  std::shared_ptr<const Reference>& kept = own ? reference_ : padded_reference_;
+  if (kept == nullptr) kept = device_.reference(p, seed_);
+  return kept;
 }
 
 std::string Verifier::verify(const Rung& rung) {
   const NvtxRange range("verify " + rung.name);
-  std::vector<int> pads = {problem_.ld_pad};
-  if (layouts_ == Layouts::also_padded) pads.insert(pads.begin(), problem_.ld_pad + PAD);
-  for (const int pad : pads)
-    for (const Inputs kind : {Inputs::sums, Inputs::products, Inputs::uniform})
-      if (std::string why = pass(rung, kind, pad); !why.empty()) return why;
-  return "";
+  if (std::string why = excessive_error(rung); !why.empty()) return why;
+  const int pad = problem_.ld_pad;
+  std::vector<std::pair<Inputs, int>> passes = {
+      {Inputs::sums, pad}, {Inputs::uniform, pad}, {Inputs::products, pad}};
+  if (layouts_ == Layouts::also_padded)  // what is exact tells more of a layout than a bound
+    passes.insert(passes.begin(), {{Inputs::sums, pad + PAD}, {Inputs::products, pad + PAD}});
+  for (const auto& [kind, its_pad] : passes)
+    if (std::string why = pass(rung, kind, its_pad); !why.empty()) return why;
+  return pass(rung, Inputs::products, problem_.ld_pad, true);
 }
 
-std::string Verifier::pass(const Rung& rung, Inputs kind, int ld_pad) {
-  const NvtxRange range(
-      fmt::format("{}{}", name_of(kind), ld_pad ? fmt::format(", ld + {}", ld_pad) : ""));
-  Problem p = with_exact_scalars(with_pad(problem_, ld_pad), kind);
+std::string Verifier::pass(const Rung& rung, Inputs kind, int ld_pad, bool turned) {
+  const NvtxRange range(fmt::format("{}{}{}", name_of(kind), turned ? ", once more" : "",
+                                    ld_pad ? fmt::format(", ld + {}", ld_pad) : ""));
+  Problem p = with_pad(problem_, ld_pad);
+  if (ld_pad != problem_.ld_pad) p = with_other_scalars(p, rung);
   p.product_error = rung.product_error;
-  if (filled_ != std::pair(kind, ld_pad)) {
+  if (rung.rounds_products && p.beta != 0) p.product_error += info(info(p.dtype).out).roundoff();
+  if (kind == Inputs::sums) p = with_exact_sums(p);
+  if (kind == Inputs::products) p = with_exact_products(p, rung);
+  p.turned = turned;
+  if (filled_ != std::pair(kind, p)) {
     device_.fill(a_, p, Operand::A, kind, seed_);
     device_.fill(b_, p, Operand::B, kind, seed_);
     operands_->fill(p, kind, seed_);
-    filled_ = {kind, ld_pad};
+    filled_ = {kind, p};
   }
   device_.fill(c_, p, Operand::C, kind, seed_);
   GemmCall call = make_call(p, a_, b_, c_);
@@ -96,17 +131,26 @@ std::string Verifier::pass(const Rung& rung, Inputs kind, int ld_pad) {
   try {
     const uint64_t passes = epilogue_passes();
     device_.run(rung, call);
-    if (epilogue_passes() != passes) p.product_error += info(info(p.dtype).out).roundoff();
+    if (epilogue_passes() != passes && !epilogue_name(p).empty())
+      p.product_error += info(info(p.dtype).out).roundoff();
   } catch (const LaunchError& e) {
     if (device_.backend() == Backend::gpu) throw;  // the machine refused: no verdict on the rung
     return e.what();
   }
   const CheckResult result =
-      device_.check(c_, p, kind, seed_, kind == Inputs::uniform ? reference().get() : nullptr);
+      device_.check(c_, p, kind, seed_, kind == Inputs::uniform ? reference(p).get() : nullptr);
   if (kind == Inputs::uniform) uniform_ = result;
-  if (result.ok()) return "";
-  return fmt::format("{}{}: {}", name_of(kind), result.bound == 0 ? ", bit for bit" : "",
-                     describe(result));
+  const Problem& filled = filled_->second;
+  std::string changed = operands_->changed(filled, kind, seed_);
+  if (!device_.is_unchanged(a_, filled, Operand::A, kind, seed_)) changed = "A";
+  if (!device_.is_unchanged(b_, filled, Operand::B, kind, seed_)) changed = "B";
+  if (!changed.empty()) filled_.reset();
+  if (result.ok() && changed.empty()) return "";
+  return fmt::format(
+      "{}{}{}: {}", name_of(kind),
+      turned ? ", after one row of A and one column of B have changed" : "",
+      !result.ok() && result.bound == 0 ? ", bit for bit" : "",
+      result.ok() ? changed + " is an input, and was overwritten" : describe(result));
 }
 
 std::string build_option(int sm) {

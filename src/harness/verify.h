@@ -21,7 +21,9 @@ enum class Layouts {
 
 // Verifies any number of rungs on one problem, on the device's memory. Three passes, by Inputs'
 // names: sums, bit for bit; products, likewise; uniform, within check.h's bound. In every one C holds
-// NaN (where it is not read) or known values, and guards lie around all three matrices.
+// NaN (where it is not read) or known values, guards lie around all matrices, and what the call reads
+// is compared afterwards. At last a row of A and a column of B change and nothing else does: a result
+// that was kept from an earlier call is wrong.
 class Verifier {
  public:
   // Throws std::bad_alloc when the matrices do not fit.
@@ -34,13 +36,17 @@ class Verifier {
   // diagnosis is reported the same way; a GPU's LaunchError is thrown.
   std::string verify(const Rung& rung);
   // One pass of it, with rows ld_pad elements longer than their matrix: at most 64 more than asked.
-  std::string pass(const Rung& rung, Inputs kind, int ld_pad);
+  // The padded one has alpha -1.25 and beta 0.5 where a plain product is asked for.
+  std::string pass(const Rung& rung, Inputs kind, int ld_pad, bool turned = false);
   // Of the last verify()'s pass over uniform inputs.
   const CheckResult& uniform() const { return uniform_; }
   // Of uniform inputs; made on the first use.
-  std::shared_ptr<const Reference> reference();
+  std::shared_ptr<const Reference> reference() { return reference(problem_); }
 
  private:
+  // Of this problem or, in the padded layout, of the same with other scalars.
+  std::shared_ptr<const Reference> reference(const Problem& p);
+
   Device& device_;
   const Problem problem_;
   const Layouts layouts_;
@@ -48,11 +54,18 @@ class Verifier {
   void* a_ = nullptr;
   void* b_ = nullptr;
   void* c_ = nullptr;
-  std::unique_ptr<OperandBuffers> operands_;      // beside A, B and C
-  std::optional<std::pair<Inputs, int>> filled_;  // what all but C hold, and their ld_pad
+  std::unique_ptr<OperandBuffers> operands_;          // beside A, B and C
+  std::optional<std::pair<Inputs, Problem>> filled_;  // what all but C hold
   CheckResult uniform_;
-  std::shared_ptr<const Reference> reference_;
+  std::shared_ptr<const Reference> reference_, padded_reference_;
 };
+
+// The problem whose single products are exact: scalars are the nearest powers of two. `rung`: for
+// what its numbers may be.
+Problem with_exact_products(Problem p, const Rung& rung);
+
+// Why a rung's product_error is more than its type allows; empty when it is not.
+std::string excessive_error(const Rung& rung);
 
 // What a pass over these inputs is called: "sums of integers".
 const char* name_of(Inputs kind);

@@ -43,6 +43,10 @@ class FakeGpu final : public Device {
     check_context();
     host_->fill(allocation, p, operand, kind, seed);
   }
+  bool is_unchanged(const void* allocation, const Problem& p, Operand operand, Inputs kind,
+                    uint64_t seed) override {
+    return host_->is_unchanged(allocation, p, operand, kind, seed);
+  }
   void run(const Rung& rung, const GemmCall& call) override {
     check_context();
     try {

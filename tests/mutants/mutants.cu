@@ -32,6 +32,11 @@ enum Bug {
   SCALE_BY_ROW,
   IGNORED_RESIDUAL,
   RESIDUAL_WITH_LDC,
+  HALF_RESIDUAL,
+  HALF_BIAS,
+  HALF_ROW_BIAS,
+  HALF_SCALE_ROWS,
+  HALF_SCALE_COLUMNS,
 };
 
 // An element of D where the epilogue has operands.
@@ -44,9 +49,17 @@ GEMM_DEVICE float epilogue_mutant(const FusedArgs<float>& p, int m, int n, float
   if (BUG == FORGOTTEN_SCALE) e.scale_columns = nullptr;
   if (BUG == IGNORED_RESIDUAL) e.c = nullptr;
   if (BUG == RESIDUAL_WITH_LDC) e.ldc = p.ldc;
-  const float scale = e.scale_at(m, BUG == SCALE_BY_ROW ? m : n);
-  const float bias = e.bias_at<float>(m, column) * (BUG == SCALED_BIAS ? scale : 1);
-  const float old = e.reads_c() ? *e.c_at(m, n, p.C + m * p.ldc + n) : 0;
+  const auto as_half = [](bool narrow, float x) { return narrow ? float(half(x)) : x; };
+  float scale = e.scale_at(m, BUG == SCALE_BY_ROW ? m : n);
+  float bias = e.bias_at<float>(m, column) * (BUG == SCALED_BIAS ? scale : 1);
+  if (BUG == HALF_SCALE_ROWS || BUG == HALF_SCALE_COLUMNS)
+    scale = as_half(BUG == HALF_SCALE_ROWS, e.scale_rows[m]) *
+            as_half(BUG == HALF_SCALE_COLUMNS, e.scale_columns[n]);
+  if (BUG == HALF_BIAS || BUG == HALF_ROW_BIAS)
+    bias = as_half(BUG == HALF_BIAS, static_cast<const float*>(e.bias)[n]) +
+           as_half(BUG == HALF_ROW_BIAS, static_cast<const float*>(e.row_bias)[m]);
+  const float old =
+      e.reads_c() ? as_half(BUG == HALF_RESIDUAL, *e.c_at(m, n, p.C + m * p.ldc + n)) : 0;
   float x[1] = {e.alpha * scale * acc + e.beta * old + (BUG == BIAS_AFTER_ACTIVATION ? 0 : bias)};
   e.activate(x);
   return x[0] + (BUG == BIAS_AFTER_ACTIVATION ? bias : 0);
@@ -313,6 +326,14 @@ std::vector<Rung> gate_mutants() {
           gates<ACTIVATED_PRODUCT>("activated_product"),
           gates<BIAS_BY_COLUMN_OF_D>("bias_by_column_of_d"),
           gates<FORGOTTEN_BIAS_OF_VALUE>("forgotten_bias_of_value")};
+}
+
+std::vector<Rung> narrow_operand_mutants() {
+  return {rung("half_residual", launch_mutant<HALF_RESIDUAL>),
+          rung("half_bias", launch_mutant<HALF_BIAS>),
+          rung("half_row_bias", launch_mutant<HALF_ROW_BIAS>),
+          rung("half_scale_rows", launch_mutant<HALF_SCALE_ROWS>),
+          rung("half_scale_columns", launch_mutant<HALF_SCALE_COLUMNS>)};
 }
 
 std::vector<Rung> epilogue_mutants() {

@@ -10,6 +10,8 @@ std::vector<Rung> correct_twins();
 std::vector<Rung> mutants();
 // Of a problem whose epilogue has all operands and ReLU.
 std::vector<Rung> epilogue_mutants();
+// Of one with all operands: one of them is read as half. Named by that.
+std::vector<Rung> narrow_operand_mutants();
 // Wrong as soon as a call has several products; right with one.
 Rung correct_batch();
 std::vector<Rung> batch_mutants();

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "harness/problem.h"
 #include "registry.h"
 
 namespace gemm {
@@ -12,6 +13,7 @@ struct PrecisionMutant {
   const char* claims;  // "f32"; "f32, split" where it declares a product_error as v14 does
   const char* does;    // what it does instead, in a few words
   int from_K = 1;      // the least K where it is worse than what it declares
+  EpilogueOperands operands = {};  // of the problem
 };
 
 // A plain dot product for each element of C, wrong in one way each.

@@ -8,9 +8,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <tuple>
 
 #include "harness/timing.h"
 #include "harness/verify.h"
+#include "mutants/mutants.h"
 #include "mutants/precision.h"
 #include "version.h"
 
@@ -22,50 +24,67 @@ using Json = nlohmann::ordered_json;
 constexpr Inputs PASSES[] = {Inputs::sums, Inputs::products, Inputs::uniform};
 constexpr char LETTERS[] = {'s', 'p', 'u'};
 constexpr int LENGTHS[] = {64, 256, 1024, 4096, 16384, 65536};
+constexpr std::pair<float, float> SCALARS[] = {{1.0f, 0.0f}, {0.3f, 0.7f}};
 
-// The passes that refuse a rung, a letter each: "sp"; empty: none.
-std::string refused_by(Verifier& verifier, const Rung& rung, int ld_pad) {
+// What refuses a rung, in either layout, a letter each: "sp"; empty: nothing does.
+std::string refused_by(Verifier& verifier, const Rung& rung) {
   std::string letters;
   for (size_t i = 0; i < std::size(PASSES); ++i)
-    if (!verifier.pass(rung, PASSES[i], ld_pad).empty()) letters += LETTERS[i];
+    if (!verifier.pass(rung, PASSES[i], 0).empty() ||
+        (PASSES[i] != Inputs::uniform && !verifier.pass(rung, PASSES[i], 64).empty()))
+      letters += LETTERS[i];
+  if (!verifier.pass(rung, Inputs::products, 0, true).empty()) letters += 'c';
+  if (!excessive_error(rung).empty()) letters += 'd';
   return letters;
 }
 
 // Returns how many passed everything somewhere.
 int study_mutants(Device& device, const std::vector<PrecisionMutant>& mutants, int size,
                   Json& entries) {
-  std::map<std::string, std::map<int, std::string>> found;  // padded/timed layout where they differ
+  std::map<std::string, std::map<int, std::string>> found[std::size(SCALARS)];
   int passed = 0;
   for (const int K : LENGTHS)
-    for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::tf32}) {
-      Problem p;
-      p.dtype = dtype, p.M = p.N = size, p.K = K;
-      Verifier verifier(device, p, Layouts::also_padded);
+    for (size_t with = 0; with < std::size(SCALARS); ++with)
       for (const PrecisionMutant& m : mutants) {
-        if (m.rung.dtype != dtype) continue;
-        const std::string padded = refused_by(verifier, m.rung, 64),
-                          timed = refused_by(verifier, m.rung, 0);
-        if (K >= m.from_K) passed += padded.empty() + timed.empty();
-        found[m.rung.name][K] = padded == timed ? padded : padded + "/" + timed;
+        Problem p;
+        p.dtype = m.rung.dtype, p.M = p.N = size, p.K = K, p.operands = m.operands;
+        std::tie(p.alpha, p.beta) = SCALARS[with];
+        if (p.operands.residual && p.beta == 0) p.beta = 1;
+        Verifier verifier(device, p, Layouts::also_padded);
+        const std::string by = refused_by(verifier, m.rung);
+        if (K >= m.from_K) passed += by.empty();
+        found[with][m.rung.name][K] = by;
       }
-    }
-  fmt::print("refused by (s: sums, p: single products, u: uniform inputs), C of {} x {}\n", size,
-             size);
-  fmt::print("{:<22} {:<10} {:<42}", "kernel", "claims", "does");
-  for (const int K : LENGTHS) fmt::print(" {:>6}", K);
+  fmt::print(
+      "refused by (s: sums, p: single products, u: uniform inputs, c: a call after a change, d: "
+      "what "
+      "it declares), C of {} x {};\nafter the slash with alpha {} and beta {}, where that "
+      "differs\n",
+      size, size, SCALARS[1].first, SCALARS[1].second);
+  fmt::print("{:<26} {:<13} {:<42}", "kernel", "claims", "does");
+  for (const int K : LENGTHS) fmt::print(" {:>9}", K);
   fmt::print("\n");
   for (const PrecisionMutant& m : mutants) {
-    fmt::print("{:<22} {:<10} {:<42}", m.rung.name, m.claims, m.does);
-    Json by_k;
+    fmt::print("{:<26} {:<13} {:<42}", m.rung.name, m.claims, m.does);
+    Json by_k, with_scalars;
     for (const int K : LENGTHS) {
-      const std::string& by = found[m.rung.name][K];
-      fmt::print(" {:>6}", !by.empty() ? by : K < m.from_K ? "-" : "PASSES");
-      by_k[std::to_string(K)] = by;
+      const auto told = [&](const std::string& by) {
+        return !by.empty() ? by : K < m.from_K ? "-" : "PASSES";
+      };
+      const std::string& by = found[0][m.rung.name][K];
+      const std::string& with = found[1][m.rung.name][K];
+      fmt::print(" {:>9}", by == with ? told(by) : told(by) + "/" + told(with));
+      by_k[std::to_string(K)] = by, with_scalars[std::to_string(K)] = with;
     }
     fmt::print("\n");
-    entries.push_back(
-        {{"name", m.rung.name}, {"claims", m.claims}, {"does", m.does}, {"refused_by", by_k}});
+    entries.push_back({{"name", m.rung.name},
+                       {"claims", m.claims},
+                       {"does", m.does},
+                       {"refused_by", by_k},
+                       {"with_scalars", with_scalars}});
   }
+  fmt::print("{} kernels, {} of {} cases passed\n", mutants.size(), passed,
+             mutants.size() * std::size(LENGTHS) * std::size(SCALARS));
   return passed;
 }
 
@@ -154,6 +173,8 @@ int run(int argc, char** argv) {
   if (device->backend() == Backend::gpu)
     for (const auto& [key, value] : describe_gpu(*device)) file["context"][key] = value;
   std::vector<PrecisionMutant> mutants = sim_precision_mutants();
+  for (const Rung& r : narrow_operand_mutants())
+    mutants.push_back({r, "f32", "read as half", 1, {true, true, true, true, true}});
 #ifdef PRECISION_ON_GPU
   if (device->backend() == Backend::gpu) mutants = gpu_precision_mutants();
 #endif

@@ -68,6 +68,17 @@ GEMM_HOST_DEVICE void store_element(void* allocation, Element type, int64_t i, f
   });
 }
 
+// Whether allocation[i] is what store_element would write, bit for bit.
+GEMM_HOST_DEVICE bool holds_element(const void* allocation, Element type, int64_t i, float value,
+                                    bool is_value, uint32_t bits) {
+  return visit_element(type, [&](auto t) {
+    using B = Bits<decltype(t)>;
+    alignas(4) B filled[1];
+    store_element(filled, type, 0, value, is_value, bits);
+    return static_cast<const B*>(allocation)[i] == filled[0];
+  });
+}
+
 // One kernel for all types, as StoredC's: most of it is the generator.
 __global__ void fill_kernel(void* allocation, Element type, MatrixLayout l, uint32_t outside,
                             bool all_nan, Operand operand, Generator generator) {
@@ -79,6 +90,20 @@ __global__ void fill_kernel(void* allocation, Element type, MatrixLayout l, uint
         is_value ? generator.stored(operand, element / l.cols, element % l.cols) : 0;
     store_element(allocation, type, i, value, is_value, element < 0 ? outside : NAN_BITS);
   }
+}
+
+// Counts what does not hold what fill_kernel has written.
+__global__ void changed_kernel(const void* allocation, Element type, MatrixLayout l,
+                               Operand operand, Generator generator, unsigned* changed) {
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
+  unsigned count = 0;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < l.elements; i += stride) {
+    const int64_t element = l.element(i);
+    const float value =
+        element >= 0 ? generator.stored(operand, element / l.cols, element % l.cols) : 0;
+    count += !holds_element(allocation, type, i, value, element >= 0, NAN_BITS);
+  }
+  if (count > 0) atomicAdd(changed, count);
 }
 
 template <class T>
@@ -132,8 +157,11 @@ struct StoredC {
   GEMM_HOST_DEVICE float at(int64_t i) const {
     return visit([&](auto t) { return static_cast<float>(static_cast<const decltype(t)*>(c)[i]); });
   }
+  // To float first, as a kernel that sums in float does.
   GEMM_HOST_DEVICE float rounded(double x) const {
-    return visit([&](auto t) { return static_cast<float>(static_cast<decltype(t)>(x)); });
+    return visit([&](auto t) {
+      return static_cast<float>(static_cast<decltype(t)>(static_cast<float>(x)));
+    });
   }
 };
 
@@ -174,11 +202,12 @@ struct Judge {
     const int64_t row = element / layout.cols;
     const auto [want, bound] = expect(row, element % layout.cols, reference + row * p.N);
     const double got = c.at(i);
-    const bool same = got == c.rounded(want);  // infinities, too
-    const double error = same && bound == 0 ? 0 : fabs(got - want);
+    const double rounded = c.rounded(want);
+    const bool right = is_right(p, kind, {want, bound}, got, rounded);
+    const double error = right && (bound == 0 || got == rounded) ? 0 : fabs(got - want);
     t.max_error = isnan(error) ? INFINITY : error;
-    if (bound > 0 && !same) t.max_used = t.max_error / bound;
-    if (!(same || error <= bound)) {
+    if (bound > 0) t.max_used = t.max_error / bound;
+    if (!right) {
       t.wrong = 1;
       t.worst = isnan(error / bound) ? INFINITY : error / bound;
       t.worst_at = element;
@@ -407,6 +436,21 @@ void GpuDevice::fill(void* allocation, const Problem& p, Operand operand, Inputs
   check_cuda(cudaGetLastError(), "fill_kernel");
 }
 
+bool GpuDevice::is_unchanged(const void* allocation, const Problem& p, Operand operand, Inputs kind,
+                             uint64_t seed) {
+  const DeviceScope scope(ordinal_);
+  const MatrixLayout l = layout(p, operand);
+  const Workspace counter(sizeof(unsigned), stream_);
+  GEMM_CUDA(cudaMemsetAsync(counter.as<unsigned>(), 0, sizeof(unsigned), stream_));
+  changed_kernel<<<blocks_for(l.elements), THREADS, 0, stream_>>>(
+      allocation, info(p.dtype).element(operand), l, operand, Generator(p, kind, seed),
+      counter.as<unsigned>());
+  check_cuda(cudaGetLastError(), "changed_kernel");
+  unsigned changed = 0;
+  download(&changed, counter.as<unsigned>(), sizeof changed);
+  return changed == 0;
+}
+
 void GpuDevice::fill_random(void* allocation, size_t bytes, Element element, uint64_t seed) {
   const DeviceScope scope(ordinal_);
   const auto elements = static_cast<int64_t>(bytes / info(element).bytes);
@@ -426,7 +470,9 @@ unsigned GpuDevice::blocks_for(int64_t elements) const {
 void GpuDevice::enqueue(const Rung& rung, const GemmCall& call) {
   const DeviceScope scope(ordinal_);
   GemmCall on_stream = call;
-  on_stream.stream = stream_;
+  LaunchMode mode = launch_mode();
+  on_stream.stream = mode.stream = stream_;
+  const LaunchModeScope own_stream(mode);
   cudaGetLastError();  // what a library left behind is not this rung's
   const auto fail = [&](const std::string& reason) {
     throw_cuda<LaunchError>(rung.name + " " + to_string(rung.dtype) + ", launch: " + reason);

@@ -38,6 +38,8 @@ class GpuDevice final : public Device {
   void upload(void* device, const void* host, size_t bytes) override;
   void fill(void* allocation, const Problem& p, Operand operand, Inputs kind,
             uint64_t seed) override;  // returns before it is done, as later work waits for it
+  bool is_unchanged(const void* allocation, const Problem& p, Operand operand, Inputs kind,
+                    uint64_t seed) override;
   void run(const Rung& rung, const GemmCall& call) override;
   std::unique_ptr<Reference> reference(const Problem& p, uint64_t seed) override;
   CheckResult check(const void* c, const Problem& p, Inputs kind, uint64_t seed,

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "harness/gpu/cuda_check.h"
 #include "harness/gpu/stream_timer.h"
@@ -8,6 +10,11 @@ namespace gemm {
 struct StreamTimer::Gate {
   volatile int64_t open = 0;       // rounds up to this one may start; written by the host
   volatile int64_t timed_out = 0;  // the last round that did not wait for the host
+};
+struct StreamTimer::Opener {
+  Gate* gate;
+  int64_t round;
+  ~Opener() { gate->open = round; }
 };
 
 namespace {
@@ -46,7 +53,28 @@ StreamTimer::~StreamTimer() {
   cudaFreeHost(gate_);
 }
 
-std::vector<double> StreamTimer::run(const std::vector<Sample>& samples, bool hold) {
+void StreamTimer::hold() {
+  hold_kernel<<<1, 1, 0, stream_>>>(&gate_->open, &gate_->timed_out, round_);
+  check_cuda(cudaGetLastError(), "hold_kernel");
+}
+
+bool StreamTimer::look_while_held(const std::function<void()>& launch, double seconds,
+                                  const std::function<void()>& look) {
+  if (!can_hold_) return false;
+  ++round_;
+  {
+    const Opener opener{gate_, round_};
+    hold();
+    launch();
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    look();
+  }
+  GEMM_CUDA(cudaStreamSynchronize(stream_));
+  can_hold_ = gate_->timed_out != round_;
+  return can_hold_;
+}
+
+std::vector<double> StreamTimer::run(const std::vector<Sample>& samples, bool held) {
   while (events_.size() < 2 * samples.size()) {
     cudaEvent_t event;
     GEMM_CUDA(cudaEventCreate(&event));
@@ -54,15 +82,8 @@ std::vector<double> StreamTimer::run(const std::vector<Sample>& samples, bool ho
   }
   ++round_;
   {
-    struct Opener {  // also when queueing throws
-      Gate* gate;
-      int64_t round;
-      ~Opener() { gate->open = round; }
-    } const opener{gate_, round_};
-    if (hold && can_hold_) {
-      hold_kernel<<<1, 1, 0, stream_>>>(&gate_->open, &gate_->timed_out, round_);
-      check_cuda(cudaGetLastError(), "hold_kernel");
-    }
+    const Opener opener{gate_, round_};
+    if (held && can_hold_) hold();
     for (size_t i = 0; i < samples.size(); ++i) {
       GEMM_CUDA(cudaEventRecord(events_[2 * i], stream_));
       for (int n = 0; n < samples[i].launches; ++n) (*samples[i].launch)();

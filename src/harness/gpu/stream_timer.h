@@ -30,9 +30,15 @@ class StreamTimer {
   // timed once more without holding, and nothing is held from then on. Throws std::runtime_error.
   std::vector<double> run(const std::vector<Sample>& samples, bool hold);
   bool can_hold() const { return can_hold_; }
+  // Queues a launch while the stream is held, waits so many seconds and calls look() before anything
+  // of the stream can run. False where a launch waits for the GPU: then look() may have come late.
+  bool look_while_held(const std::function<void()>& launch, double seconds,
+                       const std::function<void()>& look);
 
  private:
-  struct Gate;  // in host memory that the GPU reads
+  struct Gate;    // in host memory that the GPU reads
+  struct Opener;  // opens it in the end, also when queueing throws
+  void hold();
 
   cudaStream_t stream_;
   Gate* gate_ = nullptr;

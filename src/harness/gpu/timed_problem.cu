@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <functional>
 
@@ -12,6 +13,7 @@
 #include "harness/nvtx.h"
 #include "harness/operand_buffers.h"
 #include "harness/timing.h"
+#include "harness/verify.h"
 
 namespace gemm {
 namespace {
@@ -253,16 +255,18 @@ class GpuTimedProblem final : public TimedProblem {
   double run_once(const Rung& rung) {
     const uint64_t passes = epilogue_passes();
     device_.run(rung, calls_[RUNG][0]);
-    return rung.product_error +
-           (epilogue_passes() == passes ? 0 : info(info(p_.dtype).out).roundoff());
+    const bool rounds = (epilogue_passes() != passes && !epilogue_name(p_).empty()) ||
+                        (rung.rounds_products && p_.beta != 0);
+    return rung.product_error + (rounds ? info(info(p_.dtype).out).roundoff() : 0);
   }
 
   CheckResult check_set_0(int side, double product_error = 0) {
     const NvtxRange range("verify timed buffers");
     Problem checked = p_;
     checked.product_error = product_error;
-    // The libraries' products are rounded to C's type before an epilogue that is not their own.
-    if (side == BASELINE && !epilogue_name(p_).empty())
+    // The libraries' products are rounded to C's type before an epilogue that is not their own, and
+    // some before beta * C.
+    if (side == BASELINE && (p_.beta != 0 || !epilogue_name(p_).empty()))
       checked.product_error = info(info(p_.dtype).out).roundoff();
     return device_.check(sets_.c(0, side), checked, Inputs::uniform, SEED, reference_.get());
   }
@@ -445,7 +449,85 @@ class GpuTimedProblem final : public TimedProblem {
       device_.run(rung, calls_[RUNG][0]);
     }
     t.after = check_set_0(RUNG, error);
+    t.wrong = inputs_changed();
+    if (t.after.ok() && t.wrong.empty()) t.wrong = work_elsewhere(rung, launch);
+    if (t.after.ok() && t.wrong.empty()) t.wrong = kept_result(rung);
     return t;
+  }
+
+  // Whether the launches have left the first set's inputs as they were.
+  std::string inputs_changed() {
+    std::string which = operands_.changed(p_, Inputs::uniform, SEED);
+    const auto look = [&](const char* name, Operand operand, const void* allocation) {
+      if (!device_.is_unchanged(allocation, p_, operand, Inputs::uniform, SEED)) which = name;
+    };
+    look("A", Operand::A, sets_.a(0));
+    look("B", Operand::B, sets_.b(0));
+    if (p_.operands.residual) look("residual", Operand::residual, sets_.residual(0));
+    if (which.empty()) return "";
+    fill_inputs(p_, Inputs::uniform);
+    return which + " is an input, and was overwritten";
+  }
+
+  // Whether a launch does anything that its stream does not wait for: C changes while that is held,
+  // or the GPU is still busy when it has ended.
+  std::string work_elsewhere(const Rung& rung, const std::function<void()>& launch) {
+    constexpr size_t MOST = size_t{16} << 20;  // bytes of C that are looked at
+    std::vector<char> before(std::min(layout(p_, Operand::C).bytes, MOST)), now(before.size());
+    device_.fill(sets_.c(0, RUNG), p_, Operand::C, Inputs::uniform, SEED);
+    device_.download(before.data(), sets_.c(0, RUNG), before.size());
+    next_set_ = 0;
+    bool changed = false;
+    if (holds(baseline_seconds_)) {
+      cudaStream_t other = nullptr;
+      GEMM_CUDA(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+      const bool held = timer_.look_while_held(launch, 2e-3 + 4 * baseline_seconds_, [&] {
+        cudaMemcpyAsync(now.data(), sets_.c(0, RUNG), now.size(), cudaMemcpyDeviceToHost, other);
+        cudaStreamSynchronize(other);  // an error comes back from the next call that is checked
+      });
+      cudaStreamDestroy(other);
+      changed = held && now != before;
+    }
+    using Clock = std::chrono::steady_clock;
+    const auto since = [](Clock::time_point t) {
+      return std::chrono::duration<double>(Clock::now() - t).count();
+    };
+    const Clock::time_point start = Clock::now();
+    device_.run(rung, calls_[RUNG][0]);
+    const double ran = since(start);
+    const Clock::time_point ended = Clock::now();
+    GEMM_CUDA(cudaDeviceSynchronize());
+    const bool busy = since(ended) > 100e-6 + 0.2 * ran;
+    return changed || busy ? "it works on another stream than the call's, and that was not timed"
+                           : "";
+  }
+
+  // Whether a launch right after a change of the timed inputs gives the result of what was there
+  // before: one row of A and one column of B change, and nothing else.
+  std::string kept_result(const Rung& rung) {
+    Problem p = p_;
+    p.product_error = run_once(rung);
+    p = with_exact_products(p, rung);
+    GemmCall call = calls_[RUNG][0];
+    call.epilogue.alpha = p.alpha, call.epilogue.beta = p.beta;
+    for (const bool turned : {false, true}) {
+      p.turned = turned;
+      fill_inputs(p, Inputs::products);
+      device_.fill(sets_.c(0, RUNG), p, Operand::C, Inputs::products, SEED);
+      device_.run(rung, call);
+    }
+    const CheckResult result = device_.check(sets_.c(0, RUNG), p, Inputs::products, SEED, nullptr);
+    fill_inputs(p_, Inputs::uniform);
+    if (result.ok()) return "";
+    return "once more after one row of A and one column of B have changed: " + describe(result);
+  }
+
+  // Of the first set.
+  void fill_inputs(const Problem& p, Inputs kind) {
+    operands_.fill(p, kind, SEED);
+    device_.fill(sets_.a(0), p, Operand::A, kind, SEED);
+    device_.fill(sets_.b(0), p, Operand::B, kind, SEED);
+    if (p.operands.residual) device_.fill(sets_.residual(0), p, Operand::residual, kind, SEED);
   }
 
   // `seconds`: what a launch takes.
