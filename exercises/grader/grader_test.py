@@ -9,8 +9,8 @@ from __future__ import annotations
 import concurrent.futures
 import os
 import re
-import signal
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -72,6 +72,8 @@ CASES = [
     *[("first", deed, REFUSED) for deed in ("fork", "daemon", "write a file")],
     # What finds nothing to call: neither a verdict nor a list of tests is in the program.
     *[("launch", deed, r"1 of \d checks failed\.") for deed in ("wrong above 100",)],
+    ("static", "hand in twice", r"exercises/.*/work\.cu: more than one line"),
+    ("static", "another form", r"exercises/.*/work\.cu hands in another function than start\.cu: f32 leaky_relu, not f32"),
     ("launch", "compute on the host", r"[1-9] of \d checks failed\."),
 ]  # fmt: skip
 

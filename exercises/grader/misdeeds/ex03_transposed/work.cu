@@ -75,7 +75,7 @@ void forge_in_form() {
   forge(std::string("\x12\0\0\0", 4) + message);
 }
 
-bool wrong_above_100 = false, on_the_host = false;
+bool wrong_above_100 = false, on_the_host = false, another_form = false;
 
 void fill_memory() {
   // The test's machine is not filled, whatever the supervisor does.
@@ -123,6 +123,8 @@ Deed deed_at(const std::string& place) {
       {"delete a file", [] { sink = unlink(__FILE__) + rename(__FILE__, "/tmp/misdeed"); }},
       {"open a socket", [] { sink = socket(AF_INET, SOCK_STREAM, 0); }},
       {"lift its limits", [] { sink = kill(getppid(), SIGTERM) + setsid() + nice(-1); }},
+      {"hand in twice", [] { const Exercise another(+[](const GemmArgs<float>&, Stream) {}); }},
+      {"another form", [] { another_form = true; }},
       {"compute on the host", [] { on_the_host = true; }},
       {"wrong above 100", [] { wrong_above_100 = true; }},
       {"fork", [] { fork(); }},
@@ -179,6 +181,8 @@ void launch(const GemmArgs<float>& p, Stream stream) {
   gemm::launch(gemm_ex03, grid, dim3(BN, BM), {}, stream, p);
 }
 
-const Exercise exercise(launch);
+void launch_with_slope(const GemmArgs<float>& p, float, Stream stream) { launch(p, stream); }
+
+const Exercise exercise = another_form ? Exercise(launch_with_slope) : Exercise(launch);
 
 }  // namespace
