@@ -148,7 +148,7 @@ GEMM_HOST_DEVICE inline bool is_right(const Problem& p, Inputs kind, const Expec
          (error <= x.bound && error < INFINITY);  // written so that NaN is wrong
 }
 
-// What a rung of this type may declare: v14's, of three TF32 products for an FP32 one.
+// The largest error of products that a rung of this type may declare: three TF32 products for one in FP32.
 inline double most_product_error(DType dtype) { return dtype == DType::f32 ? 0x1p-19 : 0; }
 
 // A typical Sum |scale alpha a b| + |beta c| + |bias| of uniform inputs: what errors are told in.
