@@ -77,9 +77,10 @@ GEMM_HOST_DEVICE inline double allowed_error(const Problem& p, Inputs kind, doub
            (p.operands.scales() == 0 ? 0 : 3 * u * (4 * walk + size + beta)) + tiny;
   }
   if (kind == Inputs::products) {
-    const bool flushed =
-        size > 0 && size < tiny && tiny < 1e-30 && (alpha != 1 || info(p.dtype).unit != Unit::ffma);
-    return e != 0 ? (u_out + 2 * u + e) * size + tiny : flushed ? tiny : 0;
+    const double least = tiny * fmax(1.0, alpha);  // the product itself may be subnormal
+    const bool flushed = size > 0 && size < least && tiny < 1e-30 &&
+                         (alpha != 1 || info(p.dtype).unit != Unit::ffma);
+    return e != 0 ? (u_out + 2 * u + e) * size + tiny : flushed ? least : 0;
   }
   if (kind == Inputs::sums || exact_scalars(p)) return 0;
   return (u_out + 2 * u) * (beta == 0 ? size : 2 * (size + 3 * beta)) + tiny;
