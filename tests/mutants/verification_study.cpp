@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "harness/timing.h"
+#include "device_errors.h"
 #include "harness/verify.h"
 #include "mutants/mutants.h"
 #include "mutants/precision.h"
@@ -27,7 +28,7 @@ constexpr int LENGTHS[] = {64, 256, 1024, 4096, 16384, 65536};
 constexpr std::pair<float, float> SCALARS[] = {{1.0f, 0.0f}, {0.3f, 0.7f}};
 
 // What refuses a rung, in either layout, a letter each: "sp"; empty: nothing does.
-std::string refused_by(Verifier& verifier, const Rung& rung) {
+std::string refused_by(Verifier& verifier, const Rung& rung) try {
   std::string letters;
   for (size_t i = 0; i < std::size(PASSES); ++i)
     if (!verifier.pass(rung, PASSES[i], 0).empty() ||
@@ -36,6 +37,8 @@ std::string refused_by(Verifier& verifier, const Rung& rung) {
   if (!verifier.pass(rung, Inputs::products, 0, true).empty()) letters += 'c';
   if (!excessive_error(rung).empty()) letters += 'd';
   return letters;
+} catch (const LaunchError&) {  // on a GPU; the simulator's are among the passes' sentences
+  return "l";
 }
 
 // Returns how many passed everything somewhere.
@@ -56,9 +59,10 @@ int study_mutants(Device& device, const std::vector<PrecisionMutant>& mutants, i
         found[with][m.rung.name][K] = by;
       }
   fmt::print(
-      "refused by (s: sums, p: single products, u: uniform inputs, c: a call after a change, d: "
-      "what "
-      "it declares), C of {} x {};\nafter the slash with alpha {} and beta {}, where that "
+      "refused by (s: sums, p: single products, u: uniform inputs, c: a call after a change, l: "
+      "its "
+      "launch, d: what it declares), C of {} x {};\nafter the slash with alpha {} and beta {}, "
+      "where that "
       "differs\n",
       size, size, SCALARS[1].first, SCALARS[1].second);
   fmt::print("{:<26} {:<13} {:<42}", "kernel", "claims", "does");
