@@ -10,8 +10,8 @@
 #include <random>
 #include <tuple>
 
-#include "harness/timing.h"
 #include "device_errors.h"
+#include "harness/timing.h"
 #include "harness/verify.h"
 #include "mutants/mutants.h"
 #include "mutants/precision.h"
