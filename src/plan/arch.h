@@ -83,6 +83,25 @@ struct WgmmaCosts {
   } multicast;
 };
 
+// What takes time in the engine's kernels (plan/engine.cpp), in microseconds.
+struct EngineCosts {
+  double launch;          // us of a kernel with one k-tile
+  double cluster;         // us in which the CTAs of a cluster wait for each other
+  double wave;            // us to begin and end another tile
+  double k_tile;          // us of a k-tile at least, however small
+  double tensor;          // TFLOPS of an SM's tensor cores in a tile
+  double narrow;          // columns that a wgmma takes beside its own
+  double memory, l2;      // TB/s from memory, from L2 into all SMs
+  double fetch, issue;    // TB/s into one SM, and that one asks for
+  double busy;            // part of the SMs that memory needs to be busy
+  double sectors, half;   // requests for a row across lines: of whole sectors, of half ones
+  double store;           // ps a result stored
+  double residual, vectors, function;  // what an epilogue takes besides, as multiples of that
+  double ping_pong, staged;  // of ping-pong: its main loop's time, and of a store that is hidden
+  double store_sums, reduce_launch, reduce_part;  // of a split K: ps a sum; us; us a part
+  double copy_launch, copies;  // of a kernel that copies operands first: us, TB/s
+};
+
 // What a kernel's choices cost on one architecture. Times are relative: 1 is a result of a tile of
 // 128 x 192 in a kernel whose tensor cores never wait. Measured, see plots/NOTES.md.
 struct Costs {
@@ -117,6 +136,7 @@ struct Costs {
   double b_stationary[9], b_stationary_load, b_stationary_next;
   FfmaCosts fp32;
   WgmmaCosts wgmma;
+  EngineCosts engine;
   // Of tiles of 64 x 32 whose operands are read where they lie, in microseconds.
   struct Unaligned {
     double launch;       // of a kernel with one k-tile

@@ -1,0 +1,72 @@
+// A configuration of the engine's kernel: the tile and who computes it. A literal value.
+#pragma once
+
+#include <cstdint>
+
+#include "host_device.h"
+
+namespace gemm::engine {
+
+// How a CTA's consumer warpgroups share its work.
+enum class Consumers {
+  cooperative,  // each computes 64 or 128 rows of every tile
+  ping_pong,    // each computes whole tiles, by turns
+};
+
+// The tile and the pipeline of a kernel. x runs along wgmma's rows, y along its columns. A kernel
+// has a main loop for each extent along y from `shortest` to `by`, in steps of 8 columns.
+struct Configuration {
+  int bx, shortest, by;
+  int stages;
+  Consumers consumers = Consumers::cooperative;
+  int epilogue_stages = 0;  // of 64 x 64 results: ping-pong
+
+  GEMM_HOST_DEVICE constexpr bool ping_pong() const { return consumers == Consumers::ping_pong; }
+  // Consumer warpgroups; with 256 rows, each has 128.
+  GEMM_HOST_DEVICE constexpr int warpgroups() const { return ping_pong() ? 2 : bx == 256 ? 2 : bx / 64; }
+  GEMM_HOST_DEVICE constexpr int rows() const { return ping_pong() ? bx : bx / warpgroups(); }  // of a consumer
+  GEMM_HOST_DEVICE constexpr int threads() const { return (warpgroups() + 1) * 128; }
+  // Registers of a thread after setmaxnreg; 0: as launched, which is enough for one consumer.
+  GEMM_HOST_DEVICE constexpr int producer_registers() const { return warpgroups() == 1 ? 0 : warpgroups() == 2 ? 24 : 32; }
+  GEMM_HOST_DEVICE constexpr int consumer_registers() const { return warpgroups() == 1 ? 0 : warpgroups() == 2 ? 240 : 160; }
+};
+
+// The configurations that are compiled ahead of time. Their order is that of the variants' names.
+inline constexpr Configuration CONFIGURATIONS[] = {
+    {128, 200, 256, 4},
+    {128, 136, 192, 5},
+    {128, 72, 128, 7},
+    {128, 16, 64, 9},
+    {256, 136, 192, 4},
+    {256, 72, 128, 4},
+    {192, 136, 192, 4},
+    {192, 72, 128, 5},
+    {64, 136, 192, 6},
+    {64, 72, 128, 9},
+    {64, 16, 64, 14},
+    {128, 136, 192, 5, Consumers::ping_pong, 1},
+    {128, 104, 128, 6, Consumers::ping_pong, 2},
+    {64, 136, 192, 6, Consumers::ping_pong, 2},
+    {64, 72, 128, 8, Consumers::ping_pong, 2},
+};
+inline constexpr int CONFIGURATION_COUNT = sizeof CONFIGURATIONS / sizeof *CONFIGURATIONS;
+
+// CTAs of a cluster along x and along y: powers of two, by which a kernel divides with a shift.
+struct ClusterShape {
+  int log_x, log_y;
+  GEMM_HOST_DEVICE constexpr int x() const { return 1 << log_x; }
+  GEMM_HOST_DEVICE constexpr int y() const { return 1 << log_y; }
+  GEMM_HOST_DEVICE constexpr int log_size() const { return log_x + log_y; }
+  GEMM_HOST_DEVICE constexpr int size() const { return 1 << log_size(); }
+};
+
+// C cut into equal tiles, in clusters, and K into parts: the schedule of cooperative kernels.
+struct Rectangle {
+  ClusterShape cluster;
+  int height;      // of a tile along y, a multiple of 8
+  int clusters_x;  // that cover C along x
+  int clusters;    // that cover C
+  int parts;       // of K. More than one: sums go to memory, and a second kernel adds them up
+};
+
+}  // namespace gemm::engine

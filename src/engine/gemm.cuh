@@ -1,0 +1,311 @@
+// The engine's GEMM kernel: wgmma on tiles of any extent, for every configuration (config.h).
+//
+//   role        threads      waits for      then                       and tells
+//   producer    one          empty[stage]   loads its part of X for    full[stage], of all that get
+//                                           its row of CTAs, of Y for  it
+//                                           its column
+//   consumers   1 to 3       full[stage]    wgmma of their rows, or    empty[stage] of all that load
+//               warpgroups   (order[wg])    of whole tiles by turns    for them, a k-tile later
+//                                                                      (order[other])
+//
+//   barrier        completes after
+//   full[stage]    1 arrival, the producer's, and TMA's bytes, from all CTAs of the row and column
+//   empty[stage]   1 arrival of each consumer that reads it, of each CTA of the row and column
+//   order[wg]      ping-pong: 4 arrivals, one of each warp of the other consumer
+//
+// X is A and Y is B; swapped, the other way round, and C^T is computed: then tiles are cut finely
+// along C's rows. Taught in v18 to v24 (roles, ping-pong) and v27 (tiles of any extent, clusters).
+#pragma once
+
+#include "device/dynamic_shared.cuh"
+#include "device/fused_epilogue.cuh"
+#include "device/multicast.cuh"
+#include "device/operand_tile.cuh"
+#include "device/pipeline.cuh"
+#include "device/ptx/cluster.cuh"
+#include "device/ptx/grid.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/tma.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/ptx/wgmma.cuh"
+#include "device/row_panels.cuh"
+#include "device/tma_epilogue.cuh"
+#include "device/vec.cuh"
+#include "device/wgmma_main_loop.cuh"
+#include "engine/config.h"
+#include "rung.h"
+
+GEMM_BUILD_NAMESPACE_BEGIN
+namespace engine_device {
+using namespace engine;  // configurations and cuts
+
+constexpr int BK = 64, MMA_X = 64;  // depth of a k-tile; rows of a wgmma
+
+template <class TileX, class TileY, int STAGES>
+struct Shared {                     // every panel starts at a multiple of 1024 bytes
+  uint8_t X[STAGES][TileX::BYTES];  // (STAGES, BX, BK) or, MN-major, (STAGES, BX / 64, BK, 64)
+  uint8_t Y[STAGES][TileY::BYTES];  // (STAGES, BY, BK) or, MN-major, (STAGES, BY / 64, BK, 64)
+  uint64_t full[STAGES], empty[STAGES];
+};
+template <class TileX, class TileY, int STAGES, int EPILOGUE_STAGES>
+struct PingPongShared {
+  uint8_t X[STAGES][TileX::BYTES], Y[STAGES][TileY::BYTES];  // as above
+  uint8_t C[2][EPILOGUE_STAGES][64 * 64 * 2];  // (consumer, EPILOGUE_STAGES, 64, 64), swizzled
+  uint64_t full[STAGES], empty[STAGES], order[2];
+};
+
+// Rows of shared memory in the part of a tile that each of 2^log_ctas CTAs loads: of its MN rows,
+// in whole swizzle atoms, or of its 64 k.
+template <class Tile>
+GEMM_HOST_DEVICE int part_rows(int mn, int log_ctas) {
+  return Tile::ALONG_K ? (mn + (8 << log_ctas) - 1) >> (3 + log_ctas) << 3 : BK >> log_ctas;
+}
+
+// Where a kernel without an epilogue leaves its sums over a part of K, for reduce.cuh:
+// (tiles, parts, BX / 64 * height / 8 units of 64 x 8, 128 threads), four sums each.
+using Sums = Vec<float>;
+
+// C cut off at the end of a tile of `height` along y.
+template <class Args>
+GEMM_DEVICE Args cut_off(const Args& p, bool swapped, int end) {
+  Args tile = p;
+  if (swapped)
+    tile.M = p.M < end ? p.M : end;
+  else
+    tile.N = p.N < end ? p.N : end;
+  return tile;
+}
+
+template <int AT_ONCE, class Args, int COUNT>
+GEMM_DEVICE void store_tile(const Args& tile, bool swapped, int x, int y, float (&acc)[COUNT]) {
+  fence_operand(acc);
+  if (swapped) {
+    apply_epilogue_transposed<AT_ONCE>(tile, y, x, acc);
+    store_transposed(tile, y, x, acc);
+  } else {
+    apply_epilogue<AT_ONCE>(tile, true, x, y, acc);
+    store_accumulators_aligned(tile, x, y, acc);
+  }
+}
+
+// Cooperative consumers, in clusters whose CTAs load k-tiles for each other.
+template <class Args, int CONFIGURATION, Major X_MAJOR, Major Y_MAJOR>
+__global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
+    gemm_cooperative(Args p, Rectangle cut, bool swapped, Sums* sums,
+                     const __grid_constant__ TensorMap map_x,
+                     const __grid_constant__ TensorMap map_y) {
+  using T = typename Args::TypeA;
+  constexpr Configuration CONFIG = CONFIGURATIONS[CONFIGURATION];
+  using TileX = OperandTile<T, CONFIG.bx, X_MAJOR>;
+  using TileY = OperandTile<T, CONFIG.by, Y_MAJOR>;
+  constexpr int STAGES = CONFIG.stages, CONSUMERS = CONFIG.warpgroups();
+  constexpr int ROWS = CONFIG.rows(), BLOCKS = ROWS / MMA_X;
+  const int tid = threadIdx.x, wg = warpgroup();
+  const int size_x = cut.cluster.x(), size_y = cut.cluster.y(), rank = cluster_rank();
+  // This CTA's place in the cluster.
+  const int rank_x = rank & (size_x - 1), rank_y = rank >> cut.cluster.log_x;
+  // CTAs with the same rows of X and with the same of Y, as bits: built for CTA (0, 0), then
+  // shifted to this one's place.
+  uint32_t share_x = 1;
+  for (int i = 1; i < size_y; ++i) share_x |= share_x << size_x;
+  share_x <<= rank_x;
+  const uint32_t share_y = ((1 << size_x) - 1) << rank_y * size_x;
+
+  auto& s = *static_cast<Shared<TileX, TileY, STAGES>*>(dynamic_shared());
+  if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, CONSUMERS * (size_x + size_y - 1));
+  cluster_arrive();
+  grid_launch_dependents();
+  cluster_wait();  // the others' barriers are there
+
+  // Calls work(x, y, part, cluster) for every tile and part of K of this CTA.
+  const auto for_each_unit = [&](auto&& work) {
+    const int log_size = cut.cluster.log_size(), step = gridDim.x >> log_size;
+    for (int i = blockIdx.x >> log_size; i < cut.clusters * cut.parts; i += step) {
+      const int part = i / cut.clusters, nth = i - part * cut.clusters;
+      work((nth % cut.clusters_x * size_x + rank_x) * CONFIG.bx,
+           (nth / cut.clusters_x * size_y + rank_y) * cut.height, part, nth);
+    }
+  };
+  const int all_k_tiles = cdiv(p.K, BK);
+  const auto k_begin = [&](int part) { return int(int64_t{all_k_tiles} * part / cut.parts); };
+
+  PipelineState<STAGES> state;
+  if (wg == CONSUMERS) {
+    // The producer.
+    if constexpr (CONFIG.producer_registers() > 0) setmaxnreg_dec<CONFIG.producer_registers()>();
+    if (tid / 32 % 4 == 0 && elect_one()) {
+      const int panels = Y_MAJOR == Major::K ? 1 : cdiv(cut.height, TileY::WIDTH);
+      const int rows_x = part_rows<TileX>(CONFIG.bx, cut.cluster.log_y);
+      const int rows_y = part_rows<TileY>(cut.height, cut.cluster.log_x);
+      const int bytes = size_y * rows_x * TileX::PANELS * TileX::ROW_BYTES +
+                        size_x * rows_y * panels * TileY::ROW_BYTES;
+      for_each_unit([&](int x, int y, int part, int) {
+        grid_dependency_wait(x, y);  // after the first tile's coordinates have been computed
+        // [region multicast]
+        const auto load = [&](int stage, int k_tile) {
+          const int k = k_tile * BK;
+          uint64_t* const full = &s.full[stage];
+          load_part_for<TileX>(s.X[stage], map_x, x, k, full, share_x, rank_y * rows_x);
+          load_part_for<TileY>(s.Y[stage], map_y, y, k, full, share_y, rank_x * rows_y, panels);
+        };
+        load_k_tiles(s.full, s.empty, state, k_begin(part), k_begin(part + 1), bytes, load);
+        // [/region multicast]
+      });
+    }
+  } else {
+    // A consumer: ROWS rows of every tile.
+    if constexpr (CONFIG.consumer_registers() > 0) setmaxnreg_inc<CONFIG.consumer_registers()>();
+    const int other = tid % 128;
+    const bool shares = other < size_x * size_y && ((share_x | share_y) >> other & 1) != 0;
+    const auto release = [&](int stage) {
+      if (shares) mbarrier_arrive_remote(&s.empty[stage], other);
+    };
+    for_each_unit([&](int x, int y, int part, int nth) {
+      x += wg * ROWS;
+      const int k_tiles = k_begin(part + 1) - k_begin(part);
+      const Args tile = cut_off(p, swapped, y + cut.height);
+      if (sums == nullptr) {
+        if (swapped)
+          prefetch_c<ROWS>(tile, true, y, x, cut.height);
+        else
+          prefetch_c<CONFIG.by>(tile, true, x, y, ROWS);
+      }
+      float acc[BLOCKS][CONFIG.by / 2];
+      clear_registers(acc);
+      int last = 0;
+      // [region height]
+      with_height<CONFIG.shortest, CONFIG.by>(cut.height, [&](auto height) {
+        for (int k_tile = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
+          mbarrier_wait(&s.full[state.stage], state.phase);
+          multiply_k_tile<TileX, TileY, decltype(height)::value>(acc, s.X[state.stage],
+                                                                 s.Y[state.stage], wg * ROWS);
+          wgmma_wait<1>();
+          if (k_tile > 0) release(last);
+        }
+      });
+      // [/region height]
+      wgmma_wait<0>();
+      if (k_tiles > 0) release(last);
+
+      grid_dependency_wait();
+      if (sums != nullptr) {
+        const int units = cut.height / 8, size = cut.cluster.size();
+        const int64_t place = int64_t{nth * size + rank} * cut.parts + part;
+        Sums* const to = sums + (place * (CONFIG.bx / MMA_X) + wg * BLOCKS) * units * 128 + tid % 128;
+#pragma unroll
+        for (int i = 0; i < BLOCKS; ++i) {
+          fence_operand(acc[i]);
+#pragma unroll
+          for (int u = 0; u < CONFIG.by / 8; ++u) {
+            if (u >= units) break;
+            Sums four = {};
+#pragma unroll
+            for (int e = 0; e < 4; ++e) four.set(e, acc[i][u * 4 + e]);
+            to[(i * units + u) * 128] = four;
+          }
+        }
+      } else {
+#pragma unroll
+        for (int i = 0; i < BLOCKS; ++i)
+          store_tile<32>(tile, swapped, x + i * MMA_X, y, acc[i]);
+      }
+    });
+  }
+  __syncwarp();  // the producer's warp is one again
+  cluster_arrive();
+  cluster_wait();  // the others' last k-tiles and arrivals have come
+}
+
+// Ping-pong consumers on row panels: tiles of neighbouring heights along y that fill all waves.
+template <class Args, int CONFIGURATION, Major X_MAJOR>
+__global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
+    gemm_ping_pong(Args p, RowPanels panels, bool swapped, const __grid_constant__ TensorMap map_x,
+                   const __grid_constant__ TensorMap map_tall,
+                   const __grid_constant__ TensorMap map_short,
+                   const __grid_constant__ TensorMap map_c) {
+  using T = typename Args::TypeA;
+  constexpr Configuration CONFIG = CONFIGURATIONS[CONFIGURATION];
+  using TileX = OperandTile<T, CONFIG.bx, X_MAJOR>;
+  using TileY = OperandTile<T, CONFIG.by, Major::K>;
+  constexpr int BX = CONFIG.bx, BY = CONFIG.by, STAGES = CONFIG.stages;
+  const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK);
+  auto& s = *static_cast<PingPongShared<TileX, TileY, STAGES, CONFIG.epilogue_stages>*>(dynamic_shared());
+  if (tid == 0) {
+    init_ordered_barrier(s.order);
+    init_pipeline<STAGES>(s.full, s.empty, 1);
+  }
+  __syncthreads();
+  grid_launch_dependents();
+
+  PipelineState<STAGES> state;
+  if (wg == 2) {
+    // The producer.
+    setmaxnreg_dec<CONFIG.producer_registers()>();
+    if (tid / 32 % 4 != 0 || !elect_one()) return;
+    int nth = 0;  // every other tile starts at the end of K: its k-tiles are still in L2
+    for_each_panel(panels, blockIdx.x, gridDim.x, [&](int x, int y, int height, int64_t) {
+      const TensorMap& map_y = height > panels.short_box() ? map_tall : map_short;
+      grid_dependency_wait(x, y);  // after the first tile's coordinates have been computed
+      produce<TileX, TileY>(s.X[0], s.Y[0], s.full, s.empty, state, map_x, map_y, x * BX, y, 0,
+                            k_tiles, TileX::BYTES + panels.box(height) * BK * 2, nth++ % 2 == 1);
+    });
+    return;
+  }
+
+  // A consumer: every other tile of the CTA.
+  setmaxnreg_inc<CONFIG.consumer_registers()>();
+  grid_dependency_wait();
+  auto& staging = s.C[wg];
+  uint64_t* const other = order_of_other(s.order, wg);
+  uint32_t parity = wg ^ 1;  // of order[wg]; consumer 0 begins
+  state.skip(wg * k_tiles);
+  const int first = blockIdx.x + wg * gridDim.x;
+  // The other consumer may begin one k-tile early: it first branches to its tile's height.
+  const int signal_k_tile = k_tiles > 1 ? k_tiles - 2 : 0;
+  for_each_panel(panels, first, 2 * gridDim.x, [&](int x, int y, int height, int64_t left) {
+    if (swapped) {
+      prefetch_c<BX>(p, true, y, x * BX, height);
+      touch_vectors<BY, true>(p, y);
+    } else {
+      prefetch_c<BY>(p, true, x * BX, y, BX);
+      touch_vectors<BY>(p, y);
+    }
+    float acc[BX / MMA_X][BY / 2];
+    clear_registers(acc);  // before the wait, while the other consumer computes
+    int last = 0;
+    if (k_tiles > 0) mbarrier_wait(&s.order[wg], parity++ & 1);
+    with_height<CONFIG.shortest, BY>(height, [&](auto extent) {
+      const auto multiply = [&](int stage, int k_tile) {
+        multiply_k_tile<TileX, TileY, decltype(extent)::value>(acc, s.X[stage], s.Y[stage]);
+        if (k_tile == signal_k_tile && tid % 32 == 0) mbarrier_arrive(other);
+      };
+      last = multiply_k_tiles<1>(s.full, s.empty, state, k_tiles, multiply);
+    });
+    finish_k_tiles<1>(s.empty, k_tiles, last);
+    state.skip(k_tiles);  // the other consumer's tile
+
+    // Epilogue.
+    const Args tile = cut_off(p, swapped, y + height);
+    constexpr int AT_ONCE = BY <= 160 ? BY / 2 : BY / 4;
+#pragma unroll
+    for (int i = 0; i < BX / MMA_X; ++i) {
+      const int x0 = x * BX + i * MMA_X;
+      // The CTA's last tile no main loop hides.
+      if (left <= gridDim.x) {
+        store_tile<AT_ONCE>(tile, swapped, x0, y, acc[i]);
+      } else if (swapped) {
+        fence_operand(acc[i]);
+        apply_epilogue_transposed<AT_ONCE>(tile, y, x0, acc[i]);
+        store_panels_transposed(tile, map_c, y, x0, staging, i, acc[i]);
+      } else {
+        fence_operand(acc[i]);
+        apply_epilogue<32>(tile, true, x0, y, acc[i]);
+        store_accumulators_aligned(tile, x0, y, acc[i]);
+      }
+    }
+  });
+  if (tid % 32 == 0) tma_store_wait_read<0>();
+}
+
+}  // namespace engine_device
+GEMM_BUILD_NAMESPACE_END

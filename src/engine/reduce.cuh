@@ -1,0 +1,66 @@
+// The second kernel of a split K: adds up the sums of all parts and stores C. Taught in v27.
+#pragma once
+
+#include "device/ptx/grid.cuh"
+#include "device/ptx/warp_roles.cuh"
+#include "device/unit_rows.cuh"
+#include "device/vec.cuh"
+#include "engine/gemm.cuh"
+
+GEMM_BUILD_NAMESPACE_BEGIN
+namespace engine_device {
+using namespace engine;  // configurations and cuts
+
+constexpr int ADDERS = 4, AT_ONCE = 4;  // groups of 128 threads; loads of a thread in flight
+
+// Adds up one unit of C, 64 x 8 results, and stores it: a unit a CTA. Each of four groups of 128
+// threads takes every fourth part, four loads at once. `sums`: as gemm_cooperative left them.
+template <class T>
+__global__ void __launch_bounds__(ADDERS * 128)
+    gemm_reduce(GemmArgs<T> p, bool swapped, bool aligned_c, Rectangle cut, int bx,
+                const Sums* sums) {
+  __shared__ Sums added[ADDERS][128];
+  __shared__ float row[UNIT_ROOM];
+  grid_launch_dependents();
+  const int tid = threadIdx.x, group = tid / 128;
+  const int columns = cut.height / 8, units = bx / MMA_X * columns;
+  const int tile = blockIdx.x / units, unit = blockIdx.x % units;
+  grid_dependency_wait(tile, unit);
+
+  const Sums* const from = sums + (int64_t{tile} * cut.parts * units + unit) * 128 + tid % 128;
+  const int64_t step = int64_t{units} * 128;
+  float of_group[4] = {};
+  for (int first = group; first < cut.parts; first += ADDERS * AT_ONCE) {
+    // Beyond the last part it is loaded again: a load on a condition would wait for others.
+    Sums fours[AT_ONCE];
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; ++i) {
+      const int part = first + i * ADDERS;
+      fours[i] = from[(part < cut.parts ? part : cut.parts - 1) * step];
+    }
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; ++i)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) of_group[e] += first + i * ADDERS < cut.parts ? fours[i][e] : 0;
+  }
+  Sums four = {};
+#pragma unroll
+  for (int e = 0; e < 4; ++e) four.set(e, of_group[e]);
+  added[group][tid % 128] = four;
+  __syncthreads();
+  if (group > 0) return;
+  float all[4] = {};
+#pragma unroll
+  for (int i = 0; i < ADDERS * 4; ++i) all[i % 4] += added[i / 4][tid][i % 4];
+  put_unit(row, 0, swapped, all);
+  named_barrier_sync(1, 128);
+  const int size = cut.cluster.size(), nth = tile / size, rank = tile % size;
+  const int rank_x = rank & (cut.cluster.x() - 1), rank_y = rank >> cut.cluster.log_x;
+  store_units(p, row, 1, swapped, aligned_c, tid, 128, [&](int, int& x, int& y) {
+    x = (nth % cut.clusters_x * cut.cluster.x() + rank_x) * bx + unit / columns * MMA_X;
+    y = (nth / cut.clusters_x * cut.cluster.y() + rank_y) * cut.height + unit % columns * 8;
+  });
+}
+
+}  // namespace engine_device
+GEMM_BUILD_NAMESPACE_END

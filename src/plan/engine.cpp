@@ -1,0 +1,239 @@
+#include "plan/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "plan/overlap.h"
+
+namespace gemm::engine {
+namespace {
+
+constexpr int BK = 64, MOST_PARTS = 16, MOST_WAVES = 4;
+constexpr ClusterShape CLUSTERS[] = {{0, 0}, {1, 0}, {0, 1}, {1, 1},
+                                     {2, 0}, {0, 2}, {2, 1}, {1, 2}};
+
+int ceil_div(int a, int b) { return a / b + (a % b != 0); }
+
+// The problem with x and y in place of M and N.
+struct Oriented {
+  int X, Y;
+  bool x_k_major, y_k_major;
+  double x_requests, y_requests;  // for 128 bytes of a row
+
+  Oriented(const Problem& p, const EngineCosts& c, bool swapped) {
+    const auto requests = [&](RowRequests r) {
+      return r == RowRequests::one ? 1 : r == RowRequests::sectors ? c.sectors : c.half;
+    };
+    const double a = requests(p.a), b = requests(p.b);
+    X = swapped ? p.N : p.M, Y = swapped ? p.M : p.N;
+    x_k_major = swapped ? p.b_k_major : p.a_k_major;
+    y_k_major = swapped ? p.a_k_major : p.b_k_major;
+    x_requests = swapped ? b : a, y_requests = swapped ? a : b;
+  }
+};
+
+// What every kernel takes besides its main loop, in microseconds.
+double around_us(const Problem& p, const EngineCosts& c) {
+  const double copies =
+      p.copied_elements > 0 ? c.copy_launch + 2e-6 * p.element_bytes * p.copied_elements / c.copies : 0;
+  return c.launch + copies;
+}
+double memory_us(const Problem& p, const EngineCosts& c) {
+  const double m = p.M, n = p.N, k = p.K;
+  return p.element_bytes * 1e-6 * (m * k + k * n + m * n * (p.reads_c ? 2 : 1)) / c.memory;
+}
+// An epilogue's time, in multiples of the time of one that stores alone.
+double epilogue_factor(const Problem& p, const EngineCosts& c) {
+  return 1 + (p.reads_c ? c.residual : 0) + (p.vectors ? c.vectors : 0) +
+         (p.function ? c.function : 0);
+}
+
+struct Work {
+  double depth;    // of K, that the busiest SM multiplies, in tiles of bx x by
+  double bx, by;   // by: as loaded
+  double multiplied;  // columns of a wgmma
+  double rows;     // that a CTA asks L2 for, for each of K; a row across lines counts twice
+  int ctas;        // in all
+  int busy;        // SMs at work
+};
+// The main loop: what it waits for longest, and a part of what comes second.
+double loop_us(const Problem& p, const EngineCosts& c, const Arch& arch, const Work& w,
+               double all_depth) {
+  const double multiply =
+      w.depth * std::max(2e-6 * w.bx * (w.multiplied + c.narrow) / c.tensor, c.k_tile / BK);
+  const double from_l2 = 2e-6 * all_depth * w.rows / c.l2;
+  const double into_sm = 2e-6 * w.depth * (w.bx + w.by) / c.fetch;
+  const double asked = 2e-6 * w.depth * w.rows / c.issue;
+  const double memory = memory_us(p, c) * std::max(1.0, c.busy * arch.sms / w.busy);
+  return overlapping(multiply, overlapping(from_l2, into_sm, asked), memory);
+}
+
+double cooperative_us(const Problem& p, const Oriented& o, const Arch& arch, const Choice& choice) {
+  const EngineCosts& c = arch.costs->engine;
+  const Configuration& config = choice.config();
+  const Rectangle& cut = choice.cut;
+  const int size = cut.cluster.size();
+  const int at_a_time = clusters_at_a_time(arch, size);
+  const int units = cut.clusters * cut.parts, waves = ceil_div(units, at_a_time);
+  const double k = std::ceil(ceil_div(p.K, BK) / double(cut.parts)) * BK;
+  const int atom = o.y_k_major ? 8 * cut.cluster.x() : 64;
+  const double columns = ceil_div(cut.height, atom) * atom;
+  const double rows = config.bx * o.x_requests / cut.cluster.y() +
+                      columns * o.y_requests / cut.cluster.x();
+  const double loop =
+      loop_us(p, c, arch,
+              {.depth = waves * k,
+               .bx = double(config.bx),
+               .by = columns,
+               .multiplied = double(cut.height),
+               .rows = rows,
+               .ctas = units * size,
+               .busy = std::min(units, at_a_time) * size},
+              k * units * size);
+  const double results = 1e-6 * config.bx * cut.height;
+  double end = 0;
+  if (cut.parts == 1) {
+    end = waves * results * c.store * epilogue_factor(p, c);
+  } else {
+    const double sums = 4e-6 * results * 1e6 * units * size;  // millions of bytes
+    end = waves * results * c.store_sums + sums / c.l2 + c.reduce_launch + cut.parts * c.reduce_part +
+          results * cut.clusters * size / arch.sms * c.store * epilogue_factor(p, c);
+  }
+  return around_us(p, c) + (size > 1 ? c.cluster : 0) + (waves - 1) * c.wave + loop + end;
+}
+
+double ping_pong_us(const Problem& p, const Oriented& o, const Arch& arch, const Choice& choice,
+                    const RowPanelChoice& panels) {
+  const EngineCosts& c = arch.costs->engine;
+  const Configuration& config = choice.config();
+  const double waves = double(panels.waves(arch.sms)), tiles = double(panels.tiles());
+  const double makespan = double(panels.makespan_rows(arch.sms));  // of the busiest SM
+  const double k = ceil_div(p.K, BK) * BK, height = panels.height();
+  const double rows = config.bx * o.x_requests + height * o.y_requests;
+  const double loop = loop_us(p, c, arch,
+                              {.depth = k * makespan / height,
+                               .bx = double(config.bx),
+                               .by = height,
+                               .multiplied = height,
+                               .rows = rows,
+                               .ctas = int(tiles),
+                               .busy = int(std::min<double>(tiles, arch.sms))},
+                              k * tiles);
+  // The last tile's epilogue is alone; the others hide behind the other consumer's main loop.
+  const double results = 1e-6 * config.bx * panels.tallest();
+  const double store = results * c.store * epilogue_factor(p, c);
+  const double hidden = loop / waves;  // of one tile
+  return around_us(p, c) + loop * c.ping_pong + store +
+         (waves - 1) * std::max(0.0, store * c.staged - hidden);
+}
+
+// Calls consider(choice) for every legal choice in one configuration.
+template <class Consider>
+void for_each_choice(const Problem& p, const Arch& arch, int index, Consider&& consider) {
+  const Configuration& config = CONFIGURATIONS[index];
+  const EngineCosts& c = arch.costs->engine;
+  for (const bool swapped : {false, true}) {
+    if (!supports(config, p, swapped)) continue;
+    const Oriented o(p, c, swapped);
+    Choice choice{};
+    choice.configuration = index;
+    choice.swapped = swapped;
+    if (config.ping_pong()) {
+      const RowPanelChoice panels =
+          choose_row_panels(o.Y, o.X, {config.bx, config.shortest, config.by}, arch.sms);
+      choice.panels = panels.row_panels;
+      choice.us = ping_pong_us(p, o, arch, choice, panels);
+      consider(choice);
+      continue;
+    }
+    for (const ClusterShape shape : CLUSTERS) {
+      // A cluster does not reach beyond C by a whole CTA.
+      const int tiles_x = ceil_div(o.X, config.bx);
+      if (shape.size() > 1 && (shape.x() > std::max(tiles_x, 1) || shape.y() * config.shortest > o.Y + config.shortest))
+        continue;
+      const int clusters_x = ceil_div(tiles_x, shape.x());
+      const int at_a_time = clusters_at_a_time(arch, shape.size());
+      int before[2] = {};  // the last height by either step: more waves often have the same
+      for (int waves = 1; waves <= MOST_WAVES; ++waves) {
+        const int most = std::max(waves * at_a_time / std::max(clusters_x, 1), 1);  // along y
+        const int least = ceil_div(o.Y, most * shape.y());
+        for (const int step : {8, 64}) {
+          if (step == 64 && o.y_k_major) continue;
+          const int height =
+              std::clamp(ceil_div(least, step) * step, config.shortest, config.by);
+          if (height == before[step == 64]) continue;
+          before[step == 64] = height;
+          const int64_t clusters = int64_t{clusters_x} * ceil_div(ceil_div(o.Y, height), shape.y());
+          if (clusters >= 1 << 20) continue;
+          // K in as many parts as fill a wave.
+          const int most_parts =
+              std::clamp<int>(at_a_time / std::max<int>(int(clusters), 1), 1,
+                              std::min(MOST_PARTS, std::max(ceil_div(p.K, BK) / 2, 1)));
+          for (int parts = 1; parts <= most_parts; ++parts) {
+            choice.cut = {shape, height, clusters_x, int(clusters), parts};
+            choice.us = cooperative_us(p, o, arch, choice);
+            consider(choice);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+int clusters_at_a_time(const Arch& arch, int size) {
+  return std::max(int(arch.sms * arch.costs->wgmma.clusters[size] + 0.5) / size, 1);
+}
+
+bool supports(const Configuration& config, const Problem& p, bool swapped) {
+  if (!p.aligned_c) return false;
+  const bool x_k_major = swapped ? p.b_k_major : p.a_k_major;
+  const bool y_k_major = swapped ? p.a_k_major : p.b_k_major;
+  // y along the operand that is K-major, so that a box of it has any height; else neither is.
+  if (!y_k_major && (config.ping_pong() || x_k_major)) return false;
+  return true;
+}
+
+Choice choose(const Problem& p, const Arch& arch, int configuration) {
+  Choice best{};
+  best.configuration = -1;
+  best.us = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < CONFIGURATION_COUNT; ++i)
+    if (configuration < 0 || configuration == i)
+      for_each_choice(p, arch, i, [&](const Choice& choice) {
+        if (best.configuration < 0 || choice.us < best.us) best = choice;
+      });
+  return best;
+}
+
+int candidates(const Problem& p, const Arch& arch, Choice* choices, int room) {
+  int count = 0;
+  for (int i = 0; i < CONFIGURATION_COUNT; ++i)
+    for_each_choice(p, arch, i, [&](const Choice& choice) {
+      if (count < room) choices[count++] = choice;
+    });
+  return count;
+}
+
+std::string explain(const Choice& choice, int sms) {
+  const Configuration& config = choice.config();
+  const char* const what = choice.swapped ? "C^T" : "C";
+  if (config.ping_pong()) {
+    RowPanelChoice panels{{config.bx, config.shortest, config.by}, choice.panels};
+    return fmt::format("{} by turns, {} wide: {}", what, config.bx,
+                       panels.why(sms, choice.swapped ? "row" : "column"));
+  }
+  const Rectangle& cut = choice.cut;
+  std::string text = fmt::format("{} in {} tiles of {} x {}", what, cut.clusters * cut.cluster.size(),
+                                 config.bx, cut.height);
+  if (cut.cluster.size() > 1)
+    text += fmt::format(", clusters of {} x {}", cut.cluster.x(), cut.cluster.y());
+  if (cut.parts > 1) text += fmt::format(", K in {} parts", cut.parts);
+  return text + fmt::format(", estimated {:.0f} us", choice.us);
+}
+
+}  // namespace gemm::engine
