@@ -35,16 +35,23 @@ GEMM_DEVICE void load_part(uint8_t* tile, const Map& map, int mn, int k, uint64_
 
 // Loads a part of the tile at (mn, k) into those CTAs of the cluster whose bits are set, by one
 // thread: from `row` on, the map's box, of each of the first `panels` panels. Others load the other
-// parts. The bytes arrive at each CTA's own `full`. Taught in v27m.
+// parts. The bytes arrive at each CTA's own `full`. `alone`: there are no other CTAs.
 template <class Tile>
 GEMM_DEVICE void load_part_for(uint8_t* tile, const TensorMap& map, int mn, int k, uint64_t* full,
-                               uint32_t ctas, int row, int panels = Tile::PANELS GEMM_CALLER_ARG) {
+                               uint32_t ctas, int row, bool alone,
+                               int panels = Tile::PANELS GEMM_CALLER_ARG) {
 #pragma unroll
   for (int i = 0; i < Tile::PANELS; ++i)
-    if (i < panels)
-      tma_load_multicast(tile + i * Tile::PANEL_BYTES + row * Tile::ROW_BYTES, map,
-                         row + (Tile::ALONG_K ? mn : k), Tile::ALONG_K ? k : mn + i * Tile::WIDTH,
-                         full, static_cast<uint16_t>(ctas) GEMM_CALLER_PASS);
+    if (i < panels) {
+      uint8_t* const to = tile + i * Tile::PANEL_BYTES + row * Tile::ROW_BYTES;
+      const int from_row = row + (Tile::ALONG_K ? mn : k);
+      const int from_col = Tile::ALONG_K ? k : mn + i * Tile::WIDTH;
+      if (alone)
+        tma_load(to, map, from_row, from_col, full GEMM_CALLER_PASS);
+      else
+        tma_load_multicast(to, map, from_row, from_col, full,
+                           static_cast<uint16_t>(ctas) GEMM_CALLER_PASS);
+    }
 }
 
 // `produce` for a cluster whose CTAs have the same columns: each loads part `rank` of B's k-tiles

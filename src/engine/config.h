@@ -27,26 +27,19 @@ struct Configuration {
   GEMM_HOST_DEVICE constexpr int rows() const { return ping_pong() ? bx : bx / warpgroups(); }  // of a consumer
   GEMM_HOST_DEVICE constexpr int threads() const { return (warpgroups() + 1) * 128; }
   // Registers of a thread after setmaxnreg; 0: as launched, which is enough for one consumer.
-  GEMM_HOST_DEVICE constexpr int producer_registers() const { return warpgroups() == 1 ? 0 : warpgroups() == 2 ? 24 : 32; }
-  GEMM_HOST_DEVICE constexpr int consumer_registers() const { return warpgroups() == 1 ? 0 : warpgroups() == 2 ? 240 : 160; }
+  GEMM_HOST_DEVICE constexpr int producer_registers() const { return warpgroups() == 1 ? 0 : warpgroups() == 3 ? 32 : ping_pong() ? 24 : 40; }
+  GEMM_HOST_DEVICE constexpr int consumer_registers() const { return warpgroups() == 1 ? 0 : warpgroups() == 3 ? 160 : ping_pong() ? 240 : 232; }
 };
 
 // The configurations that are compiled ahead of time. Their order is that of the variants' names.
 inline constexpr Configuration CONFIGURATIONS[] = {
     {128, 200, 256, 4},
-    {128, 136, 192, 5},
     {128, 72, 128, 7},
     {128, 16, 64, 9},
-    {256, 136, 192, 4},
-    {256, 72, 128, 4},
     {192, 136, 192, 4},
-    {192, 72, 128, 5},
     {64, 136, 192, 6},
-    {64, 72, 128, 9},
     {64, 16, 64, 14},
     {128, 136, 192, 5, Consumers::ping_pong, 1},
-    {128, 104, 128, 6, Consumers::ping_pong, 2},
-    {64, 136, 192, 6, Consumers::ping_pong, 2},
     {64, 72, 128, 8, Consumers::ping_pong, 2},
 };
 inline constexpr int CONFIGURATION_COUNT = sizeof CONFIGURATIONS / sizeof *CONFIGURATIONS;

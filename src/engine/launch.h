@@ -21,7 +21,8 @@ Problem problem_of(const FusedArgs<T>& p) {
         reinterpret_cast<uintptr_t>(base) % SECTOR == 0 && ld * sizeof(T) % SECTOR == 0;
     return whole ? RowRequests::sectors : RowRequests::half;
   };
-  Problem problem{.M = p.M, .N = p.N, .K = p.K, .element_bytes = int(sizeof(T))};
+  Problem problem{};
+  problem.M = p.M, problem.N = p.N, problem.K = p.K, problem.element_bytes = int(sizeof(T));
   problem.a_k_major = p.op_a == Op::N, problem.b_k_major = p.op_b == Op::T;
   problem.a = requests(p.A, p.lda), problem.b = requests(p.B, p.ldb);
   if (!tma_can_address(p.A, p.lda)) problem.copied_elements += double(p.M) * p.K;
@@ -89,18 +90,20 @@ void launch_ping_pong(const Args& p, const Choice& choice, const Arch& arch, Str
   const auto map_y = [&](int rows) {
     return tensor_map(y.data, Y, p.K, y.ld, rows, BK, TileY::MODE);
   };
-  const auto start = [&](auto x_major, auto y_major) {
+  const auto start = [&](auto x_major, auto y_major, auto is_swapped) {
     if constexpr (y_major() == Major::K) {  // supports()
       using TileX = OperandTile<T, CONFIG.bx, x_major()>;
-      gemm::launch(gemm_ping_pong<Args, CONFIGURATION, x_major()>, std::min<int64_t>(tiles, arch.ctas),
+      gemm::launch(gemm_ping_pong<Args, CONFIGURATION, x_major(), is_swapped()>, std::min<int64_t>(tiles, arch.ctas),
                    dim3(CONFIG.threads()),
                    {.smem = sizeof(PingPongShared<TileX, TileY, CONFIG.stages, CONFIG.epilogue_stages>), .pdl = true}, stream, p,
-                   panels, swapped, TileX::map(x.data, X, p.K, x.ld),
+                   panels, TileX::map(x.data, X, p.K, x.ld),
                    map_y(panels.short_box() + 8), map_y(std::max(panels.short_box(), 8)),
                    c_map(p, 8));
     }
   };
-  with_majors(p, [&](auto a, auto b) { swapped ? start(b, a) : start(a, b); });
+  with_majors(p, [&](auto a, auto b) {
+    swapped ? start(b, a, std::true_type()) : start(a, b, std::false_type());
+  });
 }
 
 template <class Args, int CONFIGURATION>

@@ -6,14 +6,12 @@
 #include <cmath>
 #include <limits>
 
-#include "plan/overlap.h"
-
 namespace gemm::engine {
 namespace {
 
 constexpr int BK = 64, MOST_PARTS = 16, MOST_WAVES = 4;
-constexpr ClusterShape CLUSTERS[] = {{0, 0}, {1, 0}, {0, 1}, {1, 1},
-                                     {2, 0}, {0, 2}, {2, 1}, {1, 2}};
+// Eight CTAs are seldom better than four, and then by little.
+constexpr ClusterShape CLUSTERS[] = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {2, 0}, {0, 2}};
 
 int ceil_div(int a, int b) { return a / b + (a % b != 0); }
 
@@ -51,24 +49,24 @@ double epilogue_factor(const Problem& p, const EngineCosts& c) {
          (p.function ? c.function : 0);
 }
 
+// What the main loops of all CTAs do.
 struct Work {
-  double depth;    // of K, that the busiest SM multiplies, in tiles of bx x by
-  double bx, by;   // by: as loaded
-  double multiplied;  // columns of a wgmma
-  double rows;     // that a CTA asks L2 for, for each of K; a row across lines counts twice
-  int ctas;        // in all
-  int busy;        // SMs at work
+  double depth, all_depth;  // of K, in tiles of bx x by: on the busiest SM, on all
+  double bx, by, columns;   // by: of wgmma; columns: as loaded
+  double rows;              // that a CTA asks L2 for, a k at a time; those across lines count more
+  double tensor = 1;        // of the tensor cores' speed
+  bool in_clusters = false;
 };
 // The main loop: what it waits for longest, and a part of what comes second.
-double loop_us(const Problem& p, const EngineCosts& c, const Arch& arch, const Work& w,
-               double all_depth) {
-  const double multiply =
-      w.depth * std::max(2e-6 * w.bx * (w.multiplied + c.narrow) / c.tensor, c.k_tile / BK);
-  const double from_l2 = 2e-6 * all_depth * w.rows / c.l2;
-  const double into_sm = 2e-6 * w.depth * (w.bx + w.by) / c.fetch;
-  const double asked = 2e-6 * w.depth * w.rows / c.issue;
-  const double memory = memory_us(p, c) * std::max(1.0, c.busy * arch.sms / w.busy);
-  return overlapping(multiply, overlapping(from_l2, into_sm, asked), memory);
+double loop_us(const Problem& p, const EngineCosts& c, const Work& w) {
+  const double multiply = w.depth * std::max(2e-6 * w.bx * (w.by + c.narrow) / (c.tensor * w.tensor),
+                                             c.k_tile / BK);
+  const double from_l2 = 2e-6 * w.all_depth * w.rows / c.l2;
+  const double into_sm = 2e-6 * w.depth * (w.bx + w.columns) / c.fetch;
+  const double memory = memory_us(p, c);
+  const bool whole_lines = p.a == RowRequests::one && p.b == RowRequests::one;
+  return std::sqrt(multiply * multiply + from_l2 * from_l2 + into_sm * into_sm + memory * memory) *
+         (!w.in_clusters && whole_lines ? c.alone : 1);
 }
 
 double cooperative_us(const Problem& p, const Oriented& o, const Arch& arch, const Choice& choice) {
@@ -83,23 +81,22 @@ double cooperative_us(const Problem& p, const Oriented& o, const Arch& arch, con
   const double columns = ceil_div(cut.height, atom) * atom;
   const double rows = config.bx * o.x_requests / cut.cluster.y() +
                       columns * o.y_requests / cut.cluster.x();
-  const double loop =
-      loop_us(p, c, arch,
-              {.depth = waves * k,
-               .bx = double(config.bx),
-               .by = columns,
-               .multiplied = double(cut.height),
-               .rows = rows,
-               .ctas = units * size,
-               .busy = std::min(units, at_a_time) * size},
-              k * units * size);
+  const double loop = loop_us(p, c,
+                              {.depth = waves * k,
+                               .all_depth = k * units * size,
+                               .bx = double(config.bx),
+                               .by = double(cut.height),
+                               .columns = columns,
+                               .rows = rows,
+                               .tensor = config.warpgroups() == 1 ? c.one_consumer : 1,
+                               .in_clusters = size > 1});
   const double results = 1e-6 * config.bx * cut.height;
   double end = 0;
   if (cut.parts == 1) {
     end = waves * results * c.store * epilogue_factor(p, c);
   } else {
     const double sums = 4e-6 * results * 1e6 * units * size;  // millions of bytes
-    end = waves * results * c.store_sums + sums / c.l2 + c.reduce_launch + cut.parts * c.reduce_part +
+    end = waves * results * c.store_sums + sums / c.l2 + c.reduce_launch +
           results * cut.clusters * size / arch.sms * c.store * epilogue_factor(p, c);
   }
   return around_us(p, c) + (size > 1 ? c.cluster : 0) + (waves - 1) * c.wave + loop + end;
@@ -112,21 +109,19 @@ double ping_pong_us(const Problem& p, const Oriented& o, const Arch& arch, const
   const double waves = double(panels.waves(arch.sms)), tiles = double(panels.tiles());
   const double makespan = double(panels.makespan_rows(arch.sms));  // of the busiest SM
   const double k = ceil_div(p.K, BK) * BK, height = panels.height();
-  const double rows = config.bx * o.x_requests + height * o.y_requests;
-  const double loop = loop_us(p, c, arch,
+  const double loop = loop_us(p, c,
                               {.depth = k * makespan / height,
+                               .all_depth = k * tiles,
                                .bx = double(config.bx),
                                .by = height,
-                               .multiplied = height,
-                               .rows = rows,
-                               .ctas = int(tiles),
-                               .busy = int(std::min<double>(tiles, arch.sms))},
-                              k * tiles);
+                               .columns = height,
+                               .rows = config.bx * o.x_requests + height * o.y_requests,
+                               .tensor = c.ping_pong});
   // The last tile's epilogue is alone; the others hide behind the other consumer's main loop.
   const double results = 1e-6 * config.bx * panels.tallest();
   const double store = results * c.store * epilogue_factor(p, c);
   const double hidden = loop / waves;  // of one tile
-  return around_us(p, c) + loop * c.ping_pong + store +
+  return around_us(p, c) + loop + store +
          (waves - 1) * std::max(0.0, store * c.staged - hidden);
 }
 
