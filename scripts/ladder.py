@@ -163,6 +163,13 @@ def find_rung(rungs: list[Rung], wanted: str) -> Rung:
     raise BadInput(f"unknown rung '{wanted}'; known: {' '.join(r.id for r in rungs)}")
 
 
+def measured_rung(rungs: list[Rung], wanted: str) -> Rung:
+    """As find_rung; or, by its full name, one that is gone and that committed runs still have."""
+    if NAME.fullmatch(wanted) and not any(wanted in (r.tag, r.name) for r in rungs):
+        return Rung(Path(f"{wanted}.cu"), "", "", "", ())
+    return find_rung(rungs, wanted)
+
+
 def select_rungs(rungs: list[Rung], wanted: str) -> list[Rung]:
     """By --kernel's words: ids, ranges such as v1-v8, all, with commas between."""
     chosen: set[Rung] = set()
@@ -257,7 +264,7 @@ class Results:
 
 def load_results(path: Path, op: str = "nn", variants: bool = False) -> Results:
     """Reads Google Benchmark's JSON, as written by gemm_bench --json: entries of that op. With
-    `variants` those, too, that --variant asked for, as rungs named "v27w_wide: the variant"."""
+    `variants` those, too, that --variant asked for, as rungs named "v24_pingpong: the variant"."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         context = {key: str(value) for key, value in data["context"].items()}
