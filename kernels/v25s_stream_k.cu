@@ -23,7 +23,6 @@
 //   CTA 0    | ends tile 2 ... | tile 3 ..................... |
 
 #include "device/dynamic_shared.cuh"
-#include "device/fixup.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
 #include "device/ptx/grid.cuh"
@@ -36,6 +35,7 @@
 #include "device/wgmma_costs.h"
 #include "device/wgmma_epilogue.cuh"
 #include "rung.h"
+#include "v25s_stream_k/fixup.cuh"
 
 namespace {
 using namespace gemm;

@@ -139,14 +139,15 @@ def parse_rung(path: Path) -> Rung:
 
 
 def device_includes(path: str, source: str) -> list[str]:
-    """The device code that a file includes, as paths from the root: headers of src/device and
-    src/tile, and those that stand beside a rung, in its folder."""
+    """The device code that a file includes, as paths from the root: headers of src/device,
+    src/engine and src/tile, and those that stand beside a rung, in its folder."""
+    shared = ("device/", "engine/", "tile/")
     found = re.findall(r'^[ \t]*#[ \t]*include "([^"]+)"', source, re.MULTILINE)
     folder = path.rpartition("/")[0]
     return [
-        f"src/{file}" if file.startswith(("device/", "tile/")) else f"{folder}/{file}"
+        f"src/{file}" if file.startswith(shared) else f"{folder}/{file}"
         for file in found
-        if file.startswith(("device/", "tile/")) or file.endswith(".cuh")
+        if file.startswith(shared) or file.endswith(".cuh")
     ]
 
 

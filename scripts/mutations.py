@@ -762,7 +762,7 @@ HOPPER = (
     ),
     # v25
     of_header(
-        "cluster_sums.cuh",
+        "kernels/v25_split_k/cluster_sums.cuh",
         "v25",
         "a part of the sums is left out",
         "part < part_count; ++part",
@@ -826,14 +826,14 @@ HOPPER = (
         "  if constexpr (Smem::ROOM) cluster_wait(); ",
     ),
     of_header(
-        "cluster_sums.cuh",
+        "kernels/v25_split_k/cluster_sums.cuh",
         "v25",
         "stores units that are not there",
         "return (units - cta + split - 1) / split;",
         "return most;",
     ),
     of_header(
-        "cluster_sums.cuh",
+        "kernels/v25_split_k/cluster_sums.cuh",
         "v25",
         "two units take one place",
         "cta = 0, ++nth;",
@@ -1502,7 +1502,7 @@ HEADERS = (
         "(PANEL_BYTES) >> 5",
     ),
     of_header(
-        "fixup.cuh",
+        "kernels/v25s_stream_k/fixup.cuh",
         "v25s",
         "a flag is not reset",
         "      *flag = 0;  // a CUDA graph launches again, with the same tag\n",
@@ -1511,7 +1511,7 @@ HEADERS = (
         "only a launch by a CUDA graph uses a tag again",
     ),
     of_header(
-        "fixup.cuh",
+        "kernels/v25s_stream_k/fixup.cuh",
         "v25s",
         "a flag is set before all lanes have written",
         "    __syncwarp();\n    if (threadIdx.x % 32 == 0) flag_set",
