@@ -169,9 +169,9 @@ class PeerCopies final : public ShardedGemm {
         flags_(fabric, p.ranks * CHUNKS * sizeof(uint32_t), "arrived", Fabric::Contents::zeros) {
     const DeviceScope scope(fabric.device(fabric.here()[0]));
     ctas_ = persistent_blocks();
-    tile_ = choose_tile(p.shards().each(), p.N, p.K, TILES, std::size(TILES), sm_count(), 0,
-                        variant, p.ranks)
-                .index;
+    tile_ =
+        choose_tile(p.shards().each(), p.N, TILES, std::size(TILES), sm_count(), variant, p.ranks)
+            .index;
   }
 
   void enqueue(const ShardedCall& call) override {

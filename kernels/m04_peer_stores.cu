@@ -199,8 +199,7 @@ class PeerStores final : public ShardedGemm {
     const Shards shards = p.shards();
     const DeviceScope scope(fabric.device(fabric.here()[0]));
     ctas_ = persistent_blocks();
-    tile_ = choose_tile(shards.each(), p.N, p.K, TILES, std::size(TILES), sm_count(), 0, variant,
-                        p.ranks)
+    tile_ = choose_tile(shards.each(), p.N, TILES, std::size(TILES), sm_count(), variant, p.ranks)
                 .index;
     exchange_.ld = exchange_ld(p.N);
     exchange_.slot = shards.each() * exchange_.ld;

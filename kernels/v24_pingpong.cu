@@ -283,15 +283,13 @@ TileChoice tile_of(const FusedArgs<T>& p, const Arch& arch, int variant) {
   const Costs& costs = *arch.costs;
   const int M = rows_of_product(p);
   if (variant < WHOLE) {
-    TileChoice choice =
-        choose_tile(M, p.N, p.K, costs.whole, WHOLE, arch.sms, costs.fixup_k, variant,
-                    in_one_launch(p) ? p.batch.count : 1, epilogue_waves(p, costs));
+    TileChoice choice = choose_tile(M, p.N, costs.whole, WHOLE, arch.sms, variant,
+                                    in_one_launch(p) ? p.batch.count : 1, epilogue_waves(p, costs));
     if (is_straddled(p)) choice.makespan *= costs.straddled_whole;
     return choice;
   }
-  TileChoice choice =
-      choose_tile(M, p.N, p.K, costs.cluster, std::size(costs.cluster), arch.sms / 2, costs.fixup_k,
-                  variant - WHOLE, 1, epilogue_waves(p, costs));
+  TileChoice choice = choose_tile(M, p.N, costs.cluster, std::size(costs.cluster), arch.sms / 2,
+                                  variant - WHOLE, 1, epilogue_waves(p, costs));
   choice.index += WHOLE;
   choice.makespan /= 2;  // one SM's
   choice.tiling.cluster = 2;

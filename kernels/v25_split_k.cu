@@ -24,7 +24,6 @@
 //   CTA 1    | second part of K ... | sums to owners | cluster's barrier | add, store
 //            Large tiles' sums take the place of k-tiles: a barrier before they are sent, too.
 
-#include "device/cluster_sums.cuh"
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
@@ -39,6 +38,7 @@
 #include "device/wgmma_costs.h"
 #include "device/wgmma_epilogue.cuh"
 #include "rung.h"
+#include "v25_split_k/cluster_sums.cuh"
 
 namespace {
 using namespace gemm;

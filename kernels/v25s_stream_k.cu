@@ -3,7 +3,7 @@
 // before: v25's tiles of few columns are whole CTAs, or whole clusters. 10240 rows are 160 tiles:
 //         132 SMs compute 132 of them, then 28. 5120 are 80: 52 SMs fetch nothing, and with K in
 //         two parts there are 160 again. Memory decides such a product, and it idles
-// idea:   v26's: the k-tiles of all tiles form one row, cut into equal shares, one a CTA. A share
+// idea:   v13's: the k-tiles of all tiles form one row, cut into equal shares, one a CTA. A share
 //         may begin and end within a tile. Whoever begins a tile adds what the others have summed
 // watch:  who waits for whom. A CTA computes the end of a tile first, as its first work, and the
 //         beginning of another one last: then the other parts of that are there
@@ -23,7 +23,6 @@
 //   CTA 0    | ends tile 2 ... | tile 3 ..................... |
 
 #include "device/dynamic_shared.cuh"
-#include "device/fixup.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
 #include "device/ptx/grid.cuh"
@@ -36,6 +35,7 @@
 #include "device/wgmma_costs.h"
 #include "device/wgmma_epilogue.cuh"
 #include "rung.h"
+#include "v25s_stream_k/fixup.cuh"
 
 namespace {
 using namespace gemm;

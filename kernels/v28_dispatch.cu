@@ -1,7 +1,7 @@
 // v28 dispatch: for every shape the fastest kernel.
 //
-// before: v24 to v27w each pass cuBLAS on some shapes; on others one is up to 10x slower than
-//         another (v25 on large results), or 10 % (v26 where v24's waves are nearly full)
+// before: v24 to v27 each pass cuBLAS on some shapes; on others one is up to 10x slower than
+//         another (v25 on large results)
 // idea:   what a library adds to its kernels is a cost model. Each rung plans the problem and
 //         estimates its makespan, the time until its last SM ends. The least estimate wins
 // watch:  the costs are fitted to measurements on one GPU; --explain says what they decide, --tune

@@ -84,11 +84,10 @@ template <class T>
 Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
   constexpr int MMA_SYNC = 3;
   if (variant == ANY_VARIANT)
-    variant = !tile::has_wgmma()
-                  ? MMA_SYNC
-                  : choose_tile(p.M, p.N, p.K, arch.costs->whole, std::size(Costs{}.whole),
-                                arch.sms, arch.costs->fixup_k)
-                        .index;
+    variant =
+        !tile::has_wgmma()
+            ? MMA_SYNC
+            : choose_tile(p.M, p.N, arch.costs->whole, std::size(Costs{}.whole), arch.sms).index;
   return with_size(p.M, p.N, arch.sms, variant, SIZES[variant]);
 }
 // The part of the GPU's time in which SMs have a tile, all SMs being given the same number.

@@ -174,7 +174,7 @@ static_assert(std::size(TILES) == std::size(VARIANTS<f8e4m3>) &&
 template <class T>
 Plan plan(const FusedArgs<T, T, bf16>& p, const Arch& arch, int variant) {
   const int choices = variant < 0 ? CHOICES : int{std::size(TILES)};
-  TileChoice tile = choose_tile(p.M, p.N, p.K, TILES, choices, arch.sms, 0, variant);
+  TileChoice tile = choose_tile(p.M, p.N, TILES, choices, arch.sms, variant);
   tile.tiling.cluster = CLUSTERS[tile.index];
   Plan plan{.variant = tile.index};
   plan.keep(tile.tiling);

@@ -32,7 +32,8 @@ Within a line of prose, and followed by <!-- /embed --> on the same line, one nu
   <!-- embed:value v17 f16 8192 ratio -->           paired ratio to cuBLAS; also tflops, baseline,
                                                     gain, the ratio of that to the rung before's,
                                                     and spread, that gain's p10 to p90
-  <!-- embed:value v24 f16 4096 ratio short.json --> from another run; also 16384x16384x512
+  <!-- embed:value v24 f16 4096 ratio short.json --> from another run; also 16384x16384x512. A rung
+                                                    that is gone goes by its full name: v27w_wide
   <!-- embed:value limit peak_mma_f16_tflops -->    a limit of the card, of the run's context or of
                                                     memory_limits.json
   <!-- embed:value file split.json errors.0.max --> a number of another file of that GPU
@@ -210,7 +211,7 @@ class Embedder:
         shape = (m, n, k)
         path = ladder.folder_of(self.gpu, self.root) / args[4] if len(args) == 5 else None
         results = self.results if path is None else ladder.load_results(path)
-        rung = ladder.find_rung(self.rungs, wanted)
+        rung = ladder.measured_rung(self.rungs, wanted)
         point = results.at(rung, dtype, shape) if results else None
         if not (point and results):
             return NOT_MEASURED
@@ -424,7 +425,7 @@ class Embedder:
         if not path.exists():
             return NOT_MEASURED
         runs = {op: ladder.load_results(path, op, variants=True) for op in ("nn", "nt", "tn", "tt")}
-        rungs = [ladder.find_rung(self.rungs, one) for one in wanted.split(",")]
+        rungs = [ladder.measured_rung(self.rungs, one) for one in wanted.split(",")]
         columns = [
             (f"{op}: {rung.id}{name.removeprefix(rung.name).replace(':', '')}", points)
             for op, run in runs.items()

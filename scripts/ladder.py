@@ -139,14 +139,15 @@ def parse_rung(path: Path) -> Rung:
 
 
 def device_includes(path: str, source: str) -> list[str]:
-    """The device code that a file includes, as paths from the root: headers of src/device and
-    src/tile, and those that stand beside a rung, in its folder."""
+    """The device code that a file includes, as paths from the root: headers of src/device,
+    src/engine and src/tile, and those that stand beside a rung, in its folder."""
+    shared = ("device/", "engine/", "tile/")
     found = re.findall(r'^[ \t]*#[ \t]*include "([^"]+)"', source, re.MULTILINE)
     folder = path.rpartition("/")[0]
     return [
-        f"src/{file}" if file.startswith(("device/", "tile/")) else f"{folder}/{file}"
+        f"src/{file}" if file.startswith(shared) else f"{folder}/{file}"
         for file in found
-        if file.startswith(("device/", "tile/")) or file.endswith(".cuh")
+        if file.startswith(shared) or file.endswith(".cuh")
     ]
 
 
@@ -161,6 +162,13 @@ def find_rung(rungs: list[Rung], wanted: str) -> Rung:
         if wanted in (rung.id, rung.tag, rung.name):
             return rung
     raise BadInput(f"unknown rung '{wanted}'; known: {' '.join(r.id for r in rungs)}")
+
+
+def measured_rung(rungs: list[Rung], wanted: str) -> Rung:
+    """As find_rung; or, by its full name, one that is gone and that committed runs still have."""
+    if NAME.fullmatch(wanted) and not any(wanted in (r.tag, r.name) for r in rungs):
+        return Rung(Path(f"{wanted}.cu"), "", "", "", ())
+    return find_rung(rungs, wanted)
 
 
 def select_rungs(rungs: list[Rung], wanted: str) -> list[Rung]:
@@ -257,7 +265,7 @@ class Results:
 
 def load_results(path: Path, op: str = "nn", variants: bool = False) -> Results:
     """Reads Google Benchmark's JSON, as written by gemm_bench --json: entries of that op. With
-    `variants` those, too, that --variant asked for, as rungs named "v27w_wide: the variant"."""
+    `variants` those, too, that --variant asked for, as rungs named "v24_pingpong: the variant"."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         context = {key: str(value) for key, value in data["context"].items()}

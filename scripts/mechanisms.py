@@ -395,75 +395,6 @@ def draw_split_k(theme: Theme) -> Figure:
 # --------------------------------------------------------------------------------------------------
 
 
-def panels_of(rows: int, count: int) -> list[int]:
-    """Heights in multiples of 8 of so many panels, the taller ones first."""
-    eights, taller = divmod(rows // 8, count)
-    return [8 * (eights + (i < taller)) for i in range(count)]
-
-
-def rows_of_sms(tiles: list[int], sms: int) -> list[int]:
-    """What each SM computes when tiles are dealt to them in turn."""
-    return [sum(tiles[sm::sms]) for sm in range(sms)]
-
-
-def draw_heights(theme: Theme) -> Figure:
-    """4096 x 4096 on 132 SMs, as v24 and v27 cut it."""
-    size, wide, sms, fewer, more = 4096, 128, 132, 24, 25
-    columns = size // wide
-    with_more = 6 * sms - fewer * columns  # so that six waves are full
-    kinds = [(columns - with_more, panels_of(size, fewer)), (with_more, panels_of(size, more))]
-    assert sum(n * len(heights) for n, heights in kinds) == 6 * sms
-    # All taller tiles come first: of the first kind of columns, then of the second.
-    order = [
-        h
-        for tall in (True, False)
-        for n, heights in kinds
-        for h in heights
-        if (h == heights[0]) == tall
-        for _ in range(n)
-    ]
-    sheet = Sheet(
-        theme,
-        5.6,
-        (40, 19),
-        "C of 4096 x 4096 on 132 SMs: equal tiles leave a wave unfilled, three heights do not",
-        "Above: the tiles of C, each 128 columns wide; the shade is the height in rows. "
-        "Below: how many rows of tiles each SM computes.",
-    )
-    t = theme
-    shades = {128: t.pale, 160: t.load, 168: t.other, 176: t.math}
-    for left, name, groups in (
-        (1.0, "v24: 1024 tiles of 128 rows", [(columns, [128] * 32)]),
-        (21.4, "v27: 792 tiles of 160, 168 and 176 rows", kinds),
-    ):
-        sheet.text(left, 0.4, name, weight="bold", size=10)
-        x, step, high = left, 17.0 / columns, 9.0
-        for n, heights in groups:
-            for _ in range(n):
-                y = 0
-                for h in heights:
-                    sheet.box(x, 1.1 + high * y / size, step, high * h / size, shades[h])
-                    y += h
-                x += step
-    for i, h in enumerate((176, 168, 160)):
-        sheet.box(38.75, 1.1 + 1.5 * i, 0.5, 0.7, shades[h])
-        sheet.text(39.0, 2.15 + 1.5 * i, str(h), ha="center", size=8)
-    for left, tiles in ((1.0, [128] * 1024), (21.4, order)):
-        rows = sorted(rows_of_sms(tiles, sms), reverse=True)
-        base, scale, step = 17.6, 5.6 / 1100, 17.0 / sms
-        for sm, n in enumerate(rows):
-            bar = Rectangle(
-                (left + sm * step, base - n * scale), step, n * scale, facecolor=t.math, linewidth=0
-            )
-            sheet.ax.add_patch(bar)
-        mean = sum(tiles) / sms
-        sheet.ax.plot([left, left + 17.0], [base - mean * scale] * 2, color=t.store, linewidth=1.4)
-        note = f"most: {rows[0]} rows; least: {rows[-1]}; mean (line): {mean:.0f}"
-        sheet.text(left, 11.1, note, t.grey)
-        sheet.text(left, 18.3, "the 132 SMs, busiest first", t.grey)
-    return sheet.fig
-
-
 # --------------------------------------------------------------------------------------------------
 
 DRAWINGS = {  # after the rung that each is of
@@ -472,7 +403,6 @@ DRAWINGS = {  # after the rung that each is of
     "proxies": ("v23", draw_proxies),
     "pingpong": ("v24", draw_pingpong),
     "split_k": ("v25", draw_split_k),
-    "tile_heights": ("v27", draw_heights),
 }
 
 

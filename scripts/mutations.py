@@ -46,8 +46,14 @@ def of_header(
     reason: str = "",
 ) -> Mutation:
     tags = tuple(rungs.split())
-    file = name if name.startswith("kernels/") else f"src/device/{name}"
+    file = name if "/" in name else f"src/device/{name}"
     return Mutation(file, breaks, find, replace, tags, expected, reason)
+
+
+def of_engine(
+    breaks: str, find: str, replace: str, expected: str = CAUGHT, reason: str = ""
+) -> Mutation:
+    return of_header("src/engine/gemm.cuh", "v27", breaks, find, replace, expected, reason)
 
 
 def of_tiles(header: str, breaks: str, find: str, replace: str) -> Mutation:
@@ -754,21 +760,10 @@ HOPPER = (
         "  if (tid % 32 == 0) tma_store_wait_read<0>();\n",
         "",
     ),
-    # v24r
-    of_rung(
-        "v24r_resident", "waits for the phases of one tile", "wrap += 2 * WRAPS;", "wrap += WRAPS;"
-    ),
-    of_rung("v24r_resident", "sums go on into the next tile", "k_tile + k > 0)", "true)"),
-    of_rung(
-        "v24r_resident",
-        "both consumers begin with the same tile",
-        "  if (wg == 1) range.advance();\n",
-        "",
-    ),
     # v25
     of_header(
-        "cluster_sums.cuh",
-        "v25 v27s",
+        "kernels/v25_split_k/cluster_sums.cuh",
+        "v25",
         "a part of the sums is left out",
         "part < part_count; ++part",
         "part < part_count - 1; ++part",
@@ -831,15 +826,15 @@ HOPPER = (
         "  if constexpr (Smem::ROOM) cluster_wait(); ",
     ),
     of_header(
-        "cluster_sums.cuh",
-        "v25 v27s",
+        "kernels/v25_split_k/cluster_sums.cuh",
+        "v25",
         "stores units that are not there",
         "return (units - cta + split - 1) / split;",
         "return most;",
     ),
     of_header(
-        "cluster_sums.cuh",
-        "v25 v27s",
+        "kernels/v25_split_k/cluster_sums.cuh",
+        "v25",
         "two units take one place",
         "cta = 0, ++nth;",
         "cta = 0;",
@@ -889,12 +884,6 @@ HOPPER = (
     ),
     # v25r
     of_rung(
-        "v25r_reduce",
-        "adds up the parts on the default stream",
-        "{.pdl = true}, stream, p,\n               swapped",
-        "{.pdl = true}, Stream{}, p,\n               swapped",
-    ),
-    of_rung(
         "v24_pingpong",
         "a batch whose B lies off 16 bytes is launched at once",
         "p.batch.stride_a * sizeof(T) % 16 == 0 && p.batch.stride_b * sizeof(T) % 16 == 0 &&",
@@ -905,214 +894,6 @@ HOPPER = (
         "a group's last rows are cut one late",
         "m + MMA_M > rows.end;",
         "m + MMA_M > rows.end + 1;",
-    ),
-    of_rung(
-        "v25r_reduce",
-        "the second kernel does not wait for the first",
-        "  grid_dependency_wait(tile, unit);\n",
-        "",
-    ),
-    of_rung(
-        "v25r_reduce",
-        "each fourth part is left out",
-        "for (int i = 0; i < ADDERS * 4; ++i)",
-        "for (int i = 4; i < ADDERS * 4; ++i)",
-    ),
-    of_rung(
-        "v25r_reduce",
-        "adds up the first part of each tile alone",
-        "(part < cut.parts ? part : cut.parts - 1) * step",
-        "0 * part",
-    ),
-    of_rung(
-        "v25r_reduce",
-        "adds the last part up more than once",
-        "first + i * ADDERS < cut.parts ? fours[i][e] : 0",
-        "fours[i][e]",
-    ),
-    of_rung(
-        "v25r_reduce",
-        "both consumers of a tile of 64 rows store one part",
-        "rank * K_GROUPS + k_group;",
-        "rank * K_GROUPS;",
-    ),
-    of_rung(
-        "v25r_reduce",
-        "the last rows of a tile are stored over the first ones",
-        "part * UNITS + row_block * (BY / 8)",
-        "part * UNITS",
-    ),
-    of_rung(
-        "v25r_reduce",
-        "adds up before all have put their sums there",
-        "  added[group][tid % 128] = four;\n  __syncthreads();\n",
-        "  added[group][tid % 128] = four;\n",
-    ),
-    of_rung(
-        "v25r_reduce",
-        "all parts are as long as the shortest",
-        "int(k_tiles * (rank + 1) / splits);",
-        "begin + int(k_tiles / splits);",
-    ),
-    of_rung(
-        "v25r_reduce",
-        "all CTAs of a tile take the first part of K",
-        "rank = blockIdx.x / tiles;",
-        "rank = 0 * tiles;",
-    ),
-    of_rung(
-        "v25r_reduce",
-        "frees a stage before wgmma has read it",
-        "    wgmma_wait<1>();\n",
-        "    wgmma_wait<2>();\n",
-    ),
-    # v26
-    of_rung(
-        "v26_stream_k",
-        "does not add what another block began",
-        "    if (unit.begin > 0) fixup.add_partials(blockIdx.x - 1, acc);\n",
-        "",
-    ),
-    of_rung(
-        "v26_stream_k",
-        "consumers wait for the wrong phase of the ordered barrier",
-        "(nth / 2 + wg + 1) % 2",
-        "(nth / 2 + 1) % 2",
-    ),
-    # v27, v27w
-    of_rung(
-        "v27_uneven",
-        "tall row panels by the short map",
-        "rows > row_panels.short_box() ? map_tall : map_short",
-        "map_short",
-    ),
-    of_rung(
-        "v27_uneven",
-        "always forward along K",
-        "nth++ % 2 == 1",
-        "false",
-        EQUIVALENT,
-        "the order of k-tiles is for L2",
-    ),
-    of_rung(
-        "v27_uneven",
-        "a row panel stores the next one's rows",
-        "p.M < m + rows ? p.M : m + rows;",
-        "p.M;",
-    ),
-    of_rung("v27w_wide", "both consumers compute the same columns", " wg * WX);", " 0 * WX);"),
-    of_rung("v27w_wide", "counts one block's consumers", "empty, 2 * CLUSTER)", "empty, 2)"),
-    of_rung(
-        "v27w_wide",
-        "the neighbour may have ended",
-        "  if (CLUSTER > 1) sync_cluster<CLUSTER>();",
-        "  if (CLUSTER > 9) sync_cluster<CLUSTER>();",
-    ),
-    # v27c
-    of_rung(
-        "v27c_columns",
-        "nobody loads every other k-tile of B",
-        "if (k_tile % CLUSTER == rank)",
-        "if (k_tile % CLUSTER == 0 && rank == 0)",
-    ),
-    of_rung(
-        "v27c_columns",
-        "wide column panels by the narrow map",
-        "columns > panels.short_box() ? map_wide : map_narrow",
-        "map_narrow",
-    ),
-    of_rung(
-        "v27c_columns",
-        "a column panel stores the next one's columns",
-        "p.N < n + columns ? p.N : n + columns;",
-        "p.N;",
-    ),
-    of_rung(
-        "v27c_columns",
-        "a producer waits for its own CTA alone",
-        "init_pipeline<STAGES>(s.full, s.empty, CLUSTER);",
-        "init_pipeline<STAGES>(s.full, s.empty, 1);",
-    ),
-    of_rung(
-        "v27c_columns",
-        "the neighbour may have ended",
-        "  sync_cluster<CLUSTER>();  // the neighbour's last arrivals have come\n",
-        "",
-    ),
-    # v27s
-    of_rung(
-        "v27s_split_columns",
-        "nobody loads every other k-tile of B",
-        "if (k_tile % PAIR == row)",
-        "if (k_tile % PAIR == 0 && row == 0)",
-    ),
-    of_rung(
-        "v27s_split_columns",
-        "B goes to the first pair alone",
-        "0b11 << part * PAIR;",
-        "0b11;",
-    ),
-    of_rung(
-        "v27s_split_columns",
-        "a producer waits for its own CTA alone",
-        "s.empty, PAIR * CONSUMERS);",
-        "s.empty, CONSUMERS);",
-    ),
-    of_rung(
-        "v27s_split_columns",
-        "sums go to the upper row of tiles",
-        "owner * PAIR + row;",
-        "owner * PAIR;",
-    ),
-    of_rung(
-        "v27s_split_columns",
-        "sends sums while others read k-tiles",
-        "  cluster_arrive();  // this CTA's k-tiles have been read: sums take their place\n"
-        "  cluster_wait();\n",
-        "",
-    ),
-    of_rung(
-        "v27s_split_columns",
-        "both consumers compute the same rows",
-        "wg * MMA_M);",
-        "0 * MMA_M);",
-    ),
-    # v27m
-    of_rung(
-        "v27m_multicast",
-        "X goes to the first row of CTAs",
-        "  share_x <<= rank_x;\n",
-        "",
-    ),
-    of_rung(
-        "v27m_multicast",
-        "all load the first part of X",
-        "share_x, rank_y * rows_x);",
-        "share_x, 0 * rows_x);",
-    ),
-    of_rung(
-        "v27m_multicast",
-        "the last k-tile's stage stays taken",
-        "      if (k_tiles > 0) release(last);\n",
-        "",
-    ),
-    of_rung(
-        "v27m_multicast",
-        "both consumers compute the same rows",
-        "s.Y[state.stage], wg * MMA_X);",
-        "s.Y[state.stage], 0 * MMA_X);",
-    ),
-    of_rung(
-        "v27m_multicast",
-        "a tile stores the next one's columns",
-        "tile.N = p.N < end ? p.N : end;",
-        "tile.N = p.N;",
-    ),
-    of_rung(
-        "v27m_multicast",
-        "the other CTAs may have ended",
-        "  cluster_arrive();\n  cluster_wait();  // the others' last k-tiles and arrivals have come\n",
-        "",
     ),
     # v28
     of_rung(
@@ -1652,7 +1433,7 @@ HEADERS = (
     ),
     of_header(
         "pipeline.cuh",
-        "v26",
+        "v24",
         "the producer does not wait for empty stages",
         "    mbarrier_wait(&empty[state.stage], state.phase ^ 1 GEMM_CALLER_PASS);\n",
         "",
@@ -1673,21 +1454,21 @@ HEADERS = (
     ),
     of_header(
         "multicast.cuh",
-        "v27w",
+        "v24",
         "both load the same part",
         "Tile::ALONG_K ? mn + row : k + row",
         "Tile::ALONG_K ? mn : k",
     ),
     of_header(
         "wgmma_main_loop.cuh",
-        "v24 v27w v29",
+        "v24 v29",
         "frees the stage that is read",
         "if (k_tile > 0) arrive_at_all<CLUSTER>(&empty[last]",
         "if (k_tile > 0) arrive_at_all<CLUSTER>(&empty[state.stage]",
     ),
     of_header(
         "wgmma_main_loop.cuh",
-        "v26",
+        "v24",
         "the last stage of a tile is never freed",
         "  if (k_tiles > 0) arrive_at_all<CLUSTER>(&empty[last] GEMM_CALLER_PASS);\n",
         "",
@@ -1721,42 +1502,8 @@ HEADERS = (
         "(PANEL_BYTES) >> 5",
     ),
     of_header(
-        "kernels/v24r_resident/work_range.cuh",
-        "v24r",
-        "a column panel of B is loaded for every tile",
-        "const bool next = range.col_panel != loaded;",
-        "const bool next = range.col_panel != loaded - 1;",
-    ),
-    of_header(
-        "kernels/v24r_resident/work_range.cuh",
-        "v24r",
-        "a column panel of B is not loaded again",
-        "loaded = range.col_panel, range.advance()",
-        "loaded = range.col_panel, range.advance(), loaded = range.col_panel",
-    ),
-    of_header(
-        "kernels/v24r_resident/work_range.cuh",
-        "v24r",
-        "a range ends a part too early",
-        "int(parts * (blockIdx.x + 1) / gridDim.x) - begin;",
-        "int(parts * (blockIdx.x + 1) / gridDim.x) - begin - (blockIdx.x == 1);",
-    ),
-    of_header(
-        "kernels/v26_stream_k/work_units.cuh",
-        "v26",
-        "a block takes the k-tiles of the one before",
-        "done_ = k_tile(block);",
-        "done_ = k_tile(block + 1);",
-    ),
-    of_rung(
-        "v26_stream_k",
-        "adds the wrong CTA's partial sums",
-        "add_partials(blockIdx.x - 1, acc)",
-        "add_partials(blockIdx.x ^ 1, acc)",
-    ),
-    of_header(
-        "fixup.cuh",
-        "v26",
+        "kernels/v25s_stream_k/fixup.cuh",
+        "v25s",
         "a flag is not reset",
         "      *flag = 0;  // a CUDA graph launches again, with the same tag\n",
         "",
@@ -1764,8 +1511,8 @@ HEADERS = (
         "only a launch by a CUDA graph uses a tag again",
     ),
     of_header(
-        "fixup.cuh",
-        "v26",
+        "kernels/v25s_stream_k/fixup.cuh",
+        "v25s",
         "a flag is set before all lanes have written",
         "    __syncwarp();\n    if (threadIdx.x % 32 == 0) flag_set",
         "    if (threadIdx.x % 32 == 0) flag_set",
@@ -1773,30 +1520,21 @@ HEADERS = (
         "of what blocks hand over only that it has been written is checked",
     ),
     of_header(
-        "kernels/v26_stream_k/work_units.cuh",
-        "v26",
-        "short last work units come first",
-        "SHORT = 10;",
-        "SHORT = 0;",
-        EQUIVALENT,
-        "the order of work units is a matter of speed",
+        "row_panels.cuh",
+        "v27",
+        "short row panels lie a row too high",
+        ": y * of(panels.rows_8) + tall_rows;",
+        ": y * of(panels.rows_8) + tall_rows - 1;",
     ),
     of_header(
         "row_panels.cuh",
         "v27",
-        "short row panels lie a row too high",
-        "y * (of(rows_8) + 1) : y * of(rows_8) + of(remainder);",
-        "y * (of(rows_8) + 1) : y * of(rows_8) + of(remainder) - 1;",
-    ),
-    of_header(
-        "row_panels.cuh",
-        "v27 v27w",
         "the other columns' row panels are left out",
-        "const int tall1 = short0 + tiles(1, false, CLUSTER)",
-        "const int tall1 = short0 + 0 * tiles(1, false, CLUSTER)",
+        "const int tall1 = short0 + panels.tiles(1, false)",
+        "const int tall1 = short0 + 0 * panels.tiles(1, false)",
     ),
     of_header(
-        "row_panels.cuh",
+        "src/plan/row_panels.h",
         "v27",
         "boxes are 8 rows short",
         "short_box() + (rows > short_box() ? 8 : 0)",
@@ -1804,4 +1542,82 @@ HEADERS = (
     ),
 )
 
-MUTATIONS = CUDA_CORES + TENSOR_CORES + HOPPER + HEADERS
+ENGINE = (
+    of_engine(
+        "too few arrivals release a stage",
+        "CONSUMERS * (size_x + size_y - 1));",
+        "CONSUMERS * (size_x + size_y - 2 + (size_x * size_y == 1)));",
+    ),
+    of_engine(
+        "the other CTAs may have ended",
+        "  cluster_arrive();\n  cluster_wait();  // the others' last k-tiles and arrivals have come\n",
+        "",
+    ),
+    of_engine(
+        "loads before the others' barriers are there",
+        "  cluster_wait();  // the others' barriers are there\n",
+        "",
+    ),
+    of_engine("X goes to the first row of CTAs", "  share_x <<= rank_x;\n", ""),
+    of_engine(
+        "all load the first part of X", "share_x, rank_y * rows_x);", "share_x, 0 * rows_x);"
+    ),
+    of_engine(
+        "all parts of K are the first",
+        "load_k_tiles(s.full, s.empty, state, k_begin(part), k_begin(part + 1), bytes, load);",
+        "load_k_tiles(s.full, s.empty, state, 0, k_begin(part + 1) - k_begin(part), bytes, load);",
+    ),
+    of_engine("the last k-tile's stage stays taken", "      if (k_tiles > 0) release(last);\n", ""),
+    of_engine(
+        "all parts of a tile leave their sums in one place",
+        "int64_t{nth * size + rank} * cut.parts + part;",
+        "int64_t{nth * size + rank} * cut.parts;",
+    ),
+    of_engine(
+        "a tile stores the next one's columns, or rows",
+        "    tile.N = p.N < end ? p.N : end;",
+        "    tile.N = p.N;",
+    ),
+    of_engine(
+        "tall and short boxes change places",
+        "height > panels.short_box() ? map_tall : map_short",
+        "height > panels.short_box() ? map_short : map_tall",
+    ),
+    of_engine(
+        "always forward along K",
+        "nth++ % 2 == 1",
+        "false",
+        EQUIVALENT,
+        "the order of k-tiles is for L2",
+    ),
+    of_header(
+        "src/engine/reduce.cuh",
+        "v27",
+        "the second kernel does not wait for the first",
+        "  grid_dependency_wait(tile, unit);\n",
+        "",
+    ),
+    of_header(
+        "src/engine/reduce.cuh",
+        "v27",
+        "each fourth part is left out",
+        "for (int i = 0; i < ADDERS * 4; ++i)",
+        "for (int i = 4; i < ADDERS * 4; ++i)",
+    ),
+    of_header(
+        "src/engine/reduce.cuh",
+        "v27",
+        "adds the last part up more than once",
+        "first + i * ADDERS < cut.parts ? fours[i][e] : 0",
+        "fours[i][e]",
+    ),
+    of_header(
+        "src/engine/reduce.cuh",
+        "v27",
+        "adds up before all have put their sums there",
+        "  added[group][tid % 128] = four;\n  __syncthreads();\n",
+        "  added[group][tid % 128] = four;\n",
+    ),
+)
+
+MUTATIONS = CUDA_CORES + TENSOR_CORES + HOPPER + HEADERS + ENGINE

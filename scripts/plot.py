@@ -5,7 +5,6 @@
   plots/ladder_f32.svg  plots/ladder_f16.svg   ratio to cuBLAS at 4096, with the gain of each step
 
   plots/sweep_f32.svg   plots/sweep_f16.svg    ratio to cuBLAS against size in small steps
-  plots/sweep_rungs_f16.svg                    several rungs in the same steps
 
 for the GPU with the most complete ladder in plots/results, or for that of --gpu; those of any
 other GPU lie beside its results. A size that a rung has no
@@ -80,7 +79,6 @@ TF32 = "#d95f02"
 
 # Rungs that leave REFERENCE_SHAPE to others: a shape that each is for, and the run that has it.
 MADE_FOR: dict[str, tuple[Shape, str]] = {
-    "v24r": ((16384, 16384, 256), "short.json"),
     "v25": ((64, 4096, 14336), "flat.json"),
 }
 
@@ -300,17 +298,9 @@ def draw_sweep(results: Results, rungs: list[Rung], figure: str) -> Optional[Pic
     return draw_panels(results, panels, f"{TITLES[figure]}: {', '.join(told)}")
 
 
-def draw_rungs_sweep(path: Path) -> Optional[Picture]:
-    """Several rungs in the same small steps."""
-    if not path.exists():
-        return None
-    results, run = ladder.load_results(path), runs.load(path)
-    lines, _, _ = overlay.lines_of([run], [], "ratio")
-    return draw_panels(
-        results,
-        [Panel("", run, steps=True)],
-        overlay.finding(lines, [], "ratio"),
-    )
+def load_known(path: Path, rungs: list[Rung]) -> Run:
+    """A run without the rungs that are gone."""
+    return part(runs.load(path), [(rung, dtype) for rung in rungs for dtype in rung.dtypes])
 
 
 # The ladder as bars
@@ -405,10 +395,8 @@ def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
                     wanted[path] = overlay.render(*drawn)
                 else:
                     wanted[path] = svg(drawn) if drawn else None
-        several = draw_rungs_sweep(ladder.folder_of(gpu, root) / "rungs_sweep.json")
         maps = shape_map.figures(root, gpu, reference)
         wanted |= {path: svg(figure) if figure else None for path, figure in maps.items()}
-        wanted[folder / "sweep_rungs_f16.svg"] = overlay.render(*several) if several else None
     results = ladder.results_of(reference, root)
     sms = int(results.context.get("sm_count", 0)) if results else 0
     for others in (
@@ -423,16 +411,16 @@ def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
         wanted |= {path: svg(figure) if figure else None for path, figure in others.items()}
     wanted |= mechanisms.figures(root, rungs)
     wanted |= phases.figures(root, rungs, reference)
-    wanted[root / "plots" / "compare_runs.svg"] = draw_compared(root, reference)
+    wanted[root / "plots" / "compare_runs.svg"] = draw_compared(root, rungs, reference)
     return wanted
 
 
-def draw_compared(root: Path, gpu: str) -> Optional[bytes]:
+def draw_compared(root: Path, rungs: list[Rung], gpu: str) -> Optional[bytes]:
     """Two committed runs overlaid, as scripts/compare.py does with any two."""
     paths = [ladder.folder_of(gpu, root) / name for name in ("rungs_sweep.json", ladder.LADDER)]
     if not all(path.exists() for path in paths):
         return None
-    before, after = (runs.load(path) for path in paths)
+    before, after = (load_known(path, rungs) for path in paths)
     runs.name_runs([before, after])
     comparison = runs.compare(before, after)
     if not comparison.changes:

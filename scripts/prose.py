@@ -55,20 +55,7 @@ DERIVED = {
         "6.6 TB/s": "the tile's bytes over its time",
         "9.45 TB/s": "energy_limits.json, in the introduction's table",
     },
-    "kernels/v25r_reduce.md": dict.fromkeys(
-        ("2.8 us", "0.6 us", "0.9 us", "2.2 us"), "terms of the rung's own estimate"
-    ),
-    "kernels/v24r_resident.md": {"12 to 17 pJ": "embed:energy in v27w's chapter"},
     "kernels/v25_split_k.md": {"27 microseconds": "117 MB over HBM's bandwidth"},
-    "kernels/v27_uneven.md": {"70 microseconds": "a version that is gone: plots/NOTES.md"},
-    "kernels/v27w_wide.md": {
-        "700 W": "the card's power limit: embed:conditions",
-        "817 TFLOPS": "embed:energy, in the same chapter",
-        "1511 MHz": "817 TFLOPS over the operations of a cycle",
-        "12 to 17 pJ": "embed:energy, in the same chapter",
-        "10.6 TB/s": "an answer, with its arithmetic",
-        "130 to 180 W": "an answer, with its arithmetic",
-    },
 }
 EMBED = re.compile(
     r"^<!-- embed:(?!value )[^\n]*-->\n.*?^<!-- /embed -->$", re.DOTALL | re.MULTILINE

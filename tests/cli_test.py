@@ -47,17 +47,14 @@ class Accepted(unittest.TestCase):
 
     def test_a_variant_whose_rung_does_not_take_the_problem(self) -> None:
         odd = ("--backend", "sim", "--dtype", "f16", "--shape", "65x33x47")
-        for rung in ("v27", "v27c", "v27m", "v27s", "v27w"):
-            with self.subTest(rung=rung):
-                run = bench(*odd, "--kernel", rung, "--variant", "all")
-                self.assertEqual(run.returncode, 2, run.stdout)
-                self.assertNotIn("verified  ", run.stdout)
-                self.assertRegex(run.stdout, r"skipped: variant .* does not take this problem")
-                self.assertIn("0 verified", run.stdout)
-                explained = bench(*odd, "--kernel", rung, "--variant", "all", "--explain")
-                self.assertEqual(explained.stdout.count("would be skipped: variant"),
-                                 explained.stdout.count("\n"))  # fmt: skip
-        for args, name in ((("v27m",), "v24 64x128 s8"), (("v24",), "64x128 s8")):
+        run = bench(*odd, "--kernel", "v27", "--variant", "all")
+        self.assertEqual(run.returncode, 2, run.stdout)
+        self.assertNotIn("verified  ", run.stdout)
+        self.assertRegex(run.stdout, r"skipped: variant .* does not take this problem")
+        self.assertIn("0 verified", run.stdout)
+        explained = bench(*odd, "--kernel", "v27", "--variant", "all", "--explain").stdout
+        self.assertEqual(explained.count("would be skipped: variant"), explained.count("\n"))
+        for args, name in ((("v27",), "v24 64x128 s8"), (("v24",), "64x128 s8")):
             run = bench(*odd, "--kernel", *args)
             self.assertRegex(run.stdout, rf"verified  {name}\n")
             self.assertRegex(
@@ -173,42 +170,11 @@ class Accepted(unittest.TestCase):
 
     def test_the_last_rung_explains_its_choice(self) -> None:
         options = ("--backend", "sim", "--explain", "--kernel", "v28", "--dtype", "f16")
-        run = bench(*options, "--size", "3000,4096,5000", "--shape", "4096x4096x256")
+        run = bench(*options, "--shape", "3000x3000x3000", "--shape", "4096x4097x4096")
         self.assertEqual(run.returncode, 0, run.stderr)
         chosen = re.findall(r"/(\w+): (v\w+)$", run.stdout, re.MULTILINE)
-        cubes = [f"{n}x{n}x{n}" for n in (3000, 4096, 5000)]
-        wanted = zip([*cubes, "4096x4096x256"], ("v27m", "v27", "v27w", "v24r"))
-        # 3000 and 5000: rows that are no whole lines of 128 bytes, where both have clusters.
-        self.assertEqual(chosen, list(wanted))
-
-    def test_an_epilogue_that_nothing_hides_counts(self) -> None:
-        """v27's last tile is larger than v24's, so v27 wins only where the epilogue is short."""
-        options = ("--backend", "sim", "--explain", "--kernel", "v28", "--op", "nt")
-
-        def chosen(*epilogue: str, shape: str = "2048x4096x4096") -> str:
-            run = bench(*options, "--dtype", "bf16", "--shape", shape, *epilogue)
-            self.assertEqual(run.returncode, 0, run.stderr)
-            return re.findall(r": (v\w+)$", run.stdout, re.MULTILINE)[0]
-
-        self.assertEqual(chosen(), "v27")
-        for epilogue in ("bias,gelu", "residual", "gelu_erf", "bias,silu"):
-            with self.subTest(epilogue=epilogue):
-                beta = ("--beta", "1") if epilogue == "residual" else ()
-                self.assertEqual(chosen("--epilogue", epilogue, *beta), "v24")
-                for shape in ("4096x14336x4096", "8192x8192x8192"):
-                    self.assertEqual(chosen("--epilogue", epilogue, *beta, shape=shape), "v27")
-
-    def test_an_epilogue_pass_counts(self) -> None:
-        """v27m would need one, which takes longer than it wins over v24's fused kernel."""
-        options = ("--backend", "sim", "--explain", "--kernel", "v28", "--op", "nt")
-
-        def chosen(*epilogue: str) -> str:
-            run = bench(*options, "--dtype", "bf16", "--shape", "512x512x2048", *epilogue)
-            self.assertEqual(run.returncode, 0, run.stderr)
-            return re.findall(r": (v\w+)$", run.stdout, re.MULTILINE)[0]
-
-        self.assertEqual(chosen(), "v27m")
-        self.assertEqual(chosen("--epilogue", "bias"), "v24")
+        # 3000: tiles of v24 fill the waves badly. v27 does not take the rows of C of 4097.
+        self.assertEqual(chosen, [("3000x3000x3000", "v27"), ("4096x4097x4096", "v24")])
 
     def test_clusters_where_rows_are_no_whole_lines(self) -> None:
         def chosen(*options: str) -> list[str]:
@@ -231,8 +197,8 @@ class Accepted(unittest.TestCase):
         pairs = re.findall(r"waves?(?:, in pairs (.+))?$", run.stdout, re.MULTILINE)
         rows, columns = "side by side", "one above the other"
         self.assertEqual(pairs, [rows, columns, "", "", rows, columns, rows])
-        run = bench(*explain, "--kernel", "v25r", "--shape", "512x512x16384")
-        self.assertRegex(run.stdout, r"K in \d parts, clusters of [48]")
+        run = bench(*explain, "--kernel", "v27", "--shape", "512x512x16384")
+        self.assertRegex(run.stdout, r"K in \d+ parts")
 
     def test_tiles_of_floats_that_keep_the_sms_busy(self) -> None:
         explain = ("--backend", "sim", "--explain", "--kernel", "v29", "--dtype", "f32")

@@ -1,4 +1,4 @@
-// How C's rows are cut into row panels (device/row_panels.cuh), on the host.
+// How C's rows are cut into row panels (plan/row_panels.h) and walked over, on the host.
 #include "device/row_panels.cuh"
 
 #include <gtest/gtest.h>
@@ -13,13 +13,14 @@ namespace gemm {
 namespace {
 
 constexpr int SMS = 132;
+constexpr RowPanelShape ROW_PANELS_128{128, 104, 192};
 
 // The heights of each CTA's tiles, in the order that it computes them.
 std::vector<std::vector<int>> heights(const RowPanels& row_panels) {
   std::vector<std::vector<int>> rows(SMS);
   for (int block = 0; block < SMS; ++block)
-    row_panels.for_each(block, SMS,
-                        [&](int, int, int height, int64_t) { rows[block].push_back(height); });
+    for_each_panel(row_panels, block, SMS,
+                   [&](int, int, int height, int64_t) { rows[block].push_back(height); });
   return rows;
 }
 
@@ -43,22 +44,24 @@ TEST(RowPanels, FillTheWaves) {
 TEST(RowPanels, AreTallWhereItCostsLittle) {
   const RowPanelChoice choice = choose_row_panels(8192, 8192, ROW_PANELS_128, SMS);
   EXPECT_EQ(choice.row_panels.count, 43);  // and not 66, with the same makespan
-  const RowPanelChoice wide = choose_row_panels(8192, 8192, ROW_PANELS_256, SMS);
-  EXPECT_EQ(wide.row_panels.count, 45);
-  EXPECT_EQ(wide.tiles(), 11 * SMS);
 }
 
-// Two parts of columns are never worse than one, which is one of the choices.
+// Two parts of columns end sooner than all columns alike, in as many row panels, and no later than
+// in any other number of them.
 TEST(RowPanels, LongerColumnsSaveWork) {
   for (const int size : {2304, 2560, 3328, 4352, 4864, 5376, 8192}) {
     const RowPanelChoice choice = choose_row_panels(size, size, ROW_PANELS_128, SMS);
     const int columns = choice.columns(), rows_8 = size / 8;
     EXPECT_GT(choice.row_panels.columns[1], 0) << size;
+    const auto alike = [&](int count) {
+      const int rows = rows_8 / count, tall = rows_8 % count;
+      const RowPanels all{{columns, 0}, count, {rows, rows}, {tall, 0}, {16, 16}};
+      return RowPanelChoice{ROW_PANELS_128, all}.makespan_rows(SMS);
+    };
+    EXPECT_LT(choice.makespan_rows(SMS), alike(choice.row_panels.count)) << size;
     for (int count = cdiv(size, ROW_PANELS_128.tallest);
          count <= rows_8 * 8 / ROW_PANELS_128.shortest; ++count)
-      EXPECT_LT(choice.makespan(SMS, 6),
-                RowPanelChoice(ROW_PANELS_128, columns, 0, count, rows_8).makespan(SMS, 6))
-          << size << " in " << count;
+      EXPECT_LE(choice.makespan_rows(SMS), 1.01 * double(alike(count))) << size << " in " << count;
   }
 }
 
@@ -134,7 +137,7 @@ void expect_covered(const std::map<int, std::map<int, int>>& panels_at,
 
 TEST(RowPanels, CoverAllRows) {
   for (const RowPanelShape& shape :
-       {ROW_PANELS_128, RowPanelShape{128, 104, 128, 16}, ROW_PANELS_256})
+       {ROW_PANELS_128, RowPanelShape{128, 104, 128}, RowPanelShape{64, 72, 128}})
     for (const int sms : {4, SMS})
       for (const int M :
            {1, 7, 103, 104, 129, 161, 207, 208, 472, 600, 760, 1000, 1536, 4097, 16384, 1 << 22})
@@ -146,40 +149,13 @@ TEST(RowPanels, CoverAllRows) {
           ASSERT_GE(choice.columns() * shape.width, N);
           std::map<int, std::map<int, int>> panels_at;
           int64_t tiles = 0;
-          choice.row_panels.for_each(0, 1, [&](int x, int m, int rows, int64_t left) {
+          for_each_panel(choice.row_panels, 0, 1, [&](int x, int m, int rows, int64_t left) {
             ASSERT_TRUE(panels_at[x].emplace(m, rows).second) << where;
             ASSERT_EQ(left, choice.tiles() - tiles++) << where;
           });
           EXPECT_EQ(tiles, choice.tiles()) << where;
           expect_covered(panels_at, choice, M, shape, where);
         }
-}
-
-// The same with clusters of two CTAs, one row panel each; the last cluster tile may lie below C.
-TEST(RowPanels, ClusterTilesCoverAllRows) {
-  const RowPanelShape shape = row_panels_256(2);
-  int longer = 0;
-  for (const int N : {600, 5000, 15000})
-    for (int M = 100; M < 9000; M += 61) {
-      const RowPanelChoice choice = choose_row_panels(M, N, shape, SMS);
-      const std::string where = std::to_string(M) + " x " + std::to_string(N);
-      std::map<int, std::map<int, int>> panels_at;
-      int64_t cluster_tiles = 0;
-      for (const int rank : {0, 1})
-        choice.row_panels.for_each<2>(0, 1, rank, [&](int x, int m, int rows, int64_t left) {
-          ASSERT_EQ(left, choice.cluster_tiles() - cluster_tiles++ % choice.cluster_tiles())
-              << where;
-          ASSERT_LE(rows, shape.tallest) << where;
-          ASSERT_GE(rows, shape.shortest) << where;
-          if (m < M) {
-            ASSERT_TRUE(panels_at[x].emplace(m, rows).second) << where << " row " << m;
-          }
-        });
-      EXPECT_EQ(cluster_tiles, 2 * choice.cluster_tiles()) << where;
-      expect_covered(panels_at, choice, M, shape, where);
-      longer += choice.row_panels.columns[1] > 0;
-    }
-  EXPECT_GT(longer, 20);  // otherwise nothing here has columns of two kinds
 }
 
 }  // namespace

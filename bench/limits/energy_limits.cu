@@ -1,4 +1,4 @@
-// What a Hopper GPU's energy goes into at its power limit, for the chapter on v27w: wgmma of
+// What a Hopper GPU's energy goes into at its power limit, for docs/reports/wide_tiles.md: wgmma of
 // several widths out of shared memory, without loads and beside loads from L2 or from memory, each
 // for a second. Prints JSON: build/energy_limits > plots/results/<gpu>/energy_limits.json. What a
 // k-tile takes more of energy where more bytes are loaded is theirs.

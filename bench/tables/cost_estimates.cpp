@@ -106,19 +106,6 @@ int run(int argc, char** argv) {
                                           {"wgmma.persistent_launch", &w.persistent_launch},
                                           {"wgmma.alone", &w.alone},
                                           {"wgmma.part", &w.part},
-                                          {"wgmma.reduce.launch", &w.reduce.launch},
-                                          {"wgmma.reduce.part", &w.reduce.part},
-                                          {"wgmma.reduce.store", &w.reduce.store},
-                                          {"wgmma.reduce.tensor", &w.reduce.tensor},
-                                          {"wgmma.reduce.l2", &w.reduce.l2},
-                                          {"wgmma.reduce.fetch", &w.reduce.fetch},
-                                          {"wgmma.multicast.launch", &w.multicast.launch},
-                                          {"wgmma.multicast.cluster", &w.multicast.cluster},
-                                          {"wgmma.multicast.k_tile", &w.multicast.k_tile},
-                                          {"wgmma.multicast.wave", &w.multicast.wave},
-                                          {"wgmma.multicast.store", &w.multicast.store},
-                                          {"wgmma.multicast.alone", &w.multicast.alone},
-                                          {"wgmma.multicast.crowded", &w.multicast.crowded},
                                           {"wgmma.sectors", &w.sectors},
                                           {"wgmma.half", &w.half},
                                           {"wgmma.stream_memory", &w.stream_memory},
@@ -126,40 +113,18 @@ int run(int argc, char** argv) {
                                           {"wgmma.apart", &w.apart},
                                           {"wgmma.copies.launch", &w.copies.launch},
                                           {"wgmma.copies.memory", &w.copies.memory},
-                                          {"tiles.fixup_k", &costs.fixup_k},
-                                          {"tiles.straddled_stream_k", &costs.straddled_stream_k},
-                                          {"tiles.straddled_clusters", &costs.straddled_clusters},
-                                          {"tiles.transposed_epilogue", &costs.transposed_epilogue},
-                                          {"tiles.transposed_k", &costs.transposed_k},
                                           {"unaligned.launch", &costs.unaligned.launch},
                                           {"unaligned.k_tile", &costs.unaligned.k_tile},
                                           {"unaligned.by_elements", &costs.unaligned.by_elements},
                                           {"unaligned.more_groups", &costs.unaligned.more_groups},
-                                          {"unaligned.results", &costs.unaligned.results},
-                                          {"tiles.column_epilogue_k", &costs.column_epilogue_k},
-                                          {"tiles.b_stationary_load", &costs.b_stationary_load},
-                                          {"tiles.b_stationary_next", &costs.b_stationary_next},
-                                          {"wgmma.multicast.whole_lines", &w.multicast.whole_lines},
-                                          {"wgmma.multicast.scale", &w.multicast.scale},
-                                          {"wgmma.multicast.busy", &w.multicast.busy},
-                                          {"wgmma.multicast.tensor", &w.multicast.tensor},
-                                          {"wgmma.multicast.l2", &w.multicast.l2},
-                                          {"wgmma.multicast.fetch", &w.multicast.fetch},
-                                          {"wgmma.multicast.issue", &w.multicast.issue},
-                                          {"wgmma.multicast.memory", &w.multicast.memory}};
+                                          {"unaligned.results", &costs.unaligned.results}};
   // Costs of several tiles: "tiles.whole.0", ...
-  const auto add = [&](const std::string& name, auto& values, auto&& value_of) {
-    for (size_t i = 0; i < std::size(values); ++i)
-      known.emplace(fmt::format("tiles.{}.{}", name, i), &value_of(values[i]));
+  const auto add = [&](const std::string& name, auto& tiles) {
+    for (size_t i = 0; i < std::size(tiles); ++i)
+      known.emplace(fmt::format("tiles.{}.{}", name, i), &tiles[i].cost);
   };
-  const auto cost = [](Costs::Tile& tile) -> double& { return tile.cost; };
-  const auto itself = [](double& value) -> double& { return value; };
-  add("whole", costs.whole, cost);
-  add("cluster", costs.cluster, cost);
-  add("stream_k", costs.stream_k, cost);
-  add("row_panels", costs.row_panels, itself);
-  add("column_panels", costs.column_panels, itself);
-  add("b_stationary", costs.b_stationary, itself);
+  add("whole", costs.whole);
+  add("cluster", costs.cluster);
   std::vector<double*> fields;
   std::istringstream names(argv[2]);
   for (std::string name; std::getline(names, name, ',');) {

@@ -55,20 +55,18 @@ GEMM_DEVICE void load_part_for(uint8_t* tile, const TensorMap& map, int mn, int 
 }
 
 // `produce` for a cluster whose CTAs have the same columns: each loads part `rank` of B's k-tiles
-// for all, and its own rows of A. `back`: last k-tile first. B comes first in the code because a
-// kernel of 256 columns spills registers in the other order.
+// for all, and its own rows of A.
 template <class TileA, class TileB, int CLUSTER, int STAGES, class MapA, class MapB>
 GEMM_DEVICE void produce_shared(uint8_t* sA, uint8_t* sB, uint64_t* full, uint64_t* empty,
                                 PipelineState<STAGES>& state, const MapA& map_a, const MapB& map_b,
-                                int m, int n, int k_tiles, int rank,
-                                int bytes = TileA::BYTES + TileB::BYTES,
-                                bool back = false GEMM_CALLER_ARG) {
+                                int m, int n, int k_tiles, int rank GEMM_CALLER_ARG) {
   const auto load = [&](int s, int k_tile) {
-    const int k = (back ? k_tiles - 1 - k_tile : k_tile) * TileA::DEPTH;
+    const int k = k_tile * TileA::DEPTH;
     load_part<TileB, CLUSTER>(sB + s * TileB::BYTES, map_b, n, k, &full[s], rank GEMM_CALLER_PASS);
     TileA::load(sA + s * TileA::BYTES, map_a, m, k, &full[s] GEMM_CALLER_PASS);
   };
-  load_k_tiles(full, empty, state, 0, k_tiles, bytes, load GEMM_CALLER_PASS);
+  constexpr int BYTES = TileA::BYTES + TileB::BYTES;
+  load_k_tiles(full, empty, state, 0, k_tiles, BYTES, load GEMM_CALLER_PASS);
 }
 
 // Arrives at `barrier` in every CTA of the cluster: one lane of the warpgroup for each.

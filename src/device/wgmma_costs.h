@@ -66,46 +66,34 @@ double uneven_memory_us(const GemmArgs<T>& p, const WgmmaCosts& c, double uneven
 
 // What a persistent kernel reads.
 struct Reads {
-  double rows = 1 / 64.;  // of A and columns of B, for each result: 1 / 64 in tiles of 128 x 128
-  double requests = 0;    // to L2 by all SMs, of 128 bytes, for 64 of K. 0: never the limit
-  double again = 0;       // bytes that come from memory a second time, or a third
+  // Rows of A and columns of B for each result, in tiles of 128 x 128.
+  static constexpr double ROWS = 1 / 64.;
+  double requests = 0;  // to L2 by all SMs, of 128 bytes, for 64 of K. 0: never the limit
   // Each SM that works is alone in its TPC, whose two SMs share the way to L2.
   bool alone = false;
 };
-// The reads of a kernel that reads B `passes` times, far apart: L2 keeps about so many bytes.
-template <class T>
-Reads reads_of_passes(const GemmArgs<T>& p, double passes) {
-  constexpr double KEPT = 24e6;
-  return {.again = std::max(0.0, sizeof(T) * double(p.K) * p.N * (passes - 1) - KEPT)};
-}
-
-// What a second reading of B takes where L2 has lost it (Costs::rows_of_pass): CTAs that read the same
-// are apart when it begins, so that it hides behind nothing.
+// What it takes to read B `passes` times where L2 has lost it (Costs::rows_of_pass): CTAs that read
+// the same are apart when a pass begins, so that it hides behind nothing. L2 keeps about KEPT bytes.
 template <class T>
 double second_reading_us(const GemmArgs<T>& p, const Arch& arch, double passes) {
-  if (arch.costs->rows_of_pass == 0) return 0;
-  return reads_of_passes(p, passes).again * 1e-6 / arch.costs->wgmma.memory;
+  constexpr double KEPT = 24e6;
+  const double again = sizeof(T) * double(p.K) * p.N * (passes - 1) - KEPT;
+  return arch.costs->rows_of_pass == 0 ? 0 : std::max(0.0, again) * 1e-6 / arch.costs->wgmma.memory;
 }
 
-// How much longer a kernel with transposed epilogues takes where a short K hides none but the last.
-template <class T>
-double transposed_epilogues(const GemmArgs<T>& p, const Costs& costs, double waves) {
-  return waves > 1 ? std::max(1.0, costs.transposed_k / (p.K + costs.wgmma.epilogue_k)) : 1;
-}
-
-// Of a kernel whose last SM computes `makespan` results, in tiles of cost 1 (Costs), of `products`
-// of a batch.
+// A persistent kernel's time: its last SM computes `makespan` results, in tiles of cost 1 (Costs).
+// `products`: of a batch.
 template <class T>
 double persistent_us(const GemmArgs<T>& p, const Arch& arch, double makespan, int products = 1,
                      Reads reads = {}) {
   const WgmmaCosts& c = arch.costs->wgmma;
   const double multiply = makespan * (p.K + c.epilogue_k) * 2e-6 / c.tensor;
-  const double fetch = makespan * reads.rows * p.K * 2e-6 / (c.fetch * (reads.alone ? c.alone : 1));
+  const double fetch =
+      makespan * Reads::ROWS * p.K * 2e-6 / (c.fetch * (reads.alone ? c.alone : 1));
   // How many times the mean the busiest SM computes: few CTAs also begin sooner.
   const double uneven = makespan * arch.sms / (double(p.M) * p.N * products);
   const double launch = c.persistent_launch + c.persistent_full / std::max(uneven, 1.0);
-  const double memory = products * uneven_memory_us(p, c, uneven / (reads.alone ? 2 : 1)) +
-                        reads.again * 1e-6 / c.memory;
+  const double memory = products * uneven_memory_us(p, c, uneven / (reads.alone ? 2 : 1));
   const double l2 = std::max(fetch, reads.requests * p.K * 2e-6 / c.l2);
   const double loop = overlapping(multiply, l2, memory);
   return launch + repack_us(p, c) + overlapping(loop, apart_us(p, c, makespan * 1e-6));
@@ -139,25 +127,17 @@ double flat_tiles(const GemmArgs<T>& p, int bx, int by) {
   return std::ceil(std::max(p.M, p.N) / double(bx)) * std::ceil(std::min(p.M, p.N) / double(by));
 }
 
-// How many CTAs on one GPC have the same rows of the long side at a time, and of the short one: L2 is
-// asked less for them.
-struct Shares {
-  double x = 1, y = 1;
-};
-
 // The main loops of such tiles: `all_k` is the sum of their depths, `most_k` that on one SM.
 template <class T>
 double flat_loop_us(const GemmArgs<T>& p, const WgmmaCosts& c, int sms, int bx, int by,
-                    double all_k, double most_k, Shares shares = {}) {
+                    double all_k, double most_k) {
   const double multiply = most_k * 2e-6 * bx * (by + c.narrow) / c.tensor;
   // A narrow tile that is not K-major comes in as many rows, of 32 or 64 bytes, as a wide one.
   const bool y_is_a = p.M <= p.N, y_k_major = y_is_a ? p.op_a == Op::N : p.op_b == Op::T;
   const double a = requests_of_row(p.A, p.lda, c), b = requests_of_row(p.B, p.ldb, c);
   const double x = 2e-6 * bx * (y_is_a ? b : a);
   const double y = 2e-6 * (y_k_major ? by : std::max(by, 64)) * (y_is_a ? a : b);
-  // Not all requests of neighbours come at the same time.
-  const double from_l2 = (x / std::sqrt(shares.x) + y / std::sqrt(shares.y)) * all_k;
-  const double fetch = std::max(from_l2 / c.l2, (x + y) * most_k / c.fetch);
+  const double fetch = (x + y) * std::max(all_k / c.l2, most_k / c.fetch);
   const double uneven = all_k > 0 ? most_k * sms / all_k : 1;
   return overlapping(multiply, fetch, uneven_memory_us(p, c, uneven));
 }

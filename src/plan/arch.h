@@ -53,34 +53,11 @@ struct WgmmaCosts {
   double apart;            // ps a result of an SM, where rows of C are not in whole 16 bytes
   double alone;            // fetch is so many times as much where the TPC's other SM has no CTA
   double part;             // us in which a stream-K CTA comes by the sums of each other one
-  // Of sums that a second kernel adds up.
-  struct Reduce {
-    double launch;             // us of that kernel
-    double part;               // us for each part of K
-    double store;              // ps a sum that a CTA stores
-    double tensor, l2, fetch;  // of the first kernel's main loop, as parts of those above
-  } reduce;
   // Of a kernel that copies operands first.
   struct Copies {
     double launch;  // us of that kernel
     double memory;  // as a part of memory above
   } copies;
-  // Of clusters that share both operands.
-  struct Multicast {
-    double launch;         // us of a kernel with one k-tile
-    double cluster;        // us in which the CTAs of a cluster wait for each other
-    double k_tile;         // us of a k-tile at least, however small
-    double wave;           // us to begin and end another tile
-    double store;          // ps a result stored
-    double alone;          // time of a main loop without clusters, its rows in whole lines
-    double crowded;        // the same where all CTAs read the same rows, and these are not
-    double sectors, half;  // requests for a row across lines: of whole sectors, of half ones
-    double whole_lines;    // us that it takes longer, rows in whole lines
-    double scale;          // of all that, to compare with other rungs
-    double busy;           // part of the SMs that memory needs to be busy
-    double tensor, memory, l2, fetch;  // as above
-    double issue;                      // TB/s that a CTA can ask for
-  } multicast;
 };
 
 // What takes time in the engine's kernels (plan/engine.cpp). Fitted by scripts/fit_engine.py.
@@ -111,31 +88,17 @@ struct Costs {
   struct Tile {
     int bm, bn;
     double cost;
-    double shared_waves = 0;  // waves that it takes to share out the tiles of a part of a wave
   };
   struct Epilogue {
     double residual, vectors;  // reading C; biases and scales
     double activation;         // one that takes the special function unit
   };
-  Tile whole[3];    // whole tiles in each wave
-  Tile cluster[3];  // the same as cluster tiles of two CTAs, where rows straddle 128-byte lines
-  Tile stream_k[2];
-  double fixup_k;              // a stream-K fixup takes as long as so much of K
-  Epilogue epilogue_k;         // and what an epilogue has besides alpha, of one tile
-  double straddled_stream_k;   // factor on stream-K where rows straddle 128-byte lines
-  double straddled_whole;      // the same for whole tiles without clusters
-  double straddled_clusters;   // the same for M tiles of variable height in clusters
-  double transposed_epilogue;  // results that a CTA could compute while it stores its last tile
-  double transposed_k;         // so much of K hides a transposed epilogue of earlier tiles
-  // Panels of variable height or width, by their largest tile.
-  double row_panels[3];      // 128 x 128, 160 x 128, 192 x 128
-  double column_panels[6];   // 128 x 192, 128 x 160, 128 x 128, 64 x 192, 64 x 128, 64 x 96
-  double column_epilogue_k;  // what a column panel's tile takes besides, as long as so much of K
+  Tile whole[3];           // whole tiles in each wave
+  Tile cluster[3];         // cluster tiles of two CTAs, where rows straddle 128-byte lines
+  Epilogue epilogue_k;     // what an epilogue has besides alpha, of one tile, as so much of K
+  double straddled_whole;  // factor on whole tiles without clusters where rows straddle lines
   // Rows of A after which tiles of 128 x 128 and less read B from memory once more. 0: never.
   int rows_of_pass;
-  // B-stationary tiles: a result, by k-tiles of 64 (index 0 .. 8), the first load of B in waves, and
-  // the factor where a CTA goes on to other columns.
-  double b_stationary[9], b_stationary_load, b_stationary_next;
   FfmaCosts fp32;
   WgmmaCosts wgmma;
   EngineCosts engine;

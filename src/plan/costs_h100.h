@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 
 #include "plan/costs_h200.h"
 
@@ -14,11 +13,7 @@ constexpr Costs H100_COSTS = [] {
   costs.whole[0].cost = 0.96;
   costs.whole[1].cost = 0.95;
   costs.whole[2].cost = 1.26;
-  costs.stream_k[0].cost = 0.96;
   for (Costs::Tile& tile : costs.cluster) tile.cost *= 0.96;
-  costs.row_panels[2] = 0.92;
-  std::ranges::copy(std::array{1.07, 0.95, 1.06, 1.1, 0.97, 0.99}, costs.column_panels);
-  costs.column_epilogue_k = 60;
   costs.rows_of_pass = 1024;
   costs.wgmma = {
       // [fitted]
@@ -49,16 +44,9 @@ constexpr Costs H100_COSTS = [] {
       .apart = H200_COSTS.wgmma.apart,
       .alone = 1.673,
       .part = 0.3116,
-      .reduce = H200_COSTS.wgmma.reduce,
       .copies = H200_COSTS.wgmma.copies,
-      .multicast = H200_COSTS.wgmma.multicast,
   };
   std::ranges::copy(H200_COSTS.wgmma.clusters, costs.wgmma.clusters);
-  costs.wgmma.multicast.tensor = 7.045;
-  costs.wgmma.multicast.memory = 2.769;
-  costs.wgmma.multicast.l2 = 13.11;
-  costs.wgmma.multicast.fetch = 0.1947;
-  costs.wgmma.multicast.issue = 0.3;
   return costs;
 }();
 

@@ -54,14 +54,6 @@ int64_t RowPanelChoice::makespan_rows(int sms) const {
   return rows_8 * 8;
 }
 
-double RowPanelChoice::passes() const {
-  double reads = 0;
-  for (const bool is_short : {false, true})
-    for (const int part : {0, 1})
-      if (row_panels.tiles(part, is_short) > 0) reads += row_panels.columns[part];
-  return reads / std::max(columns(), 1);
-}
-
 std::string RowPanelChoice::why(int sms, const char* along) const {
   return fmt::format("{}{} {} panels of {:.0f} {}s, {} tiles in {} {}", row_panels.count,
                      row_panels.columns[1] > 0 ? " or more" : "", along, height(), along, tiles(),
@@ -69,7 +61,8 @@ std::string RowPanelChoice::why(int sms, const char* along) const {
 }
 
 RowPanelChoice choose_row_panels(int M, int N, RowPanelShape shape, int sms) {
-  const int rows_8 = ceil_div(M, 8), shortest = shape.shortest / 8, columns = ceil_div(N, shape.width);
+  const int rows_8 = ceil_div(M, 8), shortest = shape.shortest / 8,
+            columns = ceil_div(N, shape.width);
   if (M == 0 || N == 0) return cut_into(shape, 0, 0, 1, shortest);
   const int fewest = ceil_div(M, shape.tallest), most = rows_8 / shortest;
   const int height = std::max(shortest, ceil_div(rows_8, fewest));

@@ -46,16 +46,12 @@ struct RowPanelChoice {
   RowPanels row_panels;
 
   int columns() const { return row_panels.columns[0] + row_panels.columns[1]; }
-  int64_t tiles() const {
-    return int64_t{columns()} * row_panels.count + row_panels.columns[1];
-  }
+  int64_t tiles() const { return int64_t{columns()} * row_panels.count + row_panels.columns[1]; }
   double height() const;  // of a row panel, on average
   int tallest() const { return (row_panels.rows_8[0] + (row_panels.remainder[0] > 0)) * 8; }
   int64_t waves(int sms) const { return (tiles() + sms - 1) / sms; }
   // Rows of all tiles of the first CTA, which has the most: the makespan in rows.
   int64_t makespan_rows(int sms) const;
-  // How often a column of B is read, on average: for tall tiles, and later for short ones.
-  double passes() const;
   // "24 or more row panels of 168 rows, 792 tiles in 6 waves". `along`: "column" where these are
   // panels of C's columns.
   std::string why(int sms, const char* along = "row") const;

@@ -18,7 +18,6 @@ struct Tiling {
   int bm = 0, bn = 0;
   int cluster = 1;  // CTAs that share a tile
   Pairs pairs = Pairs::none;
-  bool cut = false;  // the tiles of the last wave are shared out along K
   int64_t tiles = 0;
   double waves = 0;
 };
@@ -29,14 +28,12 @@ struct TileChoice {
   Tiling tiling;
 };
 
-// The tile with the least makespan on `sms` SMs, for M x N results of K products each, or the one
+// The tile with the least makespan on `sms` SMs, for M x N results, or the one
 // asked for. All waves but the last are full, and a tile that overlaps the edge takes as long as a
-// whole one. A tile with shared_waves has no last wave: that is shared out (stream-K). Of a batch the
-// tiles of all `products` lie in the same waves. No main loop hides the epilogue of a CTA's last
-// tile, which takes as long as `epilogue` waves; with it a stream-K fixup may come last, too.
-TileChoice choose_tile(int M, int N, int K, const Costs::Tile* tiles, int count, int sms,
-                       double fixup_k, int index = ANY_VARIANT, int products = 1,
-                       double epilogue = 0);
+// whole one. Of a batch the tiles of all `products` lie in the same waves. No main loop hides the
+// epilogue of a CTA's last tile, which takes as long as `epilogue` waves.
+TileChoice choose_tile(int M, int N, const Costs::Tile* tiles, int count, int sms,
+                       int index = ANY_VARIANT, int products = 1, double epilogue = 0);
 
 // "1024 tiles of 128 x 128 in 8 waves"
 std::string explain(const Tiling& tiling);

@@ -1,4 +1,4 @@
-// Sums of a tile whose K is shared by the CTAs of a cluster, each with a part. Taught in v25.
+// Sums of a tile whose K is shared by the CTAs of a cluster, each with a part.
 //
 // A tile's sums come in units of 64 x 8: a thread of a warpgroup has four sums of each. CTA
 // u % split owns unit u: it adds up all parts of it. If a CTA owned neighbouring units, all CTAs

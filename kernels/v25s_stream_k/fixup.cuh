@@ -1,4 +1,4 @@
-// The fixup of stream-K: sums of a tile that several CTAs compute. Taught in v26.
+// The fixup of stream-K: sums of a tile that several CTAs compute.
 #pragma once
 
 #include <atomic>

@@ -1,0 +1,105 @@
+// The plans of the engine's kernels (plan/engine.h), on the host.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "plan/engine.h"
+
+namespace gemm::engine {
+namespace {
+
+const Arch& ARCH = simulated_arch();
+
+Problem problem(int m, int n, int k, bool a_k_major = true, bool b_k_major = true) {
+  Problem p{};
+  p.M = m, p.N = n, p.K = k, p.element_bytes = 2;
+  p.a_k_major = a_k_major, p.b_k_major = b_k_major;
+  p.aligned_c = true;
+  return p;
+}
+std::vector<Choice> all_choices(const Problem& p) {
+  std::vector<Choice> all(1 << 16);
+  all.resize(candidates(p, ARCH, all.data(), int(all.size())));
+  return all;
+}
+
+// Tiles of a legal height that cover C, each CTA of a cluster with its own, and parts of K that have
+// a k-tile each.
+TEST(EnginePlan, ChoicesCoverC) {
+  for (const int layout : {0, 1, 2, 3})
+    for (const auto& [m, n, k] : {std::tuple{1, 8, 8},
+                                  {77, 264, 72},
+                                  {1176, 1680, 2512},
+                                  {4096, 4096, 4096},
+                                  {16, 16384, 1024}}) {
+      const Problem p = problem(m, n, k, layout & 1, layout & 2);
+      const std::vector<Choice> all = all_choices(p);
+      ASSERT_FALSE(all.empty()) << m << " x " << n;
+      for (const Choice& choice : all) {
+        const Configuration& config = choice.config();
+        const std::string what = explain(choice, ARCH.sms);
+        const int X = choice.swapped ? n : m, Y = choice.swapped ? m : n;
+        ASSERT_TRUE(supports(config, p, choice.swapped)) << what;
+        ASSERT_GT(choice.us, 0) << what;
+        if (config.ping_pong()) continue;  // row_panels_test.cpp
+        const Rectangle& cut = choice.cut;
+        ASSERT_TRUE(cut.height % 8 == 0 && cut.height >= config.shortest && cut.height <= config.by)
+            << what;
+        ASSERT_EQ(cut.clusters % cut.clusters_x, 0) << what;
+        ASSERT_GE(cut.clusters_x * cut.cluster.x() * config.bx, X) << what;
+        ASSERT_GE(cut.clusters / cut.clusters_x * cut.cluster.y() * cut.height, Y) << what;
+        ASSERT_LE(cut.parts, (k + 63) / 64) << what;
+        ASSERT_LE(cut.cluster.size(), 8) << what;
+      }
+    }
+}
+
+// y runs along an operand that is K-major, whose boxes have any height; or no operand is.
+TEST(EnginePlan, OrientationByLayout) {
+  const auto swapped = [](bool a_k_major, bool b_k_major, bool want) {
+    for (const Choice& choice : all_choices(problem(600, 800, 512, a_k_major, b_k_major)))
+      if (choice.swapped == want) return true;
+    return false;
+  };
+  EXPECT_TRUE(swapped(true, false, true));
+  EXPECT_FALSE(swapped(true, false, false));
+  EXPECT_TRUE(swapped(false, true, false));
+  EXPECT_FALSE(swapped(false, true, true));
+  for (const bool want : {false, true}) {
+    EXPECT_TRUE(swapped(true, true, want));
+    EXPECT_TRUE(swapped(false, false, want));
+  }
+  for (const Choice& choice : all_choices(problem(600, 800, 512, false, false)))
+    EXPECT_FALSE(choice.config().ping_pong());
+}
+
+TEST(EnginePlan, UnalignedRowsOfCAreNobodys) {
+  Problem p = problem(600, 801, 512);
+  p.aligned_c = false;
+  EXPECT_EQ(choose(p, ARCH, -1).configuration, -1);
+}
+
+TEST(EnginePlan, TheLeastEstimateIsChosen) {
+  for (const auto& p : {problem(512, 512, 16384), problem(4096, 4096, 4096)}) {
+    const Choice best = choose(p, ARCH, -1);
+    for (const Choice& choice : all_choices(p)) ASSERT_LE(best.us, choice.us);
+    EXPECT_EQ(choose(p, ARCH, 3).configuration, 3);
+  }
+  for (int i = 0; i < CONFIGURATION_COUNT; ++i)
+    if (!CONFIGURATIONS[i].ping_pong()) {
+      EXPECT_GT(choose(problem(128, 128, 16384), ARCH, i).cut.parts, 1) << i;
+    }
+}
+
+// In every configuration, whoever stores the results.
+TEST(EnginePlan, AnEpilogueTakesLonger) {
+  for (int i = 0; i < CONFIGURATION_COUNT; ++i) {
+    Problem p = problem(2048, 4096, 4096);
+    const double plain = choose(p, ARCH, i).us;
+    p.reads_c = p.vectors = p.function = true;
+    EXPECT_GT(choose(p, ARCH, i).us, plain) << i;
+  }
+}
+
+}  // namespace
+}  // namespace gemm::engine
