@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fits the constants of the engine's estimate (src/plan/engine.cpp) to measured times.
 
-  scripts/fit_engine.py times.jsonl [more.jsonl]   from build/engine_sweep; prints the constants
+  scripts/fit_engine.py times.jsonl.gz [more]   from build/engine_sweep; prints the constants
 
 The estimate is computed here once more, in numpy; that it is the same one is checked against the
 estimates in the first file, which were made with the constants of src/plan/costs_h200.h.
@@ -9,6 +9,7 @@ estimates in the first file, which were made with the constants of src/plan/cost
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import re
@@ -103,7 +104,7 @@ def load(paths: list[str]):
     configs, filled = configurations(), clusters_filled()
     rows, times, estimates, problems = [], [], [], []
     for path in paths:
-        for line in Path(path).read_text().splitlines():
+        for line in gzip.open(path, "rt"):
             problem = json.loads(line)
             M, N, K, layout = (problem[k] for k in ("m", "n", "k", "layout"))
             ta, tb = layout[0] == "t", layout[1] == "t"

@@ -14,17 +14,22 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/launch.h"
 
-namespace gemm {
-bool launch_part_0(const GemmArgs<half>&, const engine::Choice&, const Arch&, Stream);
-bool launch_part_1(const GemmArgs<half>&, const engine::Choice&, const Arch&, Stream);
-}  // namespace gemm
-
 namespace {
 using namespace gemm;
+
+template <int... I>
+void launch(const GemmArgs<half>& p, const engine::Choice& choice, const Arch& arch, Stream stream,
+            std::integer_sequence<int, I...>) {
+  ((choice.configuration == I
+        ? engine_device::launch<GemmArgs<half>, I>(p, choice, arch, stream)
+        : void()),
+   ...);
+}
 
 void check(cudaError_t error) {
   if (error == cudaSuccess) return;
@@ -134,8 +139,8 @@ int main(int argc, char** argv) {
       ++n;
     }
     const auto run = [&](const engine::Choice& choice, int i) {
-      const GemmArgs<half> p = args(i);
-      if (!launch_part_0(p, choice, arch, stream)) launch_part_1(p, choice, arch, stream);
+      launch(args(i), choice, arch, stream,
+             std::make_integer_sequence<int, engine::CONFIGURATION_COUNT>());
     };
     baseline(0, pool + a + b + c);
     for (Timed& t : timed) {
