@@ -722,6 +722,10 @@ gemm_status gemm_quantise(const gemm_quantisation* quantisation, const void* x, 
     check("x", x, info(call.from).bytes);
     check("q", q, 1);
     check("scales", scales, sizeof(float));
+    const bool has_scale = call.scale_of == gemm::ScaleOf::tensor ||
+                           (call.scale_of == gemm::ScaleOf::row && call.rows > 0);
+    if (scales == nullptr && has_scale)  // also of no elements
+      fail(GEMM_BAD_ARGUMENT, "scales is a null pointer");
     call.x = x;
     call.q = q;
     call.scales = scales;

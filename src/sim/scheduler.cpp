@@ -72,9 +72,11 @@ void Scheduler::create_fiber(int thread) {
       });
 }
 
-void Scheduler::start(void (*body)(void*), void* context, dim3 shape) {
+void Scheduler::start(void (*body)(void*), void* context, dim3 shape,
+                      const std::atomic<bool>& stopped) {
   body_ = body;
   context_ = context;
+  stopped_ = &stopped;
   threads_ = shape.x * shape.y * shape.z;
   if (shape.x != shape_.x || shape.y != shape_.y || shape.z != shape_.z) {
     shape_ = shape;
@@ -133,6 +135,7 @@ void Scheduler::run_thread(int thread) {
   state_[thread] = State::started;
   std::string failure;
   try {
+    check_stopped();
     body_(context_);
   } catch (const Abandoned&) {
   } catch (const Error& e) {

@@ -4,6 +4,7 @@
 // run.
 #pragma once
 
+#include <atomic>
 #include <bit>
 #include <boost/context/fiber.hpp>
 #include <cstdint>
@@ -15,6 +16,7 @@
 
 #include "sim/runtime.h"
 #include "sim/sanitizer.h"
+#include "sim/simulator.h"
 
 namespace gemm::sim {
 
@@ -34,8 +36,8 @@ class Scheduler {
  public:
   Scheduler() = default;
   ~Scheduler();
-  // A new block, whose threads are to run body(context) once each.
-  void start(void (*body)(void*), void* context, dim3 shape);
+  // A new block, whose threads are to run body(context) once each. They end where `stopped` is set.
+  void start(void (*body)(void*), void* context, dim3 shape, const std::atomic<bool>& stopped);
   // Runs them until all have exited or wait for something from outside. Throws Error, all threads
   // unwound, when one throws or when those that are left can never go on.
   void resume();
@@ -109,6 +111,10 @@ class Scheduler {
   void run_next(int warp);
   int take_next(int warp);
 
+  // Throws where the launch is to end before its time.
+  void check_stopped() const {
+    if (stopped_->load(std::memory_order_relaxed)) throw Error("interrupted");
+  }
   void create_fiber(int thread);
   void run_thread(int thread);
   void exit_thread(int thread);
@@ -131,6 +137,7 @@ class Scheduler {
   // The block that runs.
   void (*body_)(void*) = nullptr;
   void* context_ = nullptr;
+  const std::atomic<bool>* stopped_ = nullptr;
   dim3 shape_;
   int threads_ = 0;
   int running_ = MAIN, from_ = MAIN;  // from_: who switched to running_
@@ -184,6 +191,7 @@ GEMM_SIM_INLINE int Scheduler::take_next(int warp) {
 GEMM_SIM_INLINE void Scheduler::suspend(const Wait& wait) {
   const int self = running_;
   waits_[self] = &wait;
+  check_stopped();
   const int next = take_next(warp());
   switch_to(next != NONE ? next : when_stuck());
   if (abandoned_) throw Abandoned();

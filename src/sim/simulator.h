@@ -58,4 +58,8 @@ void clear_launches();
 // atomicAdd between blocks, as on a GPU).
 void set_threads(int n);
 
+// Asked some twenty times a second while the process's main thread, which signals reach, waits for a
+// launch: where it returns other than 0, the launch ends with an Error. Null, the default: nobody.
+void set_interrupt(int (*asked)());
+
 }  // namespace gemm::sim
