@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <stdexcept>
 #include <system_error>
 
 #include "commands/explain.h"
@@ -54,8 +55,23 @@ ExitStatus stdout_failed(ExitStatus status) {
                          errno != 0 ? std::strerror(errno) : "it took no more"));
 }
 
+// Google Benchmark ends the program with status 1, "a result was wrong", where it cannot open a file.
+void need_descriptors() {
+  constexpr int NEEDED = 16;
+  int opened[NEEDED], count = 0;
+  while (count < NEEDED && (opened[count] = fcntl(0, F_DUPFD_CLOEXEC, 0)) >= 0) ++count;
+  const int error = errno;
+  for (int i = 0; i < count; ++i) close(opened[i]);
+  if (count < NEEDED)
+    throw std::runtime_error(
+        fmt::format("no more than {} files can be opened ({}): allowed are {} "
+                    "and more, ulimit -n raises the limit",
+                    count, std::strerror(error), NEEDED));
+}
+
 ExitStatus guarded(int argc, const char* const* argv) {
   try {
+    need_descriptors();
     const ExitStatus status = dispatch(argc, argv);
     errno = 0;
     const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;

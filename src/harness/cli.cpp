@@ -110,7 +110,7 @@ DType parse_dtype(const std::string& text) {
   try {
     return dtype_of(text);
   } catch (const std::invalid_argument& e) {
-    throw UsageError(printable(e.what()));
+    throw UsageError(printable(e.what(), 1000));
   }
 }
 
@@ -285,13 +285,13 @@ Shape read_groups(const std::string& file) {
 }
 
 // Finite, in float's range. 1e-50 is none: it would be taken for 0, which is another problem.
-float parse_scalar(const char* option, const std::string& text) {
+float parse_scalar(const char* option, const std::string& text,
+                   const char* wanted = "a finite single-precision number, as in -0.5") {
   float value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || error != std::errc() || end != text.data() + text.size() ||
       !std::isfinite(value))
-    throw UsageError(fmt::format("bad {} '{}': want a finite single-precision number, as in -0.5",
-                                 option, printable(text)));
+    throw UsageError(fmt::format("bad {} '{}': want {}", option, printable(text), wanted));
   return value;
 }
 
@@ -527,7 +527,7 @@ Options parse_command_line(int argc, const char* const* argv) {
                                  extras.empty() ? "" : printable(extras.front()),
                                  fmt::join(known, ", ")));
   } catch (const CLI::ParseError& e) {
-    throw UsageError(printable(e.what(), 200) + " (--help lists what is allowed)");
+    throw UsageError(printable(e.what(), 1000) + " (--help lists what is allowed)");
   }
 
   for (const char* name :
@@ -547,6 +547,11 @@ Options parse_command_line(int argc, const char* const* argv) {
   if (o.shapes.size() > MOST_SHAPES)
     throw UsageError(
         fmt::format("{} shapes are too many: at most {} in one run", o.shapes.size(), MOST_SHAPES));
+  std::vector<NamedFile> given{
+      {"--json", o.json, true}, {"--html", o.html, true}, {"--tune-cache", o.tune_cache, true}};
+  for (const std::string& f : files) given.push_back({"--shapes", f, false});
+  for (const std::string& f : groups) given.push_back({"--groups", f, false});
+  refuse_one_file_for_two(given);
   o.alpha = parse_scalar("--alpha", alpha);
   o.beta = parse_scalar("--beta", beta);
   parse_epilogue(epilogue, o);
@@ -587,10 +592,11 @@ Options parse_command_line(int argc, const char* const* argv) {
     throw UsageError(fmt::format("bad --seed '{}': want 0 .. {}", printable(seed), LARGEST_EXTENT));
   if (app.count("--seed") > 0 && o.sample == 0) throw UsageError("--seed belongs to --sample");
   if (!time_limit.empty()) {
-    o.time_limit_s = parse_scalar("--time-limit", time_limit);
+    constexpr char SECONDS[] = "seconds above 0, as in 600";
+    o.time_limit_s = parse_scalar("--time-limit", time_limit, SECONDS);
     if (o.time_limit_s <= 0)
-      throw UsageError(fmt::format("bad --time-limit '{}': want seconds above 0, as in 600",
-                                   printable(time_limit)));
+      throw UsageError(
+          fmt::format("bad --time-limit '{}': want {}", printable(time_limit), SECONDS));
   }
   if (backend == "gpu")
     o.backend = Backend::gpu;

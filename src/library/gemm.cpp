@@ -638,7 +638,9 @@ gemm_status gemm_plan_explain(const gemm_plan* plan, char* text, size_t size) {
     const gemm::Plan& p = h.prepared.plan;
     std::string told = p.rung->name;
     if (p.variant != gemm::ANY_VARIANT) told += " " + p.rung->variants[p.variant].name;
-    const std::string how = explain(p, make_call(h.prepared.key, EPILOGUES[0]));
+    const PlanKey& key = h.prepared.key;
+    const std::string how = key.M == 0 || key.N == 0 ? "C has no elements: nothing to compute"
+                                                     : explain(p, make_call(key, EPILOGUES[0]));
     if (!how.empty()) told += ": " + how;
     put_text(told, text, size);
   });
