@@ -1120,6 +1120,24 @@ class WhatUsersTripOver(Base):
         )
         self.assertNotEqual(np.signbit(low), np.signbit(high))
 
+    def test_sums_that_only_a_scale_makes_small_enough(self) -> None:
+        for m, n in ((16, 16), (128, 64), (1, 40), (200, 256)):
+            a, b = np.full((m, 4096), 4, np.float16), np.full((4096, n), 4.1, np.float16)
+            wanted = np.full((m, n), 672, np.float16)
+            for layout, right in (("nn", b), ("nt", b.T.copy().T)):
+                for scales in (
+                    {"scale_rows": np.full(m, 0.01, np.float32)},
+                    {"scale_columns": np.full(n, 0.01, np.float32)},
+                    {"alpha": 0.01},
+                    {"alpha": 0.01, "bias": np.zeros(n, np.float16)},
+                ):
+                    for more in ({}, {"activation": "relu"}, {"residual": wanted * 0}):
+                        with self.subTest(
+                            m=m, n=n, layout=layout, scales=list(scales), more=list(more)
+                        ):
+                            got = gemm.matmul(a, right, **scales, **more)
+                            np.testing.assert_array_equal(got, wanted)
+
     def test_integers_that_c_would_cut(self) -> None:
         one = matrix(4, 4)
         for value in (2**64 + 64, 2**63, -(2**63) - 1, 2**32 + 64):
