@@ -40,6 +40,7 @@ BACK = {
         "docs/every_shape.md",
         "docs/how_a_wrong_kernel_passes.md",
         "docs/tile_languages.md",
+        "docs/promises.md",
         "docs/faq.md",
         "docs/teaching.md",
         "docs/LICENSE-text.md",

@@ -718,6 +718,7 @@ class Refused(unittest.TestCase):
     def test_all_that_is_allowed_is_named(self) -> None:
         for value in ("3s", "x", "0", "-1", "inf", "1e99"):
             self.refused(*SMALL, f"--time-limit={value}", names="seconds above 0, as in 600")
+        self.refused(*SMALL, "--dtype", "y" * 3000, names=r"^.{,600}$")
         for dtype in {d for r in RUNGS for d in r.dtypes}:
             self.refused(*SMALL, "--dtype", "f77", names=rf"\b{dtype}\b")
 

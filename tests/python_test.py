@@ -536,7 +536,7 @@ class Matmul(Base):
             (ValueError, "compute is 'fast'", a, b, {"compute": "fast"}),
             (gemm.Unsupported, "no kernel takes", half, half.T, {"compute": "tf32"}),
             (gemm.NoDevice, "no kernels for GPUs", a, b, {"backend": "gpu"}),
-            (ValueError, "alpha is .two.: wanted is a number", a, b, {"alpha": "two"}),
+            (TypeError, "alpha is .two.: wanted is a number", a, b, {"alpha": "two"}),
         ):
             with self.subTest(text=text):
                 self.refuses(error, text, gemm.matmul, *args, **named)

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
-from typing import Iterator
+from typing import Any, Iterator
 
 from PIL import Image
 
@@ -217,7 +217,7 @@ class Pictures(unittest.TestCase):
         """2 and one line for a bad file, 3 for a full device: 1 would mean a regression."""
         results = next((ROOT / "plots" / "results" / "h200").glob("ladder.json"))
         entry = {"name": "v06_bank_conflicts/f32/nn/64x64x64", "run_type": "iteration"}
-        bad = {
+        bad: dict[str, Any] = {
             "arrays": "[" * 100000,
             "objects": '{"a":' * 100000,
             "bytes": b"\xff\xfe",
@@ -231,12 +231,13 @@ class Pictures(unittest.TestCase):
             for name, text in bad.items():
                 file = Path(folder, "run.json")
                 file.write_bytes(text if isinstance(text, bytes) else text.encode())
-                for arguments in (
+                calls: list[list[Any]] = [
                     ["compare.py", file],
                     ["compare.py", results, file],
                     ["compare.py", file, results],
                     ["summary.py", file],
-                ):
+                ]
+                for arguments in calls:
                     with self.subTest(file=name, arguments=arguments):
                         command = [sys.executable, SCRIPTS / arguments[0], *arguments[1:]]
                         done = subprocess.run(command, capture_output=True, text=True, check=False)

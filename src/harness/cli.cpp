@@ -108,9 +108,9 @@ std::vector<Shape> parse_sizes(const std::string& text) {
 
 DType parse_dtype(const std::string& text) {
   try {
-    return dtype_of(text);
+    return dtype_of(printable(text));  // so much of it as its error may repeat
   } catch (const std::invalid_argument& e) {
-    throw UsageError(printable(e.what(), 1000));
+    throw UsageError(e.what());
   }
 }
 
