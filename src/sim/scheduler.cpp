@@ -105,6 +105,8 @@ void Scheduler::resume() {
   throw Error(failure);
 }
 
+void Scheduler::stop() { throw Error("interrupted"); }
+
 void Scheduler::abandon() {
   abandoned_ = true;
   if (failure_.empty()) failure_ = "abandoned";
@@ -175,6 +177,7 @@ GEMM_SIM_INLINE void Scheduler::barrier(std::source_location where) {
     waits_[running_] = &wait;
     fail_divergent();
   }
+  check_stopped();
   arrived_ = 0;
   ++barriers_;
   for (int w = 0; w * WARP < threads_; ++w) set_ready(w, lanes_of(w));

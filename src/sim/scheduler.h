@@ -82,6 +82,14 @@ class Scheduler {
   std::string name(int thread) const;             // "thread 37 (warp 1, lane 5)"
   int64_t barriers() const { return barriers_; }  // completed in the last run
 
+  // Throws where the launch is to end before its time. Asked where a block or a warp waits, not at each
+  // switch, of which there are thousands.
+  void check_stopped() const {
+    if (stopped_->load(std::memory_order_relaxed)) [[unlikely]]
+      stop();
+  }
+  [[noreturn]] static void stop();  // not inline: what throws would make a switch slower
+
  private:
   using Fiber = boost::context::fiber;
   enum class State : uint8_t { fresh, started, exited };
@@ -111,10 +119,6 @@ class Scheduler {
   void run_next(int warp);
   int take_next(int warp);
 
-  // Throws where the launch is to end before its time.
-  void check_stopped() const {
-    if (stopped_->load(std::memory_order_relaxed)) throw Error("interrupted");
-  }
   void create_fiber(int thread);
   void run_thread(int thread);
   void exit_thread(int thread);
@@ -191,7 +195,6 @@ GEMM_SIM_INLINE int Scheduler::take_next(int warp) {
 GEMM_SIM_INLINE void Scheduler::suspend(const Wait& wait) {
   const int self = running_;
   waits_[self] = &wait;
-  check_stopped();
   const int next = take_next(warp());
   switch_to(next != NONE ? next : when_stuck());
   if (abandoned_) throw Abandoned();
