@@ -24,6 +24,12 @@ struct Needs {
   bool no_activation = false;  // of the epilogue, takes alpha and beta alone
   bool batches = false;        // true: takes a batch in one launch; false: a launch each product
   bool groups = false;         // true: takes products of different heights (Batch::ends)
+  // What kernels of a user's own may lack (src/own); all of the ladder have it.
+  bool dense = false;         // takes rows without gaps only: ld is the number of columns
+  bool product_only = false;  // alpha = 1 and beta = 0 only
+  bool square = false;        // M = N = K only
+  int multiple_of[3] = {1, 1, 1};  // of these M, N and K only
+  int most_k = 0;                  // 0: any K
 };
 
 // One of the ways in which a rung can compute: a template configuration compiled into it.
@@ -87,6 +93,8 @@ struct Rung {
   std::vector<const Rung*> candidates = {};  // of a dispatcher's variants: the rungs that estimate
   // Whether `launch` takes this call; empty: every one.
   std::function<bool(const GemmCall&)> fits = {};
+  // What is known about a wrong result on M x N x K, for the end of its line; empty: nothing.
+  std::function<std::string(int M, int N, int K)> diagnose = {};
 };
 
 // The rung with that variant as its only way to compute: its `launch` and `fits`.

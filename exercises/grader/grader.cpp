@@ -185,7 +185,7 @@ nlohmann::json Grader::ask(const char* what, nlohmann::json request, const std::
   if (submission_ >= 0) request["submission"] = submission_;
   return attempt_.ask(std::move(request), step);
 } catch (const nlohmann::json::exception&) {
-  throw Ended("What the program answered is no answer; it was not graded.");
+  throw Ended("What the program answered is no answer; it was not judged.");
 }
 
 nlohmann::json Grader::ask(const char* what, Problem& p, nlohmann::json request) {
