@@ -93,8 +93,9 @@ struct Rung {
   std::vector<const Rung*> candidates = {};  // of a dispatcher's variants: the rungs that estimate
   // Whether `launch` takes this call; empty: every one.
   std::function<bool(const GemmCall&)> fits = {};
-  // What is known about a wrong result on M x N x K, for the end of its line; empty: nothing.
-  std::function<std::string(int M, int N, int K)> diagnose = {};
+  // What is known about a result on M x N x K that was said to be wrong, for the end of that line;
+  // empty: nothing.
+  std::function<std::string(int M, int N, int K, const std::string& wrong)> diagnose = {};
 };
 
 // The rung with that variant as its only way to compute: its `launch` and `fits`.

@@ -64,7 +64,7 @@ void Runner::attempt(const Job& job, Outcome& o) {
   sim::clear_launches();
   o.wrong = verifier_->verify(rung);
   if (!o.wrong.empty() && rung.diagnose)
-    o.wrong += rung.diagnose(job.problem.M, job.problem.N, job.problem.K);
+    o.wrong += rung.diagnose(job.problem.M, job.problem.N, job.problem.K, o.wrong);
   if (!o.wrong.empty()) return;
   o.max_error = verifier_->uniform().max_error;
   o.max_error_roundings = verifier_->uniform().max_error_roundings;

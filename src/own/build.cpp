@@ -199,7 +199,8 @@ std::string build_inspector(const std::vector<std::string>& files) {
                   const fs::path object =
                       compile(file, folder, fmt::format("file{}", objects.size()), Build::traced);
                   // Functions of two files may have one name.
-                  if (run({"objcopy", "--localize-hidden", object.string()},
+                  if (run({"objcopy", "--wildcard", "--keep-global-symbol=DW.ref.*",
+                           object.string()},
                           folder / "objcopy.log") != 0)
                     throw std::runtime_error("objcopy failed: " + text_of(folder / "objcopy.log"));
                   objects.push_back(object.string());

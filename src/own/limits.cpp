@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <bit>
 #include <vector>
 
+#include "harness/pattern.h"
 #include "harness/verify.h"
 
 namespace gemm::own {
@@ -16,12 +19,13 @@ constexpr int LONG_K[] = {1024, 4096};
 
 class Search {
  public:
-  Search(const Rung& rung, Device& device) : rung_(rung), device_(device) {}
+  Search(const Rung& rung, Device& device, float beta)
+      : rung_(rung), device_(device), beta_(beta) {}
 
   // What is wrong there; empty: nothing.
   std::string wrong(int M, int N, int K) {
     Problem p;
-    p.dtype = rung_.dtype, p.M = M, p.N = N, p.K = K;
+    p.dtype = rung_.dtype, p.M = M, p.N = N, p.K = K, p.beta = beta_;
     return Verifier(device_, p).pass(rung_, Inputs::sums, 0);
   }
   bool right(int M, int N, int K) {
@@ -45,14 +49,11 @@ class Search {
  private:
   const Rung& rung_;
   Device& device_;
+  const float beta_;
   std::string first_;  // shape that was wrong, and how
 };
 
-}  // namespace
-
-std::string find_limits(Rung& rung, Device& device) {
-  Search search(rung, device);
-  if (!search.wrong(WHOLE, WHOLE, WHOLE).empty()) return "is wrong at 256 x 256 x 256";
+std::string find_limits(Rung& rung, Search& search) {
   std::vector<std::string> found;
   Needs& needs = rung.needs;
   const bool any_shape = search.right(2 * WHOLE, WHOLE, WHOLE) &&
@@ -83,6 +84,69 @@ std::string find_limits(Rung& rung, Device& device) {
   }
   if (found.empty()) return "right at every shape that was tried";
   return fmt::format("right where {} only; at {}", fmt::join(found, ", "), search.first());
+}
+
+bool starts(const std::string& text, Inputs kind) { return text.starts_with(name_of(kind)); }
+
+// Why a kernel that is right on sums of integers is not on other inputs.
+std::string likely(const std::string& wrong) {
+  if (wrong.find("have changed") != wrong.npos)
+    return "it keeps a result, or an input, from an earlier call";
+  if (wrong.find("is an input, and was overwritten") != wrong.npos) return "it writes to A or B";
+  if (wrong.find("outside C overwritten") != wrong.npos)
+    return "it writes beyond C's columns: ldc, or an edge, is not kept to";
+  if (starts(wrong, Inputs::uniform))
+    return "it rounds more than the type does: inputs of fewer bits, or sums in a narrower type";
+  if (starts(wrong, Inputs::products))
+    return "it rounds inputs or products to fewer bits, or does not keep to IEEE's infinities and "
+           "NaN";
+  return "it does not keep to lda, ldb, ldc, alpha or beta, which are others here";
+}
+
+}  // namespace
+
+std::string find_limits(Rung& rung, Device& device) {
+  Search search(rung, device, 0);
+  if (search.wrong(WHOLE, WHOLE, WHOLE).empty()) return find_limits(rung, search);
+  Search with_c(rung, device, 1);
+  if (rung.needs.product_only || !with_c.wrong(WHOLE, WHOLE, WHOLE).empty())
+    return "is wrong at 256 x 256 x 256";
+  return "reads C although beta is 0, which is wrong (C may be NaN); with --beta 1 " +
+         find_limits(rung, with_c);
+}
+
+std::string diagnose(const Rung& rung, Device& device, int M, int N, int K,
+                     const std::string& wrong, const uint3& grid) {
+  Problem p;
+  p.dtype = rung.dtype, p.M = M, p.N = N, p.K = K;
+  const size_t bytes[] = {layout(p, Operand::A).bytes, layout(p, Operand::B).bytes,
+                          layout(p, Operand::C).bytes};
+  void* matrices[3];
+  for (int i = 0; i < 3; ++i) matrices[i] = device.allocate(bytes[i]);
+  std::string text;
+  try {
+    device.fill(matrices[0], p, Operand::A, Inputs::sums, SEED);
+    device.fill(matrices[1], p, Operand::B, Inputs::sums, SEED);
+    device.fill(matrices[2], p, Operand::C, Inputs::sums, SEED);
+    device.run(rung, make_call(p, matrices[0], matrices[1], matrices[2]));
+    const Pattern found =
+        pattern(p, matrices[2], Inputs::sums, known_result(p, Inputs::sums, SEED));
+    std::string reason = found.reason;
+    if (found.wrong > 0) {
+      text = fmt::format("; first C[{}][{}]", found.row, found.col);
+      const int bm = std::bit_ceil(unsigned(M + grid.y - 1) / std::max(grid.y, 1u)),
+                bn = std::bit_ceil(unsigned(N + grid.x - 1) / std::max(grid.x, 1u));
+      if (unsigned(M + bm - 1) / bm == grid.y && unsigned(N + bn - 1) / bn == grid.x)
+        text += fmt::format(" in tile ({}, {}) of {} x {}", found.row / bm, found.col / bn, bm, bn);
+      for (const std::string& clause : found.clauses) text += "; " + clause;
+    } else {
+      reason = likely(wrong);
+    }
+    if (!reason.empty()) text += "; likely: " + reason;
+  } catch (const LaunchError&) {  // that is what `wrong` says
+  }
+  for (void* matrix : matrices) device.release(matrix);
+  return text;
 }
 
 }  // namespace gemm::own

@@ -5,6 +5,7 @@
 
 #include "harness/device.h"
 #include "registry.h"
+#include "sim/vector_types.h"
 
 namespace gemm::own {
 
@@ -12,5 +13,10 @@ namespace gemm::own {
 // is right at into its Needs. One sentence about that: "right at multiples of 32 in M and N; ...".
 // Nothing is written where it is wrong at whole tiles, too: verification says how.
 std::string find_limits(Rung& rung, Device& device);
+
+// Where a result is wrong, and a likely reason: "; first C[0][64] in tile (0, 2) of 32 x 32, ...;
+// likely: ...". `wrong` is what verification said.
+std::string diagnose(const Rung& rung, Device& device, int M, int N, int K,
+                     const std::string& wrong, const uint3& grid);
 
 }  // namespace gemm::own

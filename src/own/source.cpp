@@ -217,8 +217,11 @@ class Translator {
     static const std::set<std::string> no_types = {"return", "else", "case", "throw", "in"};
     const bool in_macro =
         before != NONE && is(previous(before), "define");  // #define TX threadIdx.x
-    if (before != NONE && t_[before].kind == Kind::word && !in_macro &&
-        !no_types.contains(t_[before].text)) {
+    const bool typed = before != NONE && t_[before].kind == Kind::word && !in_macro &&
+                       !no_types.contains(t_[before].text);
+    const size_t after = next(i);  // nobody calls or sets CUDA's
+    const bool made = is(after, "(") || is(after, "{") || (is(after, "=") && !is(after + 1, "="));
+    if (typed || made) {
       own_names_[name] = static_cast<int>(braces_.size()) + (parens_ > 0 ? 1 : 0);
       return;
     }
