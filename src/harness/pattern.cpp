@@ -52,7 +52,7 @@ std::string reason(const Problem& p, const std::vector<Wrong>& wrong, int64_t na
   const auto all = [&](auto&& holds) { return std::ranges::all_of(wrong, holds); };
   const bool everywhere = static_cast<int64_t>(wrong.size()) == int64_t{p.M} * p.N;
   if (nan == static_cast<int64_t>(wrong.size()) && !reads_d(p))
-    return everywhere ? "C is read although beta is 0, and 0 * NaN is NaN; or nothing is written"
+    return everywhere ? NOT_WRITTEN
                       : "these elements are not written, or what lies outside of A and B is read";
   if (p.M == p.N &&
       all([&](const Wrong& w) { return w.got == reference.want[w.col * p.N + w.row]; }))

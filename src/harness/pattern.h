@@ -18,6 +18,9 @@ struct Pattern {
   std::vector<std::string> clauses;
   std::string reason;  // a likely one; empty: none is
 };
+// The reason where all elements are NaN: which of the two it is, another beta tells.
+inline constexpr char NOT_WRITTEN[] =
+    "C is not written, or read although beta is 0, and 0 * NaN is NaN";
 Pattern pattern(const Problem& p, const void* c, Inputs inputs, const HostReference& reference);
 
 // The clauses as sentences, each behind a space.

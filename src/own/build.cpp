@@ -43,6 +43,7 @@ std::string text_of(const fs::path& file) {
 
 // Runs a command with what it says in `log`; its exit status.
 int run(const std::vector<std::string>& command, const fs::path& log) {
+  setenv("LC_ALL", "C", 1);  // quotes that every terminal has
   std::vector<char*> argv;
   for (const std::string& a : command) argv.push_back(const_cast<char*>(a.c_str()));
   argv.push_back(nullptr);

@@ -96,6 +96,7 @@ void HostProcess::start() try {
 }
 
 void HostProcess::run(int interface, const GemmCall& c) {
+  if (!hopeless_.empty()) throw sim::Error(hopeless_);
   if (attempt_ == nullptr) start();
   const double work = 2.0 * c.M * c.N * c.K;
   attempt_->limit(
@@ -138,6 +139,7 @@ void HostProcess::run(int interface, const GemmCall& c) {
     grid_ = {said.at("grid").at(0), said.at("grid").at(1), said.at("grid").at(2)};
   } catch (const Ended& e) {
     attempt_.reset();
+    if (std::string(e.what()).find("was stopped") != std::string::npos) hopeless_ = e.what();
     throw sim::Error(e.what());
   } catch (const nlohmann::json::exception&) {
     attempt_.reset();

@@ -39,7 +39,7 @@ class HostProcess {
   const std::vector<Interface>& interfaces() const { return interfaces_; }
 
   // Calls gemm there, as that interface. Throws sim::Error: what it did wrong, in one sentence. A
-  // process that has ended is started again for the next call.
+  // process that has ended is started again for the next call, unless it had to be stopped.
   void run(int interface, const GemmCall& call);
   uint3 grid() const { return grid_; }  // of the last launch that succeeded
 
@@ -52,6 +52,8 @@ class HostProcess {
   std::vector<Interface> interfaces_;
   uint3 grid_ = {};
   int threads_ = 0;  // that it has between calls
+  std::string
+      hopeless_;  // it did not end: what it said of that call, which no other waits for again
 };
 
 }  // namespace gemm::own

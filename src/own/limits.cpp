@@ -103,6 +103,25 @@ std::string likely(const std::string& wrong) {
   return "it does not keep to lda, ldb, ldc, alpha or beta, which are others here";
 }
 
+// What is wrong with sums of integers.
+Pattern pattern_of(const Rung& rung, Device& device, const Problem& p) {
+  struct Matrices {
+    explicit Matrices(Device& d) : device(d) {}
+    ~Matrices() {
+      for (void* m : all) device.release(m);
+    }
+    Device& device;
+    void* all[3] = {};
+  } matrices(device);
+  const Operand operands[] = {Operand::A, Operand::B, Operand::C};
+  for (int i = 0; i < 3; ++i) {
+    matrices.all[i] = device.allocate(layout(p, operands[i]).bytes);
+    device.fill(matrices.all[i], p, operands[i], Inputs::sums, SEED);
+  }
+  device.run(rung, make_call(p, matrices.all[0], matrices.all[1], matrices.all[2]));
+  return pattern(p, matrices.all[2], Inputs::sums, known_result(p, Inputs::sums, SEED));
+}
+
 }  // namespace
 
 std::string find_limits(Rung& rung, Device& device) {
@@ -119,34 +138,35 @@ std::string diagnose(const Rung& rung, Device& device, int M, int N, int K,
                      const std::string& wrong, const uint3& grid) {
   Problem p;
   p.dtype = rung.dtype, p.M = M, p.N = N, p.K = K;
-  const size_t bytes[] = {layout(p, Operand::A).bytes, layout(p, Operand::B).bytes,
-                          layout(p, Operand::C).bytes};
-  void* matrices[3];
-  for (int i = 0; i < 3; ++i) matrices[i] = device.allocate(bytes[i]);
-  std::string text;
+  std::string text, reason;
   try {
-    device.fill(matrices[0], p, Operand::A, Inputs::sums, SEED);
-    device.fill(matrices[1], p, Operand::B, Inputs::sums, SEED);
-    device.fill(matrices[2], p, Operand::C, Inputs::sums, SEED);
-    device.run(rung, make_call(p, matrices[0], matrices[1], matrices[2]));
-    const Pattern found =
-        pattern(p, matrices[2], Inputs::sums, known_result(p, Inputs::sums, SEED));
-    std::string reason = found.reason;
+    const Pattern found = pattern_of(rung, device, p);
+    reason = found.reason;
     if (found.wrong > 0) {
       text = fmt::format("; first C[{}][{}]", found.row, found.col);
-      const int bm = std::bit_ceil(unsigned(M + grid.y - 1) / std::max(grid.y, 1u)),
-                bn = std::bit_ceil(unsigned(N + grid.x - 1) / std::max(grid.x, 1u));
-      if (unsigned(M + bm - 1) / bm == grid.y && unsigned(N + bn - 1) / bn == grid.x)
-        text += fmt::format(" in tile ({}, {}) of {} x {}", found.row / bm, found.col / bn, bm, bn);
+      const auto tile = [](int extent, unsigned blocks) {
+        return int(std::bit_ceil((unsigned(extent) + blocks - 1) / blocks));
+      };
+      if (grid.x > 0 && grid.y > 0) {
+        const int bm = tile(M, grid.y), bn = tile(N, grid.x);
+        if (unsigned(M + bm - 1) / bm == grid.y && unsigned(N + bn - 1) / bn == grid.x)
+          text +=
+              fmt::format(" in tile ({}, {}) of {} x {}", found.row / bm, found.col / bn, bm, bn);
+      }
       for (const std::string& clause : found.clauses) text += "; " + clause;
+      if (reason == NOT_WRITTEN && !rung.needs.product_only) {
+        p.beta = 1;
+        reason = pattern_of(rung, device, p).wrong > 0
+                     ? "C is not written"
+                     : "C is read although beta is 0, and 0 * NaN is NaN";
+      }
     } else {
       reason = likely(wrong);
     }
-    if (!reason.empty()) text += "; likely: " + reason;
   } catch (const LaunchError&) {  // that is what `wrong` says
+    return "";
   }
-  for (void* matrix : matrices) device.release(matrix);
-  return text;
+  return reason.empty() ? text : text + "; likely: " + reason;
 }
 
 }  // namespace gemm::own

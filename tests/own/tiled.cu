@@ -1,7 +1,7 @@
 // A student's kernel: 32 x 32 tiles in shared memory, every shape, the whole signature.
 #include <cuda_runtime.h>
 
-#define CEIL_DIV(a, b) (((a) + (b) - 1) / (b))
+#define CEIL_DIV(a, b) (((a) + (b)-1) / (b))
 
 template <int BLOCK>
 __global__ void tiled(int M, int N, int K, float alpha, const float* A, int lda, const float* B,
