@@ -109,9 +109,16 @@ std::string in_users_words(std::string said, const std::string& file = "") {
 // The first error, "mine.cu:7: expected ';'".
 std::string first_error(const std::string& said) {
   std::smatch found;
-  static const std::regex error(R"(([^\n:]+):(\d+):(?:\d+:)? (?:fatal )?error: ([^\n]*))");
+  static const std::regex error(
+      R"(([^\n:(]+)[:(](\d+)(?::\d+)?[:)]+ (?:fatal )?error: ([^\n]*))");  // g++'s, nvcc's
   if (!std::regex_search(said, found, error)) return "the compiler's words are above";
   return fmt::format("{}:{}: {}", found.str(1), found.str(2), found.str(3));
+}
+
+[[noreturn]] void refuse(const std::string& said, const std::string& file, const fs::path& folder) {
+  fmt::print(stderr, "{}", said);
+  fs::remove_all(folder);
+  throw UsageError(fmt::format("{} does not compile: {}", printable(file), first_error(said)));
 }
 
 // Compiles a file into folder/<name>.o.
@@ -142,13 +149,19 @@ fs::path compile(const std::string& file, const fs::path& folder, const std::str
     command.push_back(option);
   const fs::path log = folder / (name + ".log");
   if (run(command, log) != 0) {
-    const std::string said = in_users_words(text_of(log), file);
-    fmt::print(stderr, "{}", said);
-    const std::string why = first_error(said);
-    fs::remove_all(folder);
-    throw UsageError(fmt::format("{} does not compile: {}", printable(file), why));
+    refuse(in_users_words(text_of(log), file), file, folder);
   }
   return object;
+}
+
+// "nvcc 13.0 ...": what a library was compiled by, for its key.
+std::string nvcc_version(const std::string& nvcc) {
+  const fs::path log = fs::temp_directory_path() / fmt::format("gemm_own_nvcc.{}", getpid());
+  const int status = run({nvcc, "--version"}, log);
+  const std::string said = text_of(log);
+  fs::remove(log);
+  if (status != 0) throw std::runtime_error(nvcc + " --version failed: " + said);
+  return said;
 }
 
 void link(const std::vector<std::string>& objects, const char* how, const fs::path& program) {
@@ -209,6 +222,41 @@ std::string build_inspector(const std::vector<std::string>& files) {
                 link(objects, "inspector.link", folder / "gemm_bench");
               }) /
          "gemm_bench";
+}
+
+std::string build_library(const std::string& file, int sm) {
+  const std::string nvcc = *CUDA_COMPILER != 0 ? CUDA_COMPILER : "nvcc";
+  const std::string path = fs::absolute(file).lexically_normal();
+  // Dense targets of Hopper and later carry wgmma.
+  const std::string arch = fmt::format("-arch=sm_{}{}", sm, sm >= 90 ? "a" : "");
+  const std::string content = fmt::format("library\n{}\n{}\n", arch, nvcc_version(nvcc));
+  return kept(content + with_includes(path),
+              [&](const fs::path& folder) {
+                const fs::path unit = folder / "file.cu", library = folder / "file.so";
+                std::ofstream(unit) << "#include \"own/gpu_form.h\"\n#define gemm " << RENAMED
+                                    << "\n#include \"" << path << "\"\n#undef gemm\n"
+                                    << "GEMM_OWN_LIBRARY(" << RENAMED << ")\n";
+                std::vector<std::string> command = {nvcc};
+                for (const std::string& option : words(NVCC_OPTIONS)) command.push_back(option);
+                command.insert(command.end(), {arch, std::string("-I") + SOURCES + "/src",
+                                               "-I" + fs::path(path).parent_path().string(),
+                                               unit.string(), "-o", library.string()});
+                const fs::path log = folder / "file.log";
+                if (run(command, log) != 0)
+                  refuse(in_users_words(text_of(log), file), file, folder);
+                const fs::path symbols = folder / "symbols";
+                run({"nm", "--dynamic", "--undefined-only", library.string()}, symbols);
+                const std::string missing = text_of(symbols);
+                std::smatch found;
+                if (std::regex_search(missing, found, std::regex(R"(\b(cublas\w+))"))) {
+                  fs::remove_all(folder);
+                  throw UsageError(
+                      fmt::format("{} calls {}: cuBLAS is what a kernel is compared with; want a "
+                                  "kernel of your own",
+                                  printable(file), found.str(1)));
+                }
+              }) /
+         "file.so";
 }
 
 }  // namespace gemm::own

@@ -16,6 +16,32 @@
 
 namespace gemm::own {
 
+#ifdef __CUDACC__
+// Makes what is launched on the default stream while it lives a part of the call's stream: after what
+// stands there, and before what follows.
+class OnDefaultStream {
+ public:
+  explicit OnDefaultStream(cudaStream_t stream) : stream_(stream) {
+    if (event_ == nullptr) cudaEventCreateWithFlags(&event_, cudaEventDisableTiming);
+    cudaEventRecord(event_, stream_);
+    cudaStreamWaitEvent(nullptr, event_, 0);
+  }
+  ~OnDefaultStream() {
+    cudaEventRecord(event_, nullptr);
+    cudaStreamWaitEvent(stream_, event_, 0);
+  }
+  OnDefaultStream(const OnDefaultStream&) = delete;
+
+ private:
+  static inline thread_local cudaEvent_t event_ = nullptr;
+  cudaStream_t stream_;
+};
+#else
+struct OnDefaultStream {
+  explicit OnDefaultStream(cudaStream_t) {}  // what is launched has run on return
+};
+#endif
+
 struct NoMatrix;  // a gemm that takes a pointer to it takes any
 
 template <class T, class TC, bool LD, bool SCALARS, bool STREAM>
@@ -51,7 +77,10 @@ void add_form(std::vector<Form>& forms, DType dtype, F f) {
                          else
                            return static_cast<int>(F()(a...));
                        };
-                       return std::apply(call, arguments<T, TC, LD, SCALARS, STREAM>(c));
+                       const auto its = arguments<T, TC, LD, SCALARS, STREAM>(c);
+                       if constexpr (STREAM) return std::apply(call, its);
+                       const OnDefaultStream ordered(static_cast<cudaStream_t>(c.stream));
+                       return std::apply(call, its);
                      }});
 }
 

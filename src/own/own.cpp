@@ -21,6 +21,7 @@
 #include "harness/text.h"
 #include "own/build.h"
 #include "own/host_process.h"
+#include "own/library.h"
 #include "own/limits.h"
 #include "own/rungs.h"
 
@@ -30,10 +31,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char WAITS[] = "GEMM_OWN_END";  // the descriptor of who waits for report_end
-constexpr char FORMS[] =
-    "void gemm(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, "
-    "float beta, float* C, int ldc, cudaStream_t stream), without alpha and beta, without lda, ldb "
-    "and ldc, or without the stream; also of half and __nv_bfloat16";
 
 std::vector<std::string> split(const std::string& list) {
   std::vector<std::string> parts;
@@ -41,8 +38,6 @@ std::vector<std::string> split(const std::string& list) {
   for (std::istringstream in(list); std::getline(in, part, ',');) parts.push_back(part);
   return parts;
 }
-
-std::string absolute(const std::string& file) { return fs::absolute(file).lexically_normal(); }
 
 // Runs the program with this one's arguments, and waits. A kernel that ends it does not end this one.
 ExitStatus hand_over(const std::string& program, const Options& o) {
@@ -85,14 +80,12 @@ void add_host(const std::string& file, bool quiet) {
   static std::vector<std::unique_ptr<HostProcess>> hosts;
   set_sim_memory(&memory);
   HostProcess& host = *hosts.emplace_back(std::make_unique<HostProcess>(build_host(file), memory));
-  if (host.interfaces().empty())
-    throw UsageError(
-        fmt::format("{} has no function gemm that can be called: want {}", printable(file), FORMS));
+  if (host.interfaces().empty()) throw UsageError(no_form(file));
   const std::unique_ptr<Device> device = make_sim_device();
   for (size_t i = 0; i < host.interfaces().size(); ++i) {
     const Interface interface = host.interfaces()[i];
     const auto run = [&host, i](const GemmCall& c) { host.run(static_cast<int>(i), c); };
-    Rung& rung = add_rung(absolute(file), interface, Backend::sim, run);
+    Rung& rung = add_rung(absolute_path(file), interface, Backend::sim, run);
     const std::string limits = find_limits(rung, *device);
     rung.diagnose = [&host, &rung](int M, int N, int K, const std::string& wrong) {
       return diagnose(rung, *make_sim_device(), M, N, K, wrong, host.grid());
@@ -110,6 +103,15 @@ std::optional<ExitStatus> take_files(Options& o) {
   for (const std::string& part : parts)
     if (is_file(part) && std::ranges::find(files, part) == files.end()) files.push_back(part);
   if (files.empty()) return {};
+  const auto named_instead = [&] {
+    for (std::string& part : parts)
+      if (is_file(part)) part = name_of(part);
+    o.kernels = fmt::format("{}", fmt::join(parts, ","));
+  };
+  if (holds_libraries()) {
+    if (load_libraries()) return EXIT_VERIFIED;
+    return named_instead(), std::nullopt;
+  }
   std::set<std::string> names;
   for (const std::string& file : files) {
     if (!fs::is_regular_file(file))
@@ -122,19 +124,17 @@ std::optional<ExitStatus> take_files(Options& o) {
   }
   const Backend backend = o.inspect ? Backend::sim_traced : Backend::sim;
   const bool added = std::ranges::all_of(
-      files, [&](const std::string& f) { return is_added(absolute(f), backend); });
+      files, [&](const std::string& f) { return is_added(absolute_path(f), backend); });
   if (o.inspect && !added) return hand_over(build_inspector(files), o);
   if (!added) {
     std::string note;
-    if (choose_device(o, note)->backend() == Backend::gpu)
-      throw UsageError(
-          fmt::format("--kernel {}: files run in the simulator alone; want --backend sim",
-                      printable(files[0])));
-    for (const std::string& file : files) add_host(file, !o.only.empty() || o.list_benchmarks);
+    const std::unique_ptr<Device> device = choose_device(o, note);
+    if (device->backend() == Backend::gpu)
+      add_libraries(files, o, *device);
+    else
+      for (const std::string& file : files) add_host(file, !o.only.empty() || o.list_benchmarks);
   }
-  for (std::string& part : parts)
-    if (is_file(part)) part = name_of(part);
-  o.kernels = fmt::format("{}", fmt::join(parts, ","));
+  named_instead();
   return {};
 }
 

@@ -21,6 +21,20 @@ std::string signature(const Interface& i) {
                      i.scalars ? ", beta" : "", ld[2], i.stream ? ", stream" : "");
 }
 
+std::string absolute_path(const std::string& file) { return fs::absolute(file).lexically_normal(); }
+
+std::string no_form(const std::string& file) {
+  return fmt::format(
+      "{} has no function gemm that can be called: want void gemm(int M, int N, int K, float "
+      "alpha, "
+      "const float* A, int lda, const float* B, int ldb, float beta, float* C, int ldc, "
+      "cudaStream_t "
+      "stream), without alpha and beta, without lda, ldb and ldc, or without the stream; also of "
+      "half "
+      "and __nv_bfloat16",
+      printable(file));
+}
+
 bool is_file(const std::string& part) {
   return part.ends_with(".cu") || part.ends_with(".cuh") || part.find('/') != part.npos;
 }

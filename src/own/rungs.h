@@ -23,6 +23,9 @@ Rung& add_rung(const std::string& file, const Interface& interface, Backend back
 
 // The name of a file's rungs. Throws UsageError where it cannot be one's.
 std::string name_of(const std::string& file);
+std::string absolute_path(const std::string& file);
+// Why a file without a gemm is refused: which forms there are.
+std::string no_form(const std::string& file);
 // Whether a part of --kernel is a file, not a rung.
 bool is_file(const std::string& part);
 // Whether the program has the file's rungs already.
