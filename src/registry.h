@@ -93,10 +93,10 @@ struct Rung {
   std::vector<const Rung*> candidates = {};  // of a dispatcher's variants: the rungs that estimate
   // Whether `launch` takes this call; empty: every one.
   std::function<bool(const GemmCall&)> fits = {};
-  // Its jobs run in processes of their own, and whatever goes wrong there is its fault: a user's file.
+  // Its jobs run in processes of their own: a user's file.
   bool apart = false;
-  // What is known about a result on M x N x K that was said to be wrong, for the end of that line;
-  // empty: nothing.
+  // What is known about a result on M x N x K that was said to be wrong, for the end of that line.
+  // Kernels of a user's own have it, whose faults are theirs and not the machine's.
   std::function<std::string(int M, int N, int K, const std::string& wrong)> diagnose = {};
 };
 

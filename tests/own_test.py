@@ -225,6 +225,13 @@ class Files(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("bf16 gemm(M, N, K, A, B, C), right where", done.stdout)
 
+    def test_the_microscope_finds_nothing_where_there_is_nothing(self) -> None:
+        mine = self.file(WHOLE_TILES + CALL)
+        done = bench("--kernel", mine + ",tests/own/tiled.cu", "--inspect", "--size", "64")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for name in ("mine", "tiled"):
+            self.assertRegex(done.stdout, rf"(?m)^{name} .*all 4 .* \| ok")
+
     def test_a_race_is_named_by_its_lines(self) -> None:
         text = WHOLE_TILES.replace("    __syncthreads();\n  }", "  }")
         done = bench("--kernel", self.file(text + CALL), "--inspect", "--size", "64")

@@ -140,10 +140,8 @@ ExitStatus run(const Options& o) {
     if (progress) fmt::print(stderr, "[{}/{}] {}\r", done, jobs.size(), job.name());
     now_running(job.name());
     Outcome outcome = o.keep_going || job.rung->apart ? run_apart(o, job) : runner.run(job);
-    if (job.rung->apart && !outcome.failed.empty()) {
+    if ((job.rung->apart || job.rung->diagnose) && !outcome.failed.empty())  // a user's: its fault
       outcome.wrong = std::exchange(outcome.failed, "");
-      outcome.device_lost = false;
-    }
     refuse_above_peak(outcome, peaks);
     now_running("");
     if (progress) fmt::print(stderr, "\033[2K");
