@@ -232,6 +232,13 @@ class Files(unittest.TestCase):
         for name in ("mine", "tiled"):
             self.assertRegex(done.stdout, rf"(?m)^{name} .*all 4 .* \| ok")
 
+    def test_vectors_of_shared_memory_are_aligned_as_on_a_gpu(self) -> None:
+        text = WHOLE_TILES.replace(
+            "sum += sA[y][k] * sB[k][x];", "sum += ((float4*)&sA[y][k & ~3])->x * 0 + sA[y][k] * sB[k][x];"
+        )
+        done = bench("--kernel", self.file(text + CALL), "--inspect", "--size", "64")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_a_race_is_named_by_its_lines(self) -> None:
         text = WHOLE_TILES.replace("    __syncthreads();\n  }", "  }")
         done = bench("--kernel", self.file(text + CALL), "--inspect", "--size", "64")

@@ -22,6 +22,10 @@
 #undef blockDim
 #undef gridDim
 
+// Arrays lie as a GPU packs them, where sizes are whole 16 bytes: files rely on it for float4.
+#undef __shared__
+#define __shared__ __attribute__((aligned(16))) constinit static thread_local
+
 #define __constant__
 #define __managed__
 #define CUDART_VERSION 13000

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "harness/errors.h"
 #include "harness/text.h"
@@ -294,12 +296,26 @@ std::string read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+// What `#include "name"` means in a folder: there, or in one of those that CPATH lists, as compilers
+// look for it. Empty: neither.
+fs::path find_included(const fs::path& folder, const std::string& name) {
+  std::vector<fs::path> folders = {folder};
+  if (const char* const more = std::getenv("CPATH")) {
+    std::string one;
+    for (std::istringstream in(more); std::getline(in, one, ':');)
+      if (!one.empty()) folders.emplace_back(fs::absolute(one));
+  }
+  for (const fs::path& f : folders)
+    if (fs::is_regular_file(f / name)) return (f / name).lexically_normal();
+  return {};
+}
+
 // All files, those that others include first; `seen`: their places among them.
 void translate(const fs::path& path, const std::string& folder, std::vector<Translated>& all,
                std::map<std::string, std::string>& seen) {
   const std::string text = Translator(path.string(), read(path)).run([&](const std::string& name) {
-    const fs::path file = (path.parent_path() / name).lexically_normal();
-    if (!fs::is_regular_file(file)) return name;  // of a folder that the compiler knows
+    const fs::path file = find_included(path.parent_path(), name);
+    if (file.empty()) return name;  // the compiler knows it, or will say that nobody does
     std::string& its = seen[file.string()];
     if (its.empty()) {
       its = fmt::format("{}/{}.cuh", folder, seen.size());

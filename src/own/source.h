@@ -17,7 +17,7 @@ struct Translated {
 
 // Translates a file of CUDA C++ for the simulator's headers, line by line: launches kernel<<<...>>>(...),
 // `extern __shared__`, threadIdx and its like, inline PTX, and the name gemm. Files that it includes by
-// a path in quotes are translated too; the include then names `folder`/<number>.cuh. The last is the file
+// a path in quotes, of their folder or of CPATH, are translated too; the include then names `folder`/<number>.cuh. The last is the file
 // itself. Throws UsageError where the file cannot be read.
 std::vector<Translated> translate(const std::string& path, const std::string& folder);
 
