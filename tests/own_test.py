@@ -101,7 +101,6 @@ class Cheats(unittest.TestCase):
         self.assertIn("1 verified, 0 wrong, 0 skipped", done.stdout)
 
 
-
 SIGNATURE = "int M, int N, int K, const float* A, const float* B, float* C"
 # Whole tiles of 32 x 32 alone, and no C.
 WHOLE_TILES = f"""
@@ -160,21 +159,29 @@ class Files(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(
             done.stdout,
-            r"f32 gemm\(M, N, K, A, B, C\), right where M a multiple of 32, N a multiple of 32, "
-            r"K a multiple of 32 only; at 257 x 256 x 256: ",
+            r"f32 gemm\(M, N, K, A, B, C\), right where M is a multiple of 32, N is a multiple of 32, "
+            r"K is a multiple of 32 only; at 257 x 256 x 256: ",
         )
         self.assertIn("is right at multiples of 32 in M only, not at 65", done.stdout)
         self.assertIn("1 verified, 0 wrong, 1 skipped", done.stdout)
-        self.refused("is right at multiples of 32 in K only", "--kernel", mine, "--shape", "32x32x33")
-        self.refused("takes alpha = 1 and beta = 0 only", "--kernel", mine, "--size", "32", "--beta", "1")
-        self.refused("takes rows without gaps only", "--kernel", mine, "--size", "32", "--ld-pad", "8")
+        self.refused(
+            "is right at multiples of 32 in K only", "--kernel", mine, "--shape", "32x32x33"
+        )
+        self.refused(
+            "takes alpha = 1 and beta = 0 only", "--kernel", mine, "--size", "32", "--beta", "1"
+        )
+        self.refused(
+            "takes rows without gaps only", "--kernel", mine, "--size", "32", "--ld-pad", "8"
+        )
         self.refused("N, N operands only", "--kernel", mine, "--size", "32", "--op", "nt")
 
     def test_reading_c_where_beta_is_0(self) -> None:
         text = WHOLE_TILES.replace("const float* B, float*", "const float* B, float beta, float*")
         text = text.replace("] = sum;", "] = sum + beta * C[row * N + col];")
         call = CALL.replace("const float* B, float*", "const float* B, float beta, float*")
-        call = call.replace("A, B, C)", "A, B, beta, C)").replace("K, const", "K, float alpha, const")
+        call = call.replace("A, B, C)", "A, B, beta, C)").replace(
+            "K, const", "K, float alpha, const"
+        )
         mine = self.file(text + call)
         done = bench("--kernel", mine, "--size", "64")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
@@ -187,7 +194,9 @@ class Files(unittest.TestCase):
         self.refused(rf"mine\.cu:{line}: expected primary-expression", "--kernel", mine)
 
     def test_what_the_simulator_has_not_is_named_with_its_line(self) -> None:
-        text = WHOLE_TILES.replace("  C[row", '  asm volatile("bar.sync 0;" ::: "memory");\n  C[row')
+        text = WHOLE_TILES.replace(
+            "  C[row", '  asm volatile("bar.sync 0;" ::: "memory");\n  C[row'
+        )
         line = text[: text.index("asm")].count("\n") + 1
         done = bench("--kernel", self.file(text + CALL), "--size", "32")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
@@ -195,8 +204,7 @@ class Files(unittest.TestCase):
         mine = self.file("\n#include <mma.h>\n" + WHOLE_TILES + CALL)
         done = bench("--kernel", mine)
         self.assertEqual(done.returncode, 2)
-        self.assertRegex(done.stderr, r"from \S*mine\.cu:2[:,]")
-        self.assertIn("the simulator has no nvcuda::wmma", done.stderr.splitlines()[-1])
+        self.assertRegex(done.stderr.splitlines()[-1], r"mine\.cu:2: .*no nvcuda::wmma")
 
     def test_a_file_without_gemm(self) -> None:
         mine = self.file(WHOLE_TILES + CALL.replace("gemm(", "multiply("))
@@ -234,7 +242,8 @@ class Files(unittest.TestCase):
 
     def test_vectors_of_shared_memory_are_aligned_as_on_a_gpu(self) -> None:
         text = WHOLE_TILES.replace(
-            "sum += sA[y][k] * sB[k][x];", "sum += ((float4*)&sA[y][k & ~3])->x * 0 + sA[y][k] * sB[k][x];"
+            "sum += sA[y][k] * sB[k][x];",
+            "sum += ((float4*)&sA[y][k & ~3])->x * 0 + sA[y][k] * sB[k][x];",
         )
         done = bench("--kernel", self.file(text + CALL), "--inspect", "--size", "64")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -246,9 +255,7 @@ class Files(unittest.TestCase):
         self.assertRegex(done.stdout, r"race.*mine\.cu:10.*mine\.cu:[78]\b")
 
     def test_an_inspection_that_its_kernel_ends(self) -> None:
-        done = bench(
-            "--kernel", "tests/own/cheats.cu", "--inspect", "--size", "32", cheat="exit"
-        )
+        done = bench("--kernel", "tests/own/cheats.cu", "--inspect", "--size", "32", cheat="exit")
         self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
         self.assertIn("before the inspection was done", done.stderr)
 

@@ -265,9 +265,9 @@ std::string Grader::wrong(Problem p, Inputs inputs) {
   }
   const CheckResult result = check_host(c.data(), p, inputs, reference);
   if (result.ok()) return "";
-  return fmt::format(
-      "{}: {}.{}", inputs == Inputs::integers ? "small integers, bit for bit" : "uniform inputs",
-      describe(result), sentences(pattern(p, c.data(), inputs, reference)));
+  return fmt::format("{}: {}.{}",
+                     inputs == Inputs::integers ? "small integers, bit for bit" : "uniform inputs",
+                     describe(result), sentences(pattern(p, c.data(), inputs, reference)));
 }
 
 void Grader::right(const std::vector<Problem>& problems) {

@@ -83,9 +83,7 @@ class _Numpy:
         of = numpy.dtype({"f32": "float32", "f16": "float16"}[element])
         size = ((rows - 1) * ld + cols) * of.itemsize
         memory = (ctypes.c_char * size).from_address(pointer)
-        return numpy.ndarray(
-            (rows, cols), of, memory, strides=(ld * of.itemsize, of.itemsize)
-        )
+        return numpy.ndarray((rows, cols), of, memory, strides=(ld * of.itemsize, of.itemsize))
 
     def transposed(self, x: Any) -> Any:
         return x.T
@@ -209,7 +207,9 @@ def _shapes(shapes: str | Sequence[Any]) -> list[str]:
     for shape in shapes:
         text = "x".join(map(str, shape)) if isinstance(shape, (tuple, list)) else str(shape)
         if not re.fullmatch(r"\d+(x\d+x\d+)?", text):
-            raise BadArgument(f"shapes has {text!r}: want 4096, 512x64x128, or a set such as layers")
+            raise BadArgument(
+                f"shapes has {text!r}: want 4096, 512x64x128, or a set such as layers"
+            )
         options += ["--size" if text.isdigit() else "--shape", text]
     return options
 
@@ -248,7 +248,12 @@ def judge(
         options += ["--verify-only"] * verify_only + ["--quick"] * (quick and on_gpu)
         arguments = (ctypes.c_char_p * len(options))(*[o.encode() for o in options])
         status = library.gemm_judge(
-            name.encode(), dtype.encode(), int(contiguous), _FUNCTION(caller), len(options), arguments
+            name.encode(),
+            dtype.encode(),
+            int(contiguous),
+            _FUNCTION(caller),
+            len(options),
+            arguments,
         )
         if status == BAD_INPUT:
             raise BadArgument("the command line was refused, or nothing was verified: see above")
@@ -270,7 +275,7 @@ def _load(spec: str) -> Callable[..., Any]:
     function = getattr(module, name, None)
     if not callable(function):
         raise BadArgument(f"{path} has no function {name!r}")
-    return function  # type: ignore[no-any-return]
+    return function
 
 
 def _main(arguments: list[str]) -> int:

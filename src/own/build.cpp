@@ -112,6 +112,11 @@ std::string first_error(const std::string& said) {
   static const std::regex error(
       R"(([^\n:(]+)[:(](\d+)(?::\d+)?[:)]+ (?:fatal )?error: ([^\n]*))");  // g++'s, nvcc's
   if (!std::regex_search(said, found, error)) return "the compiler's words are above";
+  // One of our headers says what the simulator lacks: the line is that which includes it.
+  std::smatch from;
+  static const std::regex includer(R"(In file included from ([^\n:]+):(\d+))");
+  if (found.str(1).starts_with(SOURCES) && std::regex_search(said, from, includer))
+    return fmt::format("{}:{}: {}", from.str(1), from.str(2), found.str(3));
   return fmt::format("{}:{}: {}", found.str(1), found.str(2), found.str(3));
 }
 

@@ -70,20 +70,20 @@ std::string find_limits(Rung& rung, Search& search) {
     needs.square = true;
     found.emplace_back("M = N = K");
   } else if (!any_shape) {
-    return "is right at 256 x 256 x 256, and wrong at " + search.first();
+    return "right at 256 x 256 x 256, and wrong at " + search.first();
   }
   for (int i = 0; i < 3; ++i) needs.multiple_of[i] = search.multiple(needs.square ? -1 : i);
   if (needs.square) needs.multiple_of[1] = needs.multiple_of[2] = needs.multiple_of[0];
-  for (int i = 0; i < 3; ++i)
+  for (int i = 0; i < (needs.square ? 1 : 3); ++i)
     if (needs.multiple_of[i] > 1)
-      found.push_back(fmt::format("{} a multiple of {}", NAMES[i], needs.multiple_of[i]));
+      found.push_back(fmt::format("{} is a multiple of {}", NAMES[i], needs.multiple_of[i]));
   if (!needs.square) {
     const auto least = [&](int axis) { return std::max(64, needs.multiple_of[axis]); };
     int right_to = 2 * WHOLE;
     for (const int k : LONG_K) {
       if (!search.right(least(0), least(1), k)) {
         needs.most_k = right_to;
-        found.push_back(fmt::format("K up to {}", right_to));
+        found.push_back(fmt::format("K is at most {}", right_to));
         break;
       }
       right_to = k;
@@ -135,10 +135,11 @@ Pattern pattern_of(const Rung& rung, Device& device, const Problem& p) {
 
 std::string find_limits(Rung& rung, Device& device, const BeforeRun& before) {
   Search search(rung, device, 0, before);
-  if (search.wrong(WHOLE, WHOLE, WHOLE).empty()) return find_limits(rung, search);
+  const std::string why = search.wrong(WHOLE, WHOLE, WHOLE);
+  if (why.empty()) return find_limits(rung, search);
   Search with_c(rung, device, 1, before);
   if (rung.needs.product_only || !with_c.wrong(WHOLE, WHOLE, WHOLE).empty())
-    return "is wrong at 256 x 256 x 256";
+    return "wrong at 256 x 256 x 256: " + why;
   return "reads C although beta is 0, which is wrong (C may be NaN); with --beta 1 " +
          find_limits(rung, with_c);
 }
