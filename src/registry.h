@@ -27,7 +27,7 @@ struct Needs {
   // What kernels of a user's own may lack (src/own); all of the ladder have it.
   bool dense = false;              // takes rows without gaps only: ld is the number of columns
   bool product_only = false;       // alpha = 1 and beta = 0 only
-  bool square = false;             // M = N = K only
+  int equal = 0;                   // 2: M = N only; 3: M = N = K only
   int multiple_of[3] = {1, 1, 1};  // of these M, N and K only
   int most_k = 0;                  // 0: any K
 };

@@ -175,6 +175,25 @@ class Files(unittest.TestCase):
         )
         self.refused("N, N operands only", "--kernel", mine, "--size", "32", "--op", "nt")
 
+    def test_squares_and_short_sums_alone(self) -> None:
+        rows = WHOLE_TILES.replace("row * N + col] = sum", "row * M + col] = sum")
+        for text, sentence in (
+            (rows, "right where M = N, M is a multiple of 32, K is a multiple of 32 only"),
+            (
+                rows.replace("row * K", "row * M"),
+                "right where M = N = K, M is a multiple of 32 only",
+            ),
+            (
+                WHOLE_TILES.replace("k0 < K", "k0 < 1000 && k0 < K"),
+                "right where M is a multiple of 32, N is a multiple of 32, K is a multiple of 32, "
+                "K is at most 1024 only",
+            ),
+        ):
+            mine = self.file(text + CALL)
+            done = bench("--kernel", mine, "--size", "64", "--shape", "64x96x2048")
+            self.assertIn(sentence, done.stdout.splitlines()[0])
+            self.assertIn("1 verified, 0 wrong, 1 skipped", done.stdout, sentence)
+
     def test_reading_c_where_beta_is_0(self) -> None:
         text = WHOLE_TILES.replace("const float* B, float*", "const float* B, float beta, float*")
         text = text.replace("] = sum;", "] = sum + beta * C[row * N + col];")

@@ -176,8 +176,9 @@ std::string unmet_shape(const Needs& needs, const Problem& p) {
   if (needs.dense && p.ld_pad != 0) return "takes rows without gaps only, no --ld-pad";
   if (needs.product_only && (p.alpha != 1 || p.beta != 0))
     return fmt::format("takes alpha = 1 and beta = 0 only, not {:g} and {:g}", p.alpha, p.beta);
-  if (needs.square && (p.M != p.N || p.N != p.K))
-    return fmt::format("is right where M = N = K only, not at {}", shape_name(p));
+  if ((needs.equal >= 2 && p.M != p.N) || (needs.equal == 3 && p.N != p.K))
+    return fmt::format("is right where {} only, not at {}",
+                       needs.equal == 3 ? "M = N = K" : "M = N", shape_name(p));
   const std::pair<const char*, int> extents[] = {{"M", p.M}, {"N", p.N}, {"K", p.K}};
   for (int i = 0; i < 3; ++i)
     if (extents[i].second % needs.multiple_of[i] != 0)

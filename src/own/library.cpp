@@ -34,7 +34,7 @@ json packed(const Rung& r, const Interface& i) {
           {"ld", i.ld},
           {"scalars", i.scalars},
           {"stream", i.stream},
-          {"square", n.square},
+          {"equal", n.equal},
           {"multiple_of", {n.multiple_of[0], n.multiple_of[1], n.multiple_of[2]}},
           {"most_k", n.most_k}};
 }
@@ -43,7 +43,7 @@ Interface interface_of(const json& j) {
           j.at("stream")};
 }
 void take_limits(const json& j, Needs& n) {
-  n.square = j.at("square");
+  n.equal = j.at("equal");
   for (int i = 0; i < 3; ++i) n.multiple_of[i] = j.at("multiple_of").at(i);
   n.most_k = j.at("most_k");
 }

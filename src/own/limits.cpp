@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <initializer_list>
 #include <vector>
 
 #include "harness/pattern.h"
@@ -39,12 +40,12 @@ class Search {
     if (!why.empty() && first_.empty()) first_ = fmt::format("{} x {} x {}: {}", M, N, K, why);
     return why.empty();
   }
-  // The least power of two g that it is right at WHOLE + g of; each axis, or all at once (-1).
-  int multiple(int axis) {
+  // The least power of two g that it is right at WHOLE + g of, along all of these axes at once.
+  int multiple(std::initializer_list<int> axes) {
     int g = 1;
     for (; g < WHOLE; g *= 2) {
       int extent[3] = {WHOLE, WHOLE, WHOLE};
-      for (int i = 0; i < 3; ++i) extent[i] += axis < 0 || axis == i ? g : 0;
+      for (const int axis : axes) extent[axis] += g;
       if (right(extent[0], extent[1], extent[2])) break;
       if (first_.find("did not end") != first_.npos) return WHOLE;  // each try takes its time
     }
@@ -63,25 +64,31 @@ class Search {
 std::string find_limits(Rung& rung, Search& search) {
   std::vector<std::string> found;
   Needs& needs = rung.needs;
-  const bool any_shape = search.right(2 * WHOLE, WHOLE, WHOLE) &&
-                         search.right(WHOLE, 2 * WHOLE, WHOLE) &&
-                         search.right(WHOLE, WHOLE, 2 * WHOLE);
-  if (!any_shape && search.right(2 * WHOLE, 2 * WHOLE, 2 * WHOLE)) {
-    needs.square = true;
-    found.emplace_back("M = N = K");
-  } else if (!any_shape) {
-    return "right at 256 x 256 x 256, and wrong at " + search.first();
+  constexpr int TWICE = 2 * WHOLE;
+  const bool k_alone = search.right(WHOLE, WHOLE, TWICE);
+  if (!k_alone || !search.right(TWICE, WHOLE, WHOLE) || !search.right(WHOLE, TWICE, WHOLE)) {
+    needs.equal = k_alone && search.right(TWICE, TWICE, WHOLE) ? 2 : 3;
+    if (needs.equal == 3 && !search.right(TWICE, TWICE, TWICE)) {
+      needs.equal = 0;
+      return "right at 256 x 256 x 256, and wrong at " + search.first();
+    }
+    found.emplace_back(needs.equal == 2 ? "M = N" : "M = N = K");
   }
-  for (int i = 0; i < 3; ++i) needs.multiple_of[i] = search.multiple(needs.square ? -1 : i);
-  if (needs.square) needs.multiple_of[1] = needs.multiple_of[2] = needs.multiple_of[0];
-  for (int i = 0; i < (needs.square ? 1 : 3); ++i)
-    if (needs.multiple_of[i] > 1)
+  if (needs.equal == 3) {
+    std::ranges::fill(needs.multiple_of, search.multiple({0, 1, 2}));
+  } else {
+    needs.multiple_of[0] = needs.equal == 2 ? search.multiple({0, 1}) : search.multiple({0});
+    needs.multiple_of[1] = needs.equal == 2 ? needs.multiple_of[0] : search.multiple({1});
+    needs.multiple_of[2] = search.multiple({2});
+  }
+  for (int i = 0; i < 3; ++i)
+    if (needs.multiple_of[i] > 1 && (i == 0 || needs.equal == 0 || (i == 2 && needs.equal == 2)))
       found.push_back(fmt::format("{} is a multiple of {}", NAMES[i], needs.multiple_of[i]));
-  if (!needs.square) {
-    const auto least = [&](int axis) { return std::max(64, needs.multiple_of[axis]); };
-    int right_to = 2 * WHOLE;
+  if (needs.equal < 3) {
+    const int least = std::max({64, needs.multiple_of[0], needs.multiple_of[1]});
+    int right_to = TWICE;
     for (const int k : LONG_K) {
-      if (!search.right(least(0), least(1), k)) {
+      if (!search.right(least, least, k)) {
         needs.most_k = right_to;
         found.push_back(fmt::format("K is at most {}", right_to));
         break;
