@@ -21,16 +21,18 @@
 #include "commands/tune.h"
 #include "harness/errors.h"
 #include "harness/text.h"
+#include "own/own.h"
 
 namespace gemm {
 namespace {
 
 ExitStatus dispatch(int argc, const char* const* argv) {
-  const Options options = parse_command_line(argc, argv);
+  Options options = parse_command_line(argc, argv);
   if (options.help) {
     fmt::print("{}", options.help_text);
     return EXIT_VERIFIED;
   }
+  if (const std::optional<ExitStatus> done = own::take_files(options)) return *done;
   if (options.gpus > 0) {
     report_signals();
     return run_sharded(options);
@@ -103,5 +105,7 @@ int main(int argc, char** argv) {
   using namespace gemm;
   reserve_standard_descriptors();
   signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of write(), as a full disk is
-  return guarded(argc, argv);
+  const ExitStatus status = guarded(argc, argv);
+  own::report_end(status);
+  return status;
 }

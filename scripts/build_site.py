@@ -38,6 +38,7 @@ BACK = {
         "docs/python.md",
         "docs/fused_epilogue.md",
         "docs/every_shape.md",
+        "docs/own_kernels.md",
         "docs/how_a_wrong_kernel_passes.md",
         "docs/tile_languages.md",
         "docs/promises.md",

@@ -1,6 +1,6 @@
 // The student's program: runs what is linked into it as the grader asks, and tells what came of it.
 //
-// The grader (attempt.cpp) starts it and alone judges. Its answers are the elements of C, what the
+// The grader (own/attempt.cpp) starts it and alone judges. Its answers are the elements of C, what the
 // microscope saw, and an exercise's own numbers.
 #include <sys/socket.h>
 #include <unistd.h>
@@ -21,6 +21,7 @@
 namespace gemm::grading {
 namespace {
 using nlohmann::json;
+using own::CHANNEL, own::send_message, own::take_message;
 
 constexpr size_t GUARD = 256;  // bytes before and after the bias
 

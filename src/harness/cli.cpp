@@ -398,7 +398,8 @@ Options parse_command_line(int argc, const char* const* argv) {
   std::string epilogue = "none", batch = "1", batch_pad = "0", shared, gpus;
   std::vector<std::string> sizes, shapes, files, groups;
   app.add_option("--kernel", o.kernels,
-                 "Rungs: v8 | v8,v10 | v1-v8 | v4- | a name | sgemm | hgemm | all")
+                 "Rungs: v8 | v8,v10 | v1-v8 | v4- | a name | sgemm | hgemm | all; or "
+                 "files of your own: path/to/mine.cu")
       ->capture_default_str();
   app.add_option("--dtype", dtypes, dtype_names() + " or a list; default: all that a rung has");
   app.add_option("--size", sizes, "M = N = K: 4096 | 512,1024 | 512:8192:256")

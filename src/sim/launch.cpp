@@ -208,6 +208,12 @@ LaunchStats main_launch() {
   return stats_of_main_launch;
 }
 
+void add_launch(const LaunchStats& stats) {
+  std::lock_guard lock(launch_mutex);
+  stats_of_last_launch = stats;
+  if (outweighs(stats, stats_of_main_launch)) stats_of_main_launch = stats;
+}
+
 void clear_launches() {
   std::lock_guard lock(launch_mutex);
   stats_of_main_launch = {};

@@ -52,6 +52,8 @@ LaunchStats last_launch();
 // not, or less. All zeros when there was none.
 LaunchStats main_launch();
 void clear_launches();
+// Counts a launch that another process made.
+void add_launch(const LaunchStats& stats);
 
 // Spreads the blocks of later launches over `n` OS threads; 0, the default, means one a core.
 // Throws Error when n < 0. Results, counts and errors do not depend on it (except for the order of
