@@ -87,9 +87,16 @@ void add_form(std::vector<Form>& forms, DType dtype, F f) {
                            return static_cast<int>(F()(a...));
                        };
                        const auto its = arguments<T, TC, LD, SCALARS, STREAM>(c);
-                       if constexpr (STREAM) return std::apply(call, its);
-                       const OnDefaultStream ordered(static_cast<cudaStream_t>(c.stream));
-                       return std::apply(call, its);
+                       int status = 0;
+                       if constexpr (STREAM) {
+                         status = std::apply(call, its);
+                       } else {
+                         const OnDefaultStream ordered(static_cast<cudaStream_t>(c.stream));
+                         status = std::apply(call, its);
+                       }
+                       // A launch that was refused, too, whose error nobody has asked for.
+                       const int last = static_cast<int>(cudaGetLastError());
+                       return status != 0 ? status : last;
                      }});
 }
 
