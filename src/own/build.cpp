@@ -238,7 +238,7 @@ std::string build_library(const std::string& file, int sm) {
   return kept(content + with_includes(path),
               [&](const fs::path& folder) {
                 const fs::path unit = folder / "file.cu", library = folder / "file.so";
-                std::ofstream(unit) << "#include \"own/gpu_form.h\"\n#define gemm " << RENAMED
+                std::ofstream(unit) << "#include \"own/form.h\"\n#define gemm " << RENAMED
                                     << "\n#include \"" << path << "\"\n#undef gemm\n"
                                     << "GEMM_OWN_LIBRARY(" << RENAMED << ")\n";
                 std::vector<std::string> command = {nvcc};

@@ -1,4 +1,5 @@
-// The forms in which a user's gemm is found, and how it is called. Included behind his file.
+// The forms in which a user's gemm is found, and how it is called. Included behind his file, or
+// before it where nvcc compiles it.
 //
 //   void gemm(int M, int N, int K, float alpha, const T* A, int lda, const T* B, int ldb,
 //             float beta, TC* C, int ldc, cudaStream_t stream)
@@ -10,6 +11,14 @@
 #include <tuple>
 #include <type_traits>
 #include <vector>
+
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#else
+#include "own/cuda.h"
+#endif
 
 #include "gemm_types.h"
 #include "own/forms.h"
@@ -78,9 +87,16 @@ void add_form(std::vector<Form>& forms, DType dtype, F f) {
                            return static_cast<int>(F()(a...));
                        };
                        const auto its = arguments<T, TC, LD, SCALARS, STREAM>(c);
-                       if constexpr (STREAM) return std::apply(call, its);
-                       const OnDefaultStream ordered(static_cast<cudaStream_t>(c.stream));
-                       return std::apply(call, its);
+                       int status = 0;
+                       if constexpr (STREAM) {
+                         status = std::apply(call, its);
+                       } else {
+                         const OnDefaultStream ordered(static_cast<cudaStream_t>(c.stream));
+                         status = std::apply(call, its);
+                       }
+                       // A launch that was refused, too, whose error nobody has asked for.
+                       const int last = static_cast<int>(cudaGetLastError());
+                       return status != 0 ? status : last;
                      }});
 }
 
@@ -99,15 +115,30 @@ void add_forms(std::vector<Form>& all, DType dtype, F f) {
   if (!forms.empty()) all.push_back(forms.front());
 }
 
+// The first type with these elements of A and B, and of C.
+constexpr DType dtype_with(Element in, Element out) {
+  for (const DType d : ALL_DTYPES)
+    if (info(d).in == in && info(d).out == out) return d;
+  return DType::f32;
+}
+
 template <class F>
 std::vector<Form> forms_of(F f) {
+  using enum Element;
   std::vector<Form> all;
-  add_forms<float, float>(all, DType::f32, f);
-  add_forms<__half, __half>(all, DType::f16, f);
-  add_forms<__half, float>(all, DType::f16_f32, f);
-  add_forms<__nv_bfloat16, __nv_bfloat16>(all, DType::bf16, f);
-  add_forms<__nv_bfloat16, float>(all, DType::bf16_f32, f);
+  add_forms<float, float>(all, dtype_with(f32, f32), f);
+  add_forms<__half, __half>(all, dtype_with(f16, f16), f);
+  add_forms<__half, float>(all, dtype_with(f16, f32), f);
+  add_forms<__nv_bfloat16, __nv_bfloat16>(all, dtype_with(bf16, bf16), f);
+  add_forms<__nv_bfloat16, float>(all, dtype_with(bf16, f32), f);
   return all;
 }
 
 }  // namespace gemm::own
+
+// The one symbol of the library: writes the file's forms. `f` is its gemm.
+#define GEMM_OWN_LIBRARY(f)                                                                   \
+  extern "C" __attribute__((visibility("default"))) void gemm_ladder_own_forms(               \
+      std::vector<gemm::own::Form>* forms) {                                                  \
+    *forms = gemm::own::forms_of([](auto... a) -> decltype(::f(a...)) { return ::f(a...); }); \
+  }

@@ -129,8 +129,9 @@ bool load_libraries() {
       Rung& rung =
           add_rung(l.at("file"), interface, Backend::gpu, [call = form.call](const GemmCall& c) {
             if (const int status = call(c); status != 0)
-              throw std::runtime_error(
-                  fmt::format("gemm returned {}, not 0 (cudaSuccess)", status));
+              throw std::runtime_error(fmt::format(
+                  "gemm, or a launch of it, returned the CUDA error {}, not 0 (cudaSuccess)",
+                  status));
           });
       std::string why;
       if (looks == nullptr) {
