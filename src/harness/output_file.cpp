@@ -79,7 +79,9 @@ void refuse_one_file_for_two(const std::vector<NamedFile>& files) {
     std::error_code none;
     if (fs::exists(a, none) && !fs::is_regular_file(a, none)) return false;
     if (fs::equivalent(a, b, none)) return true;  // hard links, too
-    return fs::weakly_canonical(fs::absolute(a)) == fs::weakly_canonical(fs::absolute(b));
+    const fs::path real_a = fs::weakly_canonical(fs::absolute(a, none), none);
+    const fs::path real_b = fs::weakly_canonical(fs::absolute(b, none), none);
+    return !real_a.empty() && real_a == real_b;  // empty: a name that no file can have
   };
   for (size_t i = 0; i < files.size(); ++i)
     for (size_t j = 0; j < files.size(); ++j) {
