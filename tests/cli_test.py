@@ -713,7 +713,15 @@ class Refused(unittest.TestCase):
                              f"{there}/{second}", names="would overwrite")  # fmt: skip
             self.assertEqual(sorted(path.name for path in Path(there).glob("q*")), [])
         self.refused(*SMALL, "--json", "-", names="/dev/stdout is standard output")
-        self.refused(*SMALL, "--html", "-", "--inspect", "--kernel", "v2", names="/dev/stdout is standard output")
+        self.refused(
+            *SMALL,
+            "--html",
+            "-",
+            "--inspect",
+            "--kernel",
+            "v2",
+            names="/dev/stdout is standard output",
+        )
 
     def test_all_that_is_allowed_is_named(self) -> None:
         for value in ("3s", "x", "0", "-1", "inf", "1e99"):
