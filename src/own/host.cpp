@@ -2,20 +2,17 @@
 //
 // The judge (own.cpp) starts it (attempt.h). Matrices lie in memory that both have at one address.
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "own/forms.h"
 #include "own/launch.h"
-#include "own/message.h"
+#include "own/serve.h"
 #include "sim/simulator.h"
 
 namespace gemm::own {
@@ -68,29 +65,6 @@ json answer(const json& request) {
   return {{"forms", list}};
 }
 
-void serve() {
-  std::string arrived;
-  char data[1 << 12];
-  for (;;) {
-    const ssize_t n = recv(CHANNEL, data, sizeof data, 0);
-    if (n <= 0) return;
-    arrived.append(data, n);
-    while (const std::optional<json> request = take_message(arrived)) {
-      json said;
-      try {
-        said = answer(*request);
-      } catch (const std::exception& e) {
-        said = {{"error", e.what()}};
-      } catch (...) {
-        said = {{"error", "gemm threw something that is no std::exception"}};
-      }
-      std::fflush(stdout);
-      said["token"] = request->at("token");
-      if (!send_message(CHANNEL, said)) return;
-    }
-  }
-}
-
 }  // namespace
 
 Registration::Registration(const char*, std::vector<Form> its) { forms() = std::move(its); }
@@ -105,6 +79,6 @@ int main() {
   all.grid = std::max(1u, std::thread::hardware_concurrency());
   gemm::sim::runtime::launch([](void*) {}, nullptr, all);
   on_exit([](int status, void*) { _exit(status); }, nullptr);
-  gemm::own::serve();
+  gemm::own::serve(gemm::own::answer, "gemm threw something that is no std::exception");
   _exit(0);
 }
