@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <stdexcept>
 #include <system_error>
 
 #include "commands/explain.h"
@@ -20,16 +21,18 @@
 #include "commands/tune.h"
 #include "harness/errors.h"
 #include "harness/text.h"
+#include "own/own.h"
 
 namespace gemm {
 namespace {
 
 ExitStatus dispatch(int argc, const char* const* argv) {
-  const Options options = parse_command_line(argc, argv);
+  Options options = parse_command_line(argc, argv);
   if (options.help) {
     fmt::print("{}", options.help_text);
     return EXIT_VERIFIED;
   }
+  if (const std::optional<ExitStatus> done = own::take_files(options)) return *done;
   if (options.gpus > 0) {
     report_signals();
     return run_sharded(options);
@@ -54,8 +57,23 @@ ExitStatus stdout_failed(ExitStatus status) {
                          errno != 0 ? std::strerror(errno) : "it took no more"));
 }
 
+// Google Benchmark ends the program with status 1, "a result was wrong", where it cannot open a file.
+void need_descriptors() {
+  constexpr int NEEDED = 16;
+  int opened[NEEDED], count = 0;
+  while (count < NEEDED && (opened[count] = fcntl(0, F_DUPFD_CLOEXEC, 0)) >= 0) ++count;
+  const int error = errno;
+  for (int i = 0; i < count; ++i) close(opened[i]);
+  if (count < NEEDED)
+    throw std::runtime_error(
+        fmt::format("no more than {} files can be opened ({}): allowed are {} "
+                    "and more, ulimit -n raises the limit",
+                    count, std::strerror(error), NEEDED));
+}
+
 ExitStatus guarded(int argc, const char* const* argv) {
   try {
+    need_descriptors();
     const ExitStatus status = dispatch(argc, argv);
     errno = 0;
     const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
@@ -87,5 +105,7 @@ int main(int argc, char** argv) {
   using namespace gemm;
   reserve_standard_descriptors();
   signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of write(), as a full disk is
-  return guarded(argc, argv);
+  const ExitStatus status = guarded(argc, argv);
+  own::report_end(status);
+  return status;
 }

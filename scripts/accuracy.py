@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 import ladder
-from ladder import ROOT, BadInput, fail
+from ladder import ROOT, BadInput, exit_by
 
 FILE = Path("accuracy.json")
 # The figure's classes and lines: a rung in one type, its colour and what it is called.
@@ -239,7 +239,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except BadInput as error:
-        fail(error)
+    exit_by(main)

@@ -29,7 +29,7 @@ from typing import NoReturn, Optional
 
 import ladder
 import runs
-from ladder import ROOT, BadInput, fail
+from ladder import ROOT, BadInput, exit_by, fail
 from runs import Change, Comparison, Entry, Rate, Run
 
 CONDITIONS = ("gpu", "driver", "cuda_runtime", "cublas", "l2", "power_limit_w")
@@ -382,10 +382,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BadInput as error:
-        fail(error)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # | head
-        sys.exit(0)
+    exit_by(main)

@@ -170,7 +170,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except ladder.BadInput as error:
-        ladder.fail(error)
+    ladder.exit_by(main)

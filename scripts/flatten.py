@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Optional
 
 import ladder
-from ladder import ROOT, BadInput, Rung, fail, strip_comments
+from ladder import ROOT, BadInput, Rung, exit_by, strip_comments
 
 INCLUDE = re.compile(r'\s*#\s*include\s+(?:"([^"]+)"|(<[^>]+>))')
 DIRECTIVE = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b\s*(.*?)\s*(?://.*)?$")
@@ -287,9 +287,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except BadInput as error:
-        fail(error)
-    except BrokenPipeError:
-        sys.exit(1)
+    exit_by(main)

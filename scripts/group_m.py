@@ -15,12 +15,11 @@ import io
 import json
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from ladder import BadInput, fail
+from ladder import BadInput, exit_by
 
 TILES = "wgmma 128x192"
 GROUPS = (1, 8, 16)
@@ -112,10 +111,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except BadInput as error:
-        fail(error)
-    except OSError as error:
-        print(error, file=sys.stderr)
-        sys.exit(3)
+    exit_by(main)

@@ -9,9 +9,12 @@ Also three questions that the shell scripts ask:
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, Optional
@@ -37,6 +40,30 @@ class BadInput(Exception):
 def fail(message: object) -> NoReturn:
     print(message, file=sys.stderr)
     sys.exit(2)
+
+
+def exit_by(main: Callable[[], Optional[int]]) -> NoReturn:
+    """Ends the program with main's status: 2 bad input, 3 the machine or the program failed.
+
+    1 has a meaning of its own, such as "a regression": no failure ends so.
+    """
+    try:
+        status = main()
+        sys.stdout.flush()
+    except BadInput as error:
+        fail(error)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # | head
+        status = 0
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+        os._exit(3)  # what stdout did not take would be tried again
+    except Exception as error:
+        told = " ".join(repr(error).split())
+        print(f"{Path(sys.argv[0]).name}: a mistake of this program: {told}", file=sys.stderr)
+        status = 3
+    sys.exit(status)
 
 
 # Rungs

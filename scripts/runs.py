@@ -173,8 +173,8 @@ def entry_of(name: str, lines: list[dict[str, Any]]) -> Entry:
 def load(path: Path, label: str = "") -> Run:
     """Reads Google Benchmark's JSON; what has no counters of gemm_bench is compared by its time."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        data = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
         raise BadInput(f"{path}: no JSON that can be read ({error})".replace("\n", " ")) from None
     lines: dict[str, list[dict[str, Any]]] = {}
     try:

@@ -21,7 +21,7 @@ from typing import Optional
 
 import runs
 from compare import print_table
-from ladder import ROOT, BadInput, fail
+from ladder import ROOT, BadInput, exit_by
 from runs import Entry, Run
 
 CLEARLY_BELOW = 0.97
@@ -173,10 +173,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BadInput as error:
-        fail(error)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # | head
-        sys.exit(0)
+    exit_by(main)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <limits>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -56,12 +57,21 @@ std::deque<Rung>& complete() {
 
 }  // namespace
 
+namespace {
+// Whether a name is one of the ladder's, "v05_float4" or "v5": others are files of a user's own.
+bool is_numbered(const std::string& name) {
+  return name.size() > 1 && (name[0] == 'v' || name[0] == 'm') && name[1] >= '0' && name[1] <= '9';
+}
+}  // namespace
+
 std::string rung_id(const std::string& name) {
+  if (!is_numbered(name)) return name;
   const std::string number = name.substr(1, name.find('_') - 1);
   return name[0] + number.substr(std::min(number.find_first_not_of('0'), number.size() - 1));
 }
 
 std::pair<int, std::string> ladder_position(const std::string& id) {
+  if (!is_numbered(id)) return {std::numeric_limits<int>::max(), id};  // behind the ladder
   size_t digits = 0;
   const int number = std::stoi(id.substr(1), &digits);
   return {number, id.substr(1 + digits)};

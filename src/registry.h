@@ -24,6 +24,12 @@ struct Needs {
   bool no_activation = false;  // of the epilogue, takes alpha and beta alone
   bool batches = false;        // true: takes a batch in one launch; false: a launch each product
   bool groups = false;         // true: takes products of different heights (Batch::ends)
+  // What kernels of a user's own may lack (src/own); all of the ladder have it.
+  bool dense = false;              // takes rows without gaps only: ld is the number of columns
+  bool product_only = false;       // alpha = 1 and beta = 0 only
+  int equal = 0;                   // 2: M = N only; 3: M = N = K only
+  int multiple_of[3] = {1, 1, 1};  // of these M, N and K only
+  int most_k = 0;                  // 0: any K
 };
 
 // One of the ways in which a rung can compute: a template configuration compiled into it.
@@ -87,6 +93,11 @@ struct Rung {
   std::vector<const Rung*> candidates = {};  // of a dispatcher's variants: the rungs that estimate
   // Whether `launch` takes this call; empty: every one.
   std::function<bool(const GemmCall&)> fits = {};
+  // Its jobs run in processes of their own: a user's file.
+  bool apart = false;
+  // What is known about a result on M x N x K that was said to be wrong, for the end of that line.
+  // Kernels of a user's own have it, whose faults are theirs and not the machine's.
+  std::function<std::string(int M, int N, int K, const std::string& wrong)> diagnose = {};
 };
 
 // The rung with that variant as its only way to compute: its `launch` and `fits`.

@@ -3,9 +3,11 @@ of the executable."""
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -313,6 +315,42 @@ class Accepted(unittest.TestCase):
             self.assertIn(f"{dtype} nn 65x130x48", run.stdout)
             self.assertEqual(run.stdout.count("verified"), 4 + 1, run.stdout)
 
+    def test_what_is_named_twice_runs_once(self) -> None:
+        once = {"--kernel": "v6", "--dtype": "f32", "--op": "nn"}
+        for option, value in (
+            ("--shape", "33x17x5"),
+            ("--shape", "33,33x17x5,5"),
+            ("--op", "nn,nn"),
+            ("--dtype", "f32,f32"),
+            ("--kernel", "v6,v6,v06_bank_conflicts"),
+        ):
+            options = {**once, option: value}
+            names = [
+                e["name"] for e in self.entries(*(word for o in options.items() for word in o))
+            ]
+            self.assertEqual(names, ["v06_bank_conflicts/f32/nn/33x17x5"], (option, value))
+
+    def test_files_that_begin_with_a_mark(self) -> None:
+        for option, text in (("--shapes", "16x16x16\r\n"), ("--groups", "16 16 16\r\n")):
+            with tempfile.NamedTemporaryFile("wb") as file:
+                file.write(b"\xef\xbb\xbf" + text.encode())
+                file.flush()
+                done = bench(
+                    "--backend", "sim", "--kernel", "v24", "--dtype", "f16", option, file.name
+                )
+                self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_empty_problems_in_words(self) -> None:
+        shapes = ("--shape", "0,5x0,5x0,5")
+        for kernel in ("all",):
+            done = bench("--backend", "sim", "--explain", "--kernel", kernel, *shapes)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for line in done.stdout.splitlines():
+                self.assertNotRegex(line, r"\b(nan|inf)\b|-\d{3}|[ (]-\d")
+        ran = bench("--backend", "sim", "--kernel", "v6,v28", "--dtype", "f16", *shapes)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertNotRegex(ran.stdout, r"\b(nan|inf)\b")
+
 
 class Inspected(unittest.TestCase):
     def test_requests_of_a_warp(self) -> None:
@@ -612,6 +650,69 @@ class Refused(unittest.TestCase):
         ):
             self.skipTest("this machine has a GPU")
         self.refused("--backend", "gpu", names="(?i)gpu.*sim")
+
+    def test_one_file_for_two(self) -> None:
+        """Nothing that a run writes spoils what it reads or writes besides, however that is named."""
+        run = ("--backend", "sim", "--kernel", "v6", "--dtype", "f32")
+        with tempfile.TemporaryDirectory() as there:
+            Path(there, "deeper").mkdir()
+            for option, text in (("--shapes", "16x16x16\n"), ("--groups", "16 16 16\n")):
+                file = Path(there, option)
+                file.write_text(text)
+                os.link(file, f"{file}.hard")
+                os.symlink(file, f"{file}.soft")
+                for out in ("", ".hard", ".soft"):
+                    for written in (f"{file}{out}", f"{there}/deeper/../{option}{out}"):
+                        for flag in ("--json", "--benchmark_out", "--tune-cache"):
+                            self.refused(*run, f"{option}={file}", f"{flag}={written}",
+                                         names="would overwrite")  # fmt: skip
+                            self.assertEqual(file.read_text(), text)
+            for first, second in (
+                ("q", "q"),
+                ("q", "deeper/../q"),
+                ("q", "q.partial"),
+                ("q.partial", "q"),
+            ):
+                self.refused("--inspect", "--kernel", "v6", "--size", "16", "--json", f"{there}/{first}",
+                             "--html", f"{there}/{second}", names="would overwrite")  # fmt: skip
+                self.refused(*run, "--size", "16", "--json", f"{there}/{first}", "--tune-cache",
+                             f"{there}/{second}", names="would overwrite")  # fmt: skip
+            self.assertEqual(sorted(path.name for path in Path(there).glob("q*")), [])
+        self.refused(*SMALL, "--json", "-", names="/dev/stdout is standard output")
+        self.refused(
+            *SMALL,
+            "--html",
+            "-",
+            "--inspect",
+            "--kernel",
+            "v2",
+            names="/dev/stdout is standard output",
+        )
+
+    def test_all_that_is_allowed_is_named(self) -> None:
+        for value in ("3s", "x", "0", "-1", "inf", "1e99"):
+            self.refused(*SMALL, f"--time-limit={value}", names="seconds above 0, as in 600")
+        self.refused(*SMALL, "--dtype", "y" * 3000, names=r"^.{,600}$")
+        for dtype in {d for r in RUNGS for d in r.dtypes}:
+            self.refused(*SMALL, "--dtype", "f77", names=rf"\b{dtype}\b")
+
+    def test_too_few_descriptors(self) -> None:
+        """The machine's fault: 3, not "a result was wrong", however few there are."""
+        for limit in range(4, 24):
+            with self.subTest(limit=limit):
+                done = bench(
+                    *SMALL,
+                    *("--kernel", "v6", "--dtype", "f32"),
+                    preexec_fn=functools.partial(
+                        resource.setrlimit, resource.RLIMIT_NOFILE, (limit, limit)
+                    ),
+                )  # fmt: skip
+                self.assertIn(done.returncode, (0, 3), done.stderr)
+                if done.returncode == 3:
+                    self.assertRegex(
+                        done.stderr, r"^gemm_bench: no more than \d+ files .* ulimit -n"
+                    )
+                    self.assertEqual(len(done.stderr.splitlines()), 1)
 
 
 class Written(unittest.TestCase):

@@ -15,9 +15,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src"
 GPU = (SRC / "harness/gpu", SRC / "sharded/gpu")  # these include CUDA's own headers
-FOR_NVRTC = SRC / "jit" / "stand_ins"  # in place of headers that it does not have
+# In place of headers that NVRTC does not have, and of CUDA's in the simulator: some only say what is
+# missing.
+STAND_INS = (SRC / "jit" / "stand_ins", SRC / "own" / "include")
 HEADERS = sorted(
-    p for p in SRC.rglob("*") if p.suffix in (".h", ".cuh") and not p.is_relative_to(FOR_NVRTC)
+    p
+    for p in SRC.rglob("*")
+    if p.suffix in (".h", ".cuh") and not any(map(p.is_relative_to, STAND_INS))
 )
 PUBLIC = sorted((ROOT / "include").rglob("*.h*"))
 DEVICE = [p for p in HEADERS if p.is_relative_to(SRC / "device") or p.is_relative_to(SRC / "tile")]

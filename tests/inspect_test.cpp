@@ -593,6 +593,16 @@ TEST(Counters, NameTheLine) {
 
 // The first requests of one warp, lane by lane: v5's thread tiles make lanes meet in a bank, those
 // of v7 do not.
+// An object that ccache kept has the path of the clone that compiled it.
+TEST(Counters, NameTheLineOfAnyClone) {
+  for (const std::string folder :
+       {"../", "/gone/build/../", SOURCE_FOLDER "/build/../", SOURCE_FOLDER "/"}) {
+    EXPECT_EQ(repository_path(folder + "kernels/v01_naive.cu"), "kernels/v01_naive.cu");
+    EXPECT_FALSE(source_lines(folder + "kernels/v01_naive.cu").empty()) << folder;
+  }
+  EXPECT_EQ(repository_path("/own/mine.cu"), "/own/mine.cu");
+}
+
 TEST(Counters, ShowTheRequestsOfAWarp) {
   const auto requests = [](const char* id, sim::WarpId warp) {
     const Rung* rung = find_rung(Backend::sim_traced, id, DType::f32);

@@ -441,6 +441,29 @@ TEST_F(Library, BlockScales) {
   EXPECT_EQ(batch.matmul(), GEMM_UNSUPPORTED);
 }
 
+// A scale of no elements is 1.
+TEST_F(Library, QuantisesNothing) {
+  for (const int scale_of : {GEMM_SCALE_TENSOR, GEMM_SCALE_ROW})
+    for (const auto& [rows, cols] : {std::pair{3, 0}, {0, 3}, {0, 0}}) {
+      SCOPED_TRACE(testing::Message() << scale_of << " " << rows << "x" << cols);
+      const int count = scale_of == GEMM_SCALE_TENSOR ? 1 : rows;
+      Matrix scales(GEMM_F32, 1, 3, 0, 0);
+      scales.fill([](int64_t, int64_t) { return 7.0f; });
+      gemm_quantisation c{};
+      c.size = sizeof c;
+      c.scale_of = scale_of;
+      c.rows = rows;
+      c.cols = cols;
+      ASSERT_EQ(gemm_quantise(&c, nullptr, nullptr, static_cast<float*>(scales.data()), nullptr,
+                              GEMM_CURRENT_DEVICE),
+                GEMM_OK)
+          << gemm_last_error();
+      wait();
+      scales.read();
+      for (int i = 0; i < 3; ++i) EXPECT_EQ(scales.at(0, i), i < count ? 1 : 7);
+    }
+}
+
 // Each part holds the type's largest number times 1/4, so that each scale is 1/4; and every finite
 // number of the type comes back. NaN stays NaN, infinities become the largest.
 TEST_F(Library, QuantisesEveryNumber) {
@@ -1421,6 +1444,7 @@ TEST_F(Library, RungsThatCannot) {
       nt(TYPES[0], 16, 24, 8, GEMM_N, GEMM_T);
   expect(f32, "v999", GEMM_BAD_ARGUMENT, "there is no rung \"v999\": gemm_rung_get lists them");
   expect(f32, nullptr, GEMM_BAD_ARGUMENT, "there is no rung \"\"");
+  expect(f32, "v6\n\033[31m\xff", GEMM_BAD_ARGUMENT, "there is no rung \"v6??[31m?\"");
   expect(bf16, "v1", GEMM_UNSUPPORTED, "v1 has no kernel of this type");
   expect(nt, "v1", GEMM_UNSUPPORTED, "v01_naive takes no transposed operands");
 }

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import unittest
+import warnings
 import weakref
 from pathlib import Path
 from types import SimpleNamespace
@@ -328,7 +330,14 @@ class Matmul(Base):
         for error, text, arguments in refused:
             self.refuses(error, text, gemm.batched_matmul, *arguments)
         square = [matrix(n, n)]
-        self.refuses(ValueError, "out overlaps a", gemm.batched_matmul, square, square, out=square)
+        self.refuses(
+            ValueError,
+            r"out\[0\] overlaps a matrix of a",
+            gemm.batched_matmul,
+            square,
+            square,
+            out=square,
+        )
 
     def test_groups(self) -> None:
         m, n, k = 150, 40, 24
@@ -527,7 +536,7 @@ class Matmul(Base):
             (ValueError, "compute is 'fast'", a, b, {"compute": "fast"}),
             (gemm.Unsupported, "no kernel takes", half, half.T, {"compute": "tf32"}),
             (gemm.NoDevice, "no kernels for GPUs", a, b, {"backend": "gpu"}),
-            (ValueError, "could not convert", a, b, {"alpha": "two"}),
+            (TypeError, "alpha is .two.: wanted is a number", a, b, {"alpha": "two"}),
         ):
             with self.subTest(text=text):
                 self.refuses(error, text, gemm.matmul, *args, **named)
@@ -864,6 +873,379 @@ class Planning(Base):
             "f16/nt/64x32x16", gemm.inspect("v6", (64, 32, 16), "f16", layout="nt")["name"]
         )
         self.refuses(gemm.BadArgument, "v99", gemm.inspect, "v99")
+
+
+class WhatUsersTripOver(Base):
+    """Kinds of faults that other libraries' users have reported, each over all places where it may be."""
+
+    def calls(self, x: np.ndarray) -> dict[str, Any]:
+        """A call of each function, of a square matrix."""
+        return {
+            "matmul": lambda: gemm.matmul(x, x),
+            "batch": lambda: gemm.matmul(x[None], x),
+            "rung": lambda: gemm.matmul(x, x, rung="v6"),
+            "batched_matmul": lambda: gemm.batched_matmul([x], [x])[0],
+            "grouped_matmul": lambda: gemm.grouped_matmul(x, x[None], np.array([len(x)])),
+            "quantise": lambda: gemm.quantise(x)[1],
+            "sharded": lambda: gemm.AllGatherGemm(
+                16, 16, 16, "float16", ranks=2, backend="simulator"
+            )([np.ones((16, 16), "f2"), np.ones((0, 16), "f2")], [np.ones((16, 16), "f2")] * 2)[0],
+        }  # fmt: skip
+
+    def in_a_child(self, call: Any) -> str:
+        """What it returns, or raises, as text; a child that takes 20 seconds hangs."""
+        mine, theirs = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(20)
+            try:
+                told = str(call())
+            except BaseException as error:
+                told = f"{type(error).__name__}: {error}"
+            os.write(theirs, told.encode())
+            os._exit(0)
+        os.close(theirs)
+        with os.fdopen(mine) as told_there:
+            told = told_there.read()
+        self.assertEqual(os.waitpid(pid, 0)[1], 0, "the child hangs")
+        return told
+
+    def test_fork(self) -> None:
+        calls = self.calls(np.ones((64, 64), np.float32))
+        for name, call in calls.items():
+            with self.subTest(call=name):
+                before = str(call())
+                self.assertEqual(self.in_a_child(call), before)
+                self.assertEqual(str(call()), before)
+        # While another thread computes, and a child of a child.
+        large = matrix(500, 500)
+        busy = threading.Thread(target=lambda: gemm.matmul(large, large))
+        busy.start()
+        self.assertEqual(self.in_a_child(calls["matmul"]), str(calls["matmul"]()))
+        self.assertEqual(
+            self.in_a_child(lambda: self.in_a_child(calls["matmul"])), str(calls["matmul"]())
+        )
+        busy.join()
+        # A child that ends as a program does.
+        told = subprocess.run(
+            [sys.executable, "-c", "import os, numpy, gemm_ladder as g; x = numpy.eye(9, dtype='f')\n"
+             "g.matmul(x, x); pid = os.fork(); g.matmul(x, x)\n"
+             "if pid: print(os.waitpid(pid, 0)[1])"],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        self.assertEqual((told.stdout, told.stderr), ("0\n", ""))
+
+    def test_fork_of_a_sharded_product(self) -> None:
+        one = np.ones((16, 16), np.float16)
+        operands = [one, one[:0]], [one, one]
+        with gemm.GemmReduceScatter(16, 16, 16, "float16", ranks=2, backend="simulator") as product:
+            operands = [one, one], [one, one]
+            product(*operands)
+            self.assertIn("made before fork", self.in_a_child(lambda: product(*operands)))
+            self.assertEqual(self.in_a_child(product.close), "None")
+            product(*operands)
+
+    def test_interrupt(self) -> None:
+        x = matrix(900, 900)
+        half = x.astype(np.float16)
+        many = [matrix(16, 16, seed=i) for i in range(6000)]
+        sharded = gemm.AllGatherGemm(1024, 1024, 1024, "float16", ranks=2, backend="simulator")
+        a = [np.ones((512, 1024), np.float16)] * 2
+        b = [np.ones((1024, 1024), np.float16)] * 2
+        for name, call in {
+            "float": lambda: gemm.matmul(x, x),
+            "half": lambda: gemm.matmul(half, half),
+            "batch": lambda: gemm.matmul(x.reshape(9, 100, 900), x),
+            "groups": lambda: gemm.grouped_matmul(x, np.stack([x, x]), np.array([400, 900])),
+            "many short launches": lambda: gemm.batched_matmul(many, many[::-1]),
+            "several devices": lambda: sharded(a, b),
+        }.items():
+            with self.subTest(call=name), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                killer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+                start = time.monotonic()
+                killer.start()
+                with self.assertRaises(KeyboardInterrupt):
+                    call()
+                    time.sleep(5)  # too fast to interrupt
+                self.assertLess(time.monotonic() - start, 0.2 + 0.5)
+        self.close(gemm.matmul(x[:9], x[:, :9]), product(x[:9], x[:, :9]))
+        # A handler that goes on.
+        seen = []
+        before = signal.signal(signal.SIGUSR1, lambda *_: seen.append(time.monotonic()))
+        try:
+            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+            self.close(gemm.matmul(x, x), product(x, x))
+            self.assertEqual(len(seen), 1)
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+
+    def test_one_warning_of_the_simulator(self) -> None:
+        for call in (
+            "g.matmul(x, x)",
+            "g.matmul(x[None], x)",
+            "g.batched_matmul([x], [x])",
+            "g.grouped_matmul(x, x[None], numpy.array([2048]))",
+            "g.quantise(numpy.zeros((4096, 4096), 'f'))",
+        ):
+            with self.subTest(call=call):
+                told = subprocess.run(
+                    [sys.executable, "-c",
+                     "import signal, numpy, warnings, gemm_ladder as g\n"
+                     "x = numpy.ones((2048, 2048), 'f'); y = x[:64, :64]\n"
+                     "g.matmul(y, y); print('small', flush=True); signal.alarm(1)\n"
+                     "def end(*_): raise SystemExit('ended')\n"
+                     f"signal.signal(signal.SIGALRM, end)\nwhile True: {call}"],
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                    capture_output=True, text=True, timeout=60, check=False,
+                )  # fmt: skip
+                self.assertEqual(told.stdout, "small\n")
+                self.assertEqual(told.stderr.count("UserWarning"), 1, told.stderr)
+                self.assertIn("simulator of a GPU, which is for learning and testing", told.stderr)
+                self.assertTrue(told.stderr.endswith("ended\n"), told.stderr)
+
+    def test_subclasses_whose_elements_are_more_than_memory(self) -> None:
+        class Metres(np.ndarray):
+            pass
+
+        x = matrix(8, 8)
+        row = x[0].copy()
+        offsets = np.array([8])
+        half = x.astype(np.float16)
+        sharded = gemm.GemmReduceScatter(8, 8, 8, "float16", ranks=2, backend="simulator")
+        q, one = gemm.quantise(x)
+        for make in (np.ma.masked_array, lambda x: x.view(Metres)):
+            for name, call in {
+                "a": lambda m: gemm.matmul(m(x), x),
+                "b": lambda m: gemm.matmul(x, m(x)),
+                "c": lambda m: gemm.matmul(x, x, c=m(x), beta=1),
+                "out": lambda m: gemm.matmul(x, x, out=m(x.copy())),
+                "bias": lambda m: gemm.matmul(x, x, bias=m(row)),
+                "row_bias": lambda m: gemm.matmul(x, x, row_bias=m(row)),
+                "residual": lambda m: gemm.matmul(x, x, residual=m(x)),
+                "scale_rows": lambda m: gemm.matmul(x, x, scale_rows=m(row)),
+                "scale_columns": lambda m: gemm.matmul(x, x, scale_columns=m(row)),
+                r"a\[0\]": lambda m: gemm.batched_matmul([m(x)], [x]),
+                r"b\[1\]": lambda m: gemm.batched_matmul([x, x], [x, m(x)]),
+                r"out\[0\]": lambda m: gemm.batched_matmul([x], [x], out=[m(x.copy())]),
+                "offsets": lambda m: gemm.grouped_matmul(x, x[None], m(offsets)),
+                "x": lambda m: gemm.quantise(m(x)),
+                "scale_a": lambda m: gemm.scaled_mm(q, q.T, m(one), one),
+                "scale_b": lambda m: gemm.scaled_mm(q, q.T, one, m(one)),
+                "gate": lambda m: gemm.interleave_gate(m(x), x),
+                "value": lambda m: gemm.interleave_gate(x, m(x)),
+                r"^a\[1\]": lambda m: sharded([half, m(half)], [half, half]),
+            }.items():
+                with self.subTest(argument=name):
+                    self.refuses(TypeError, name + " is a (MaskedArray|Metres)", call, make)
+
+    def test_out_is_as_it_was_after_an_error(self) -> None:
+        a, b, c = matrix(6, 4), matrix(4, 5), matrix(6, 5)
+        batch = {"a": np.stack([a, a]), "b": b, "c": np.stack([c, c])}
+        for wrong in (
+            {"activation": "tanh"},
+            {"rung": "v99"},
+            {"rung": "v24"},  # has no kernel of this type
+            {"compute": "fast"},
+            {"compute": "block_scales"},
+            {"backend": "gpu"},
+            {"slope": "x"},
+            {"bias": c[0, :3]},
+            {"bias": c[0].astype(np.float64)},
+            {"scales_a": c},
+            {"scale_rows": c[0]},
+            {"alpha": 1e39},
+            {"gated": True},
+            {"out_dtype": "int8"},
+        ):
+            for operands in ({"a": a, "b": b, "c": c}, batch):
+                with self.subTest(wrong=wrong, batch=operands is batch):
+                    out = np.full((*operands["a"].shape[:-1], 5), 7, np.float32)
+                    with self.assertRaises((ValueError, TypeError, gemm.Error)):
+                        gemm.matmul(**operands, beta=1.0, out=out, **wrong)
+                    self.assertTrue((out == 7).all())
+        with self.assertRaises(ValueError):  # a chunk that is refused only when it is planned
+            gemm.matmul(a, b, beta=1.0, c=c, rung="v6\n", out=out)
+        out = np.empty((6, 5), np.float32)
+        self.assertIs(gemm.matmul(a, b, beta=2.0, c=c, out=out), out)
+        self.close(out, product(a, b) + 2.0 * c)
+
+    def test_nothing_is_left_uninitialised(self) -> None:
+        for dtype in (np.float32, np.float16):
+            for rows, cols in ((5, 0), (0, 5), (0, 0)):
+                x = np.zeros((rows, cols), dtype)
+                for scales in ("tensor", "row", "1x128", "128x128"):
+                    with self.subTest(dtype=dtype, shape=x.shape, scales=scales):
+                        for _ in range(3):
+                            dirty = [np.full(size, 7, np.float32) for size in (1, 5, 64)]
+                            del dirty
+                            self.assertTrue((gemm.quantise(x, scales)[1] == 1).all())
+        for dtype in (np.float32, np.float16, ml_dtypes.bfloat16):
+            a, b = np.zeros((6, 0), dtype), np.zeros((0, 8), dtype)
+            for out in (np.full((6, 8), 7, dtype),):
+                self.assertTrue((gemm.matmul(a, b, out=out) == 0).all())
+                gemm.batched_matmul([a], [b], out=[out.__setitem__(..., 7) or out])
+                self.assertTrue((out == 0).all())
+                out[...] = 7
+                gemm.grouped_matmul(a, b[None], np.array([4]), out=out)
+                self.assertTrue((out[:4] == 0).all() and (out[4:] == 7).all())
+
+    def test_what_is_accepted_does_not_depend_on_earlier_calls(self) -> None:
+        a, b = matrix(6, 4), matrix(4, 5)
+        out = np.empty((6, 5), np.float32)
+        batch = np.stack([a, a])
+        outs = np.empty((2, 6, 5), np.float32)
+        offsets = np.array([6])
+        for name, call in {
+            "matmul": lambda dtype: gemm.matmul(a, b, out=out, out_dtype=dtype),
+            "batch": lambda dtype: gemm.matmul(batch, b, out=outs, out_dtype=dtype),
+            "list": lambda dtype: gemm.batched_matmul([a], [b], out=[out], out_dtype=dtype),
+            "groups": lambda dtype: gemm.grouped_matmul(
+                a, b[None], offsets, out=out, out_dtype=dtype
+            ),
+        }.items():
+            with self.subTest(call=name):
+                self.refuses(TypeError, "out is float32 and out_dtype float16", call, "float16")
+                call(None)
+                call("float32")
+                self.refuses(TypeError, "out is float32 and out_dtype float16", call, "float16")
+                self.refuses(TypeError, "the type int8", call, "int8")
+                call(np.float32)
+        low = gemm.matmul(
+            -np.ones((1, 1), "f"), np.ones((1, 1), "f"), activation="leaky_relu", slope=0.0
+        )
+        high = gemm.matmul(
+            -np.ones((1, 1), "f"), np.ones((1, 1), "f"), activation="leaky_relu", slope=-0.0
+        )
+        self.assertNotEqual(np.signbit(low), np.signbit(high))
+
+    def test_sums_that_only_a_scale_makes_small_enough(self) -> None:
+        for m, n in ((16, 16), (128, 64), (1, 40), (200, 256)):
+            a, b = np.full((m, 4096), 4, np.float16), np.full((4096, n), 4.1, np.float16)
+            wanted = np.full((m, n), 672, np.float16)
+            for layout, right in (("nn", b), ("nt", b.T.copy().T)):
+                for scales in (
+                    {"scale_rows": np.full(m, 0.01, np.float32)},
+                    {"scale_columns": np.full(n, 0.01, np.float32)},
+                    {"alpha": 0.01},
+                    {"alpha": 0.01, "bias": np.zeros(n, np.float16)},
+                ):
+                    for more in ({}, {"activation": "relu"}, {"residual": wanted * 0}):
+                        with self.subTest(
+                            m=m, n=n, layout=layout, scales=list(scales), more=list(more)
+                        ):
+                            got = gemm.matmul(a, right, **scales, **more)
+                            np.testing.assert_array_equal(got, wanted)
+
+    def test_integers_that_c_would_cut(self) -> None:
+        one = matrix(4, 4)
+        for value in (2**64 + 64, 2**63, -(2**63) - 1, 2**32 + 64):
+            for name, call in {
+                "m": lambda v: gemm.plan(v, 64, 64),
+                "n": lambda v: gemm.plan(64, v, 64),
+                "k": lambda v: gemm.plan(64, 64, v),
+                "batch": lambda v: gemm.plan(64, 64, 64, batch=v),
+                "sharded m": lambda v: gemm.AllGatherGemm(v, 64, 64, "float16"),
+                "ranks": lambda v: gemm.AllGatherGemm(64, 64, 64, "float16", ranks=v),
+                "rank": lambda v: gemm.AllGatherGemm(
+                    64, 64, 64, "float16", rank=v, exchange=lambda x: [x, x]
+                ),
+                "time_limit": lambda v: gemm.AllGatherGemm(64, 64, 64, "float16", time_limit=v),
+                "device": lambda v: gemm.AllGatherGemm(64, 64, 64, "float16", devices=[0, v]),
+                "size": lambda v: gemm.inspect("v6", v),
+                "axis": lambda v: gemm.interleave_gate(one, one, v),
+            }.items():
+                with self.subTest(argument=name, value=value):
+                    with self.assertRaises(ValueError) as caught:
+                        call(value)
+                    self.assertIn(str(value), str(caught.exception))
+                    self.assertNotIn("\n", str(caught.exception))
+        out = np.full((4, 4), 7, np.float32)
+        for dtype, value in ((np.int64, 2**32 + 2), (np.int64, -(2**32)), (np.uint32, 2**32 - 1),
+                             (np.uint64, 2**64 - 1)):  # fmt: skip
+            offsets = np.array([value], dtype)
+            self.refuses(ValueError, f"offsets has {value}", gemm.grouped_matmul, one, one[None],
+                         offsets, out=out)  # fmt: skip
+        self.assertTrue((out == 7).all())
+        for name in ("alpha", "beta", "slope"):
+            self.refuses(
+                ValueError, name + " is 1e", gemm.matmul, one, one, out=out, **{name: 1e39}
+            )
+
+    def test_results_that_share_memory(self) -> None:
+        x = [matrix(8, 8, seed=i) for i in range(3)]
+        whole = np.zeros((8, 40), np.float32)
+        o = [np.zeros((8, 8), np.float32) for _ in x]
+        long = np.zeros((40, 8), np.float32)
+        for out in (
+            [o[0], o[0], o[1]],
+            [o[0], o[1], o[0]],
+            [whole[:, :8], whole[:, 4:12], whole[:, 20:28]],
+            [whole[:, 20:28], whole[:, :8], whole[:, 4:12]],
+            [long[:8], long[20:28], long[7:15]],
+            [o[0], x[1], o[1]],  # of another product
+            [o[0], o[1], x[0]],
+        ):
+            with self.subTest(out=[y.ctypes.data for y in out]):
+                before = [y.copy() for y in out]
+                self.refuses(ValueError, r"out\[\d\] overlaps", gemm.batched_matmul, x, x, out=out)
+                for y, was in zip(out, before):
+                    np.testing.assert_array_equal(y, was)
+        for out in (
+            o,
+            [whole[:, i : i + 8] for i in (16, 0, 8)],
+            [long[i : i + 8] for i in (9, 0, 30)],
+        ):
+            for got, y in zip(gemm.batched_matmul(x, [x[0]] * 3, out=out), x):
+                self.close(got, product(y, x[0]))
+        both = np.zeros((16, 8), np.float32)
+        ends = both.reshape(-1).view(np.int32)[:1]
+        ends[0] = 8
+        self.refuses(ValueError, "out overlaps offsets", gemm.grouped_matmul, x[0], x[1][None], ends,
+                     out=both[:8])  # fmt: skip
+
+    def test_arguments_of_any_kind(self) -> None:
+        x = matrix(4, 4)
+        odd: list[Any] = [
+            ["relu"], {}, {"a": 1}, np.ones((3, 3)), np.ones(0), 1.5, b"v6", object(), lambda: 0, "v6\n",
+            "v6\0", "\x1b[31m", "\ud800", "x" * 10000, "\n", 3 + 4j, float, np.float64, "é",
+        ]  # fmt: skip
+        for value in odd:
+            for name, call in {
+                "activation": lambda v: gemm.matmul(x, x, activation=v),
+                "rung": lambda v: gemm.matmul(x, x, rung=v),
+                "compute": lambda v: gemm.matmul(x, x, compute=v),
+                "backend": lambda v: gemm.matmul(x, x, backend=v),
+                "out_dtype": lambda v: gemm.matmul(x, x, out_dtype=v),
+                "list's activation": lambda v: gemm.batched_matmul([x], [x], activation=v),
+                "groups' activation": lambda v: gemm.grouped_matmul(
+                    x, x[None], np.array([4]), activation=v
+                ),
+                "backend of groups": lambda v: gemm.grouped_matmul(
+                    x, x[None], np.array([4]), backend=v
+                ),
+                "scales": lambda v: gemm.quantise(x, v),
+                "backend of quantise": lambda v: gemm.quantise(x, backend=v),
+                "layout": lambda v: gemm.plan(4, 4, 4, layout=v),
+                "plan's rung": lambda v: gemm.plan(4, 4, 4, rung=v),
+                "dtype": lambda v: gemm.plan(4, 4, 4, v),
+                "backend of rungs": lambda v: gemm.rungs(v),
+                "inspected rung": lambda v: gemm.inspect(v, 64),
+                "inspected type": lambda v: gemm.inspect("v6", 64, v),
+                "inspected layout": lambda v: gemm.inspect("v6", 64, layout=v),
+                "sharded rung": lambda v: gemm.AllGatherGemm(16, 16, 16, "float16", rung=v),
+                "sharded type": lambda v: gemm.AllGatherGemm(16, 16, 16, v),
+            }.items():
+                with self.subTest(argument=name, value=ascii(value)[:40]):
+                    with self.assertRaises((ValueError, TypeError, gemm.Error)) as caught:
+                        call(value)
+                    told = str(caught.exception)
+                    self.assertTrue(told.isprintable() and len(told) < 400, ascii(told))
+                    self.assertNotIn("ambiguous", told)
+                    self.assertNotIn("unhashable", told)
+        self.assertEqual(gemm.inspect("v6", np.int64(64))["m"], 64)
+        self.assertEqual(gemm.plan(np.int64(64), np.int32(64), np.uint8(64)).kernel[0], "v")
 
 
 class WithoutParts(Base):

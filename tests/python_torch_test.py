@@ -7,6 +7,7 @@ Skipped without torch. Where it is:
 
 from __future__ import annotations
 
+import functools
 import sys
 import unittest
 from typing import Any
@@ -209,6 +210,246 @@ class Operator(Base):
                 got = torch.autograd.grad(compiled(a, b).sum(), (a, b))
                 for mine, theirs in zip(got, torch.autograd.grad(block(a, b).sum(), (a, b))):
                     self.close(mine, theirs, 1e-5)
+
+
+class WhatUsersTripOver(Base):
+    """Kinds of faults that other libraries' users have reported, each over all places where it may be."""
+
+    def refuses(self, text: str, call: Any) -> None:
+        with self.assertRaisesRegex((ValueError, TypeError, RuntimeError), text) as caught:
+            call()
+        self.assertNotIn("\n", str(caught.exception))
+
+    def arguments(self, x: Any) -> dict[str, Any]:
+        """By name: a call with this argument, which is a view of x's shape, or a row of it."""
+        y = torch.ones_like(x)
+        q, one = gemm_ladder.quantise(y)
+        half = torch.ones(8, 8, dtype=torch.float16)
+        sharded = gemm_ladder.GemmReduceScatter(8, 8, 8, "float16", ranks=2, backend="simulator")
+        return {
+            "a": lambda v: gemm_ladder.matmul(v, y),
+            "b": lambda v: gemm_ladder.matmul(y, v),
+            "c": lambda v: gemm_ladder.matmul(y, y, c=v, beta=1),
+            "residual": lambda v: gemm_ladder.matmul(y, y, residual=v),
+            "bias": lambda v: gemm_ladder.matmul(y, y, bias=v[0]),
+            "row_bias": lambda v: gemm_ladder.matmul(y, y, row_bias=v[0]),
+            "scale_rows": lambda v: gemm_ladder.matmul(y, y, scale_rows=v[0]),
+            "scale_columns": lambda v: gemm_ladder.matmul(y, y, scale_columns=v[0]),
+            "a in a batch": lambda v: gemm_ladder.matmul(v[None], y),
+            "b in a list": lambda v: gemm_ladder.batched_matmul([y, y], [y, v]),
+            "a of groups": lambda v: gemm_ladder.grouped_matmul(v, y[None], torch.tensor([8])),
+            "x": lambda v: gemm_ladder.quantise(v),
+            "scale_a": lambda v: gemm_ladder.scaled_mm(q, q.t(), v[:1, :1], one),
+            "gate": lambda v: gemm_ladder.interleave_gate(v, y),
+            "shard": lambda v: sharded([half, v.half()], [half, half]),
+            "operator": lambda v: ours.matmul(v, y),
+            "operator's c": lambda v: ours.matmul(y, y, v, beta=1),
+            "operator's bias": lambda v: ours.matmul(y, y, bias=v[0]),
+        }
+
+    def test_views_whose_memory_has_other_numbers(self) -> None:
+        def tensor(result: Any) -> Any:
+            while isinstance(result, (tuple, list)):
+                result = result[-1]
+            return result.float()
+
+        for view in (
+            torch.randn(8, 8, dtype=torch.cfloat).conj().imag,
+            torch.randn(8, 16, dtype=torch.cfloat).conj().imag[:, ::2],
+            torch._efficientzerotensor(8, 8),
+        ):
+            plain = view.clone() + 0.0
+            for name, call in self.arguments(plain).items():
+                with self.subTest(argument=name):
+                    try:
+                        got = tensor(call(view))
+                    except (ValueError, TypeError) as error:
+                        self.assertNotIn("\n", str(error))
+                        continue
+                    self.close(got, tensor(call(plain)), 1e-5)
+            out = view.t().contiguous().t()
+            if out.is_neg():
+                call = functools.partial(gemm_ladder.matmul, plain, plain, out=out)
+                self.refuses("out is a view", call)
+        for name, call in self.arguments(plain).items():
+            if name.startswith(
+                ("shard", "gate", "operator", "scale_a")
+            ):  # torch refuses, in its own words
+                continue
+            for other in (plain.to_sparse(), torch.empty(8, 8, device="meta")):
+                with self.subTest(argument=name, other=other.device):
+                    self.refuses("allowed are|move ", functools.partial(call, other))
+        from torch.masked import masked_tensor
+
+        masked = masked_tensor(plain, plain > 0)
+        self.refuses("is a MaskedTensor", lambda: gemm_ladder.matmul(masked, plain))
+        self.refuses("is a MaskedTensor", lambda: gemm_ladder.quantise(masked))
+        batch = plain.expand(2, 8, 8)
+        self.refuses("without memory", lambda: torch.func.vmap(
+            lambda x: gemm_ladder.matmul(x, plain))(batch))  # fmt: skip
+        self.close(torch.func.vmap(lambda x: ours.matmul(x, plain))(batch), batch @ plain, 1e-5)
+
+    def test_forward_mode(self) -> None:
+        x = matrix(8, 8, "cpu")
+        forward = torch.autograd.forward_ad
+        for name, call in self.arguments(x).items():
+            if name in ("shard", "gate"):  # a type's conversion and stack keep the derivative
+                continue
+            with self.subTest(argument=name), forward.dual_level():
+                self.refuses("forward-mode", functools.partial(call, forward.make_dual(x, x)))
+        self.refuses(
+            "forward-mode", lambda: torch.func.jvp(lambda v: ours.matmul(v, x), (x,), (x,))
+        )
+        self.refuses(
+            "keeps no gradient",
+            lambda: gemm_ladder.matmul(x, x, alpha=torch.ones((), requires_grad=True)),
+        )
+
+    def test_out_voids_what_autograd_has_kept(self) -> None:
+        i = torch.eye(8)
+        calls = {
+            "matmul": lambda w: gemm_ladder.matmul(i, 5 * i, out=w),
+            "rung": lambda w: gemm_ladder.matmul(i, i, out=w, rung="v6"),
+            "c": lambda w: gemm_ladder.matmul(i, i, out=w, c=i, beta=1),
+            "batch": lambda w: gemm_ladder.matmul(i[None], i, out=w[None]),
+            "list": lambda w: gemm_ladder.batched_matmul([i], [i], out=[w]),
+            "groups": lambda w: gemm_ladder.grouped_matmul(i, i[None], torch.tensor([8]), out=w),
+            "view": lambda w: gemm_ladder.matmul(i[:4], i, out=w[:4]),
+        }
+        for name, call in calls.items():
+            with self.subTest(call=name):
+                x, w = torch.ones(8, 8, requires_grad=True), torch.ones(8, 8)
+                y = x * w
+                call(w)
+                with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+                    y.sum().backward()
+        half = i.half()
+        with gemm_ladder.GemmReduceScatter(
+            8, 8, 8, "float16", ranks=2, backend="simulator"
+        ) as product:
+            out = [torch.ones(8, 8, dtype=torch.float16), torch.ones(0, 8, dtype=torch.float16)]
+            product([half, half], [half, half], out=out)
+            self.assertEqual(out[0]._version, 1)
+        with torch.inference_mode():
+            self.close(gemm_ladder.matmul(i, 5 * i, out=torch.ones(8, 8)), 5 * i, 0)
+
+    def test_gradients_of_special_values(self) -> None:
+        special = torch.tensor(
+            [0.0, -0.0, 1.0, -1.0, float("inf"), -float("inf"), float("nan"), 1e-40]
+        )
+        x = special[:, None].clone()
+        one = torch.ones(1, len(special))
+        for name, activation in ACTIVATIONS.items():
+            slope = 0.2
+            for gated in (False, True):
+                with self.subTest(activation=name, gated=gated):
+                    grads = []
+                    for theirs in (False, True):
+                        a, b = x.clone().requires_grad_(), one.clone()
+                        if theirs:
+                            y = a @ b
+                            y = activation(y[:, ::2]) * y[:, 1::2] if gated else activation(y)
+                        else:
+                            y = ours.matmul(a, b, activation=name, slope=slope, gated=gated)
+                        upstream = special[: y.shape[1]].expand_as(y).roll(1, 0)
+                        (grad,) = torch.autograd.grad(y, a, upstream)
+                        grads.append(grad)
+                    torch.testing.assert_close(*grads, equal_nan=True)
+        for name, activation in ACTIVATIONS.items():
+            a = torch.tensor([[-1.0, 1.0]], requires_grad=True)
+            ours.matmul(a, torch.eye(2), activation=name, slope=0.2).backward(
+                torch.tensor([[float("inf"), 1.0]])
+            )
+            b = torch.tensor([[-1.0, 1.0]], requires_grad=True)
+            activation(b).backward(torch.tensor([[float("inf"), 1.0]]))
+            if name == "relu":
+                self.assertEqual(a.grad[0, 0].item(), b.grad[0, 0].item())
+
+    def test_double_backward(self) -> None:
+        for name, activation in ACTIVATIONS.items():
+            for gated in (False, True):
+                with self.subTest(activation=name, gated=gated):
+                    x, w = (
+                        matrix(5, 4, "cpu").requires_grad_(),
+                        matrix(4, 6, "cpu").requires_grad_(),
+                    )
+                    found = []
+                    for theirs in (False, True):
+                        if theirs:
+                            y = x @ w
+                            y = activation(y[:, ::2]) * y[:, 1::2] if gated else activation(y)
+                        else:
+                            y = ours.matmul(x, w, activation=name, slope=0.2, gated=gated)
+                        first = torch.autograd.grad(y.pow(2).sum(), (x, w), create_graph=True)
+                        total = sum(g.pow(2).sum() for g in first)
+                        found.append(torch.autograd.grad(total, (x, w)))
+                    for got, wanted in zip(*found):
+                        self.close(got, wanted, 1e-4)
+
+    def test_fake_and_real_agree(self) -> None:
+        from torch._subclasses import FakeTensorMode
+
+        types = [*BOUND, torch.float8_e4m3fn, torch.float8_e5m2]
+        for dtype in types:
+            for gated in (False, True):
+                for with_bias in (False, True):
+                    with self.subTest(dtype=dtype, gated=gated, bias=with_bias):
+                        a, b = matrix(16, 32, "cpu", dtype), matrix(48, 32, "cpu", dtype).t()
+                        bias = torch.ones(48, dtype=torch.bfloat16 if a.itemsize == 1 else dtype)
+                        named: dict[str, Any] = {
+                            "gated": gated,
+                            "bias": bias if with_bias else None,
+                        }
+                        real = ours.matmul(a, b, **named)
+                        with FakeTensorMode() as mode:
+                            if with_bias:
+                                named["bias"] = mode.from_tensor(bias)
+                            fake = ours.matmul(mode.from_tensor(a), mode.from_tensor(b), **named)
+                        for what in ("dtype", "shape", "device"):
+                            self.assertEqual(getattr(real, what), getattr(fake, what))
+                        self.assertEqual(real.stride(), fake.stride())
+                        arguments = (
+                            a,
+                            b,
+                            None,
+                            1.0,
+                            0.0,
+                            "relu",
+                            0.1,
+                            bias if with_bias else None,
+                            gated,
+                        )
+                        checks = ["test_autograd_registration", "test_faketensor"]
+                        if (
+                            a.itemsize > 1
+                        ):  # of FP8 torch cannot make the numbers that the others take
+                            checks += ["test_schema", "test_aot_dispatch_dynamic"]
+                        torch.library.opcheck(ours._op, arguments, test_utils=checks)
+
+    def test_autocast(self) -> None:
+        a, b, bias = matrix(8, 8, "cpu"), matrix(8, 8, "cpu", torch.bfloat16), torch.ones(8)
+        for dtype in (torch.bfloat16, torch.float16):
+            with torch.autocast("cpu", dtype=dtype):
+                wanted = torch.mm(a, b)
+                got = ours.matmul(a, b)
+                self.assertEqual(got.dtype, wanted.dtype)
+                self.close(got, wanted, 2e-2)
+                self.assertEqual(ours.matmul(a, b, a, beta=1, bias=bias).dtype, dtype)
+                leaf = a.clone().requires_grad_()
+                ours.matmul(leaf, b, activation="silu").sum().backward()
+                self.assertEqual(leaf.grad.dtype, torch.float32)
+                with torch.autocast("cpu", enabled=False):
+                    self.assertEqual(ours.matmul(a, a).dtype, torch.float32)
+
+    def test_offsets_of_64_bits(self) -> None:
+        x = matrix(8, 8, "cpu")
+        for value in (2**32 + 8, -(2**32), 2**63 - 1):
+            call = functools.partial(gemm_ladder.grouped_matmul, x, x[None])
+            self.refuses(f"offsets has {value}", functools.partial(call, torch.tensor([value])))
+        if "cuda" in DEVICES:  # where nobody looks at them: as of any that are too large
+            y = x.cuda()
+            got = gemm_ladder.grouped_matmul(y, y[None], torch.tensor([2**32 + 4]).cuda())
+            self.close(got.cpu(), x @ x, 1e-5)
 
 
 @unittest.skipUnless(torch.cuda.is_available(), "no GPU")

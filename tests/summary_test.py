@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
-from typing import Iterator
+from typing import Any, Iterator
 
 from PIL import Image
 
@@ -212,6 +212,47 @@ class Pictures(unittest.TestCase):
         entries = summary.compared(runs.load(self.run_of("grid1000")))
         places = shape_map.stacked(entries, 0.06)
         self.assertEqual(len(set(places.values())), 1000)
+
+    def test_no_failure_ends_as_a_regression_does(self) -> None:
+        """2 and one line for a bad file, 3 for a full device: 1 would mean a regression."""
+        results = next((ROOT / "plots" / "results" / "h200").glob("ladder.json"))
+        entry = {"name": "v06_bank_conflicts/f32/nn/64x64x64", "run_type": "iteration"}
+        bad: dict[str, Any] = {
+            "arrays": "[" * 100000,
+            "objects": '{"a":' * 100000,
+            "bytes": b"\xff\xfe",
+            "empty": "",
+            "a number": "5",
+            "simulator": json.dumps({"context": {"backend": "simulator"}, "benchmarks": [entry]}),
+            "no context": json.dumps({"benchmarks": [entry]}),
+            "odd": json.dumps({"context": [], "benchmarks": [5]}),
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in bad.items():
+                file = Path(folder, "run.json")
+                file.write_bytes(text if isinstance(text, bytes) else text.encode())
+                calls: list[list[Any]] = [
+                    ["compare.py", file],
+                    ["compare.py", results, file],
+                    ["compare.py", file, results],
+                    ["summary.py", file],
+                ]
+                for arguments in calls:
+                    with self.subTest(file=name, arguments=arguments):
+                        command = [sys.executable, SCRIPTS / arguments[0], *arguments[1:]]
+                        done = subprocess.run(command, capture_output=True, text=True, check=False)
+                        self.assertEqual(done.returncode, 2, done.stderr)
+                        self.assertEqual(len(done.stderr.splitlines()), 1)
+        for script in ("compare.py", "summary.py"):
+            with open("/dev/full", "w") as full:
+                command = [sys.executable, SCRIPTS / script, results]
+                done = subprocess.run(
+                    command, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+                )
+            self.assertEqual(done.returncode, 3)
+            self.assertEqual(
+                done.stderr.splitlines(), [f"{script}: [Errno 28] No space left on device"]
+            )
 
     def test_a_picture_of_any_run(self) -> None:
         out = self.root / "all.png"

@@ -9,7 +9,7 @@
 #include "grader/channel.h"
 #include "harness/device.h"
 #include "harness/host_matrix.h"
-#include "sim/half.h"
+#include "harness/pattern.h"
 
 namespace gemm::grading {
 namespace {
@@ -76,64 +76,6 @@ std::string say(const Problem& p) {
   return text;
 }
 
-double element(const void* matrix, DType dtype, int64_t i) {
-  return dtype == DType::f16 ? float(static_cast<const sim::half*>(matrix)[i])
-                             : static_cast<const float*>(matrix)[i];
-}
-
-// What the wrong elements have in common.
-std::string pattern(const Problem& p, const char* c, Inputs inputs,
-                    const HostReference& reference) {
-  const bool exact = allowed_error(p, inputs, 0) == 0;
-  const MatrixLayout l = layout(p, Operand::C);
-  struct Wrong {
-    int64_t row, col;
-    double got;
-  };
-  std::vector<Wrong> wrong;
-  int64_t nan = 0, rows[2] = {p.M, -1}, cols[2] = {p.N, -1};
-  for (int64_t row = 0; row < p.M; ++row)
-    for (int64_t col = 0; col < p.N; ++col) {
-      const double got = element(c, p.dtype, l.first + row * l.ld + col);
-      const double want = exact ? round_to(p.dtype, reference.want[row * p.N + col])
-                                : reference.want[row * p.N + col];
-      const double bound = allowed_error(p, inputs, want);
-      if (std::abs(got - want) <= bound || got == want) continue;
-      wrong.push_back({row, col, got});
-      nan += std::isnan(got);
-      rows[0] = std::min(rows[0], row), rows[1] = std::max(rows[1], row);
-      cols[0] = std::min(cols[0], col), cols[1] = std::max(cols[1], col);
-    }
-  if (wrong.empty()) return "";
-  std::string text;
-  if (rows[0] > 0 || rows[1] < p.M - 1 || cols[0] > 0 || cols[1] < p.N - 1)
-    text += fmt::format(" All of them are in rows {} to {} and columns {} to {}.", rows[0], rows[1],
-                        cols[0], cols[1]);
-  if (nan > 0)
-    text += fmt::format(
-        " {} of them are NaN, which C, shared memory and everything around A and B hold before the "
-        "kernel starts.",
-        nan == static_cast<int64_t>(wrong.size()) ? "All" : std::to_string(nan));
-  if (!exact || p.alpha != 1 || p.beta != 0 || p.op_a == Op::T || p.op_b == Op::T) return text;
-  // Is it the product over the first few k alone?
-  wrong.resize(std::min<size_t>(wrong.size(), 64));
-  std::vector<double> sums(wrong.size());
-  const Generator generator(p, inputs, SEED);
-  for (int k = 0; k < p.K; ++k) {
-    bool all = true;
-    for (size_t i = 0; i < wrong.size(); ++i) all = all && sums[i] == wrong[i].got;
-    if (all)
-      return text + fmt::format(
-                        " They are what the first {} of the {} columns of A (and rows of B) give: "
-                        "the rest of K is left out.",
-                        k, p.K);
-    for (size_t i = 0; i < wrong.size(); ++i)
-      sums[i] += double{generator.stored(Operand::A, wrong[i].row, k)} *
-                 generator.stored(Operand::B, k, wrong[i].col);
-  }
-  return text;
-}
-
 std::vector<Test>& all_tests() {
   static std::vector<Test> all;
   return all;
@@ -185,7 +127,7 @@ nlohmann::json Grader::ask(const char* what, nlohmann::json request, const std::
   if (submission_ >= 0) request["submission"] = submission_;
   return attempt_.ask(std::move(request), step);
 } catch (const nlohmann::json::exception&) {
-  throw Ended("What the program answered is no answer; it was not graded.");
+  throw Ended("What the program answered is no answer; it was not judged.");
 }
 
 nlohmann::json Grader::ask(const char* what, Problem& p, nlohmann::json request) {
@@ -323,9 +265,9 @@ std::string Grader::wrong(Problem p, Inputs inputs) {
   }
   const CheckResult result = check_host(c.data(), p, inputs, reference);
   if (result.ok()) return "";
-  return fmt::format(
-      "{}: {}.{}", inputs == Inputs::integers ? "small integers, bit for bit" : "uniform inputs",
-      describe(result), pattern(p, reinterpret_cast<const char*>(c.data()), inputs, reference));
+  return fmt::format("{}: {}.{}",
+                     inputs == Inputs::integers ? "small integers, bit for bit" : "uniform inputs",
+                     describe(result), sentences(pattern(p, c.data(), inputs, reference)));
 }
 
 void Grader::right(const std::vector<Problem>& problems) {

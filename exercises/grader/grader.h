@@ -15,14 +15,16 @@
 #include <string>
 #include <vector>
 
-#include "grader/attempt.h"
 #include "grader/benchmark.h"
 #include "harness/inspector.h"
+#include "own/attempt.h"
 
 namespace gemm::grading {
 
+using own::Attempt, own::Ended;
+
 // Looks at one submission and says, line by line, what is right and what is not. It asks the student's
-// program (attempt.h) for results and counters, and judges them itself.
+// program (own/attempt.h) for results and counters, and judges them itself.
 class Grader {
  public:
   // `kind`: "start", "work" or "solution"; `form`: see Test. Throws Ended.

@@ -31,10 +31,10 @@ WHERE = {
     "launch": r"at M = \d+, N = \d+, K = \d+",
     "kernel": r"at M = \d+, N = \d+, K = \d+",
 }
-ENDED = r"The program ended by itself \(exit {}\) {{}}; it was not graded\."
+ENDED = r"The program ended by itself \(exit {}\) {{}}; it was not judged\."
 CRASHED = r"The program crashed {}: "
 REFUSED = CRASHED + r"it tried to start another process or to write to a file \(SIGSYS\)"
-LIED = r"The program wrote to the grader's channel {}; it was not graded\."
+LIED = r"The program wrote to the judge's channel {}; it was not judged\."
 STOPPED = rf"The program was stopped {{}}, after {LIMIT} seconds: it did not end\."
 ABORTED = CRASHED + r"aborted \(SIGABRT\)"
 SEGFAULT = CRASHED + r"segmentation fault \(SIGSEGV\)"
@@ -161,7 +161,7 @@ class Misdeeds(unittest.TestCase):
             ["nm", "-C", MISDEEDS], check=True, capture_output=True, text=True
         ).stdout
         self.assertIn("gemm::grading::add(", symbols)
-        self.assertNotRegex(symbols, r"gemm::grading::(Grader|Test|tests|Attempt)\b")
+        self.assertNotRegex(symbols, r"gemm::(grading::(Grader|Test|tests)|own::Attempt)\b")
 
     def test_what_is_thrown_is_told(self) -> None:
         run, _, _ = self.misdeed("launch", "throw error")

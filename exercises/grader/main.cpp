@@ -1,4 +1,4 @@
-// Grades the student's program, which is started as a process of its own (attempt.h).
+// Grades the student's program, which is started as a process of its own (own/attempt.h).
 //
 //   exercise_grader grade PROGRAM start|work|solution ex03 [SECONDS [GIB]]   the verdict in one line
 //   exercise_grader prove PROGRAM [ex03 ...]   starting files fail as their tests say, solutions pass

@@ -1,12 +1,10 @@
 // The student's program: runs what is linked into it as the grader asks, and tells what came of it.
 //
-// The grader (attempt.cpp) starts it and alone judges. Its answers are the elements of C, what the
+// The grader (own/attempt.cpp) starts it and alone judges. Its answers are the elements of C, what the
 // microscope saw, and an exercise's own numbers.
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstring>
-#include <optional>
 
 #include "grader/benchmark.h"
 #include "grader/channel.h"
@@ -14,6 +12,7 @@
 #include "harness/device.h"
 #include "harness/host_matrix.h"
 #include "harness/inspector.h"
+#include "own/serve.h"
 #include "sim/half.h"
 #include "sim/runtime.h"
 #include "sim/simulator.h"
@@ -182,29 +181,6 @@ json answer(const json& request) {
   return written(submission, p, request.at("block"));
 }
 
-void serve() {
-  std::string arrived;
-  char data[1 << 16];
-  for (;;) {
-    const ssize_t n = recv(CHANNEL, data, sizeof data, 0);
-    if (n <= 0) return;
-    arrived.append(data, n);
-    while (const std::optional<json> request = take_message(arrived)) {
-      json said;
-      try {
-        said = answer(*request);
-      } catch (const std::exception& e) {
-        said = {{"error", e.what()}};
-      } catch (...) {
-        said = {{"error", "something was thrown that is no std::exception"}};
-      }
-      std::fflush(stdout);
-      said["token"] = request->at("token");
-      if (!send_message(CHANNEL, said)) return;
-    }
-  }
-}
-
 }  // namespace
 
 void add(Submission submission) { all_submissions().push_back(std::move(submission)); }
@@ -223,6 +199,6 @@ int main() {
   // simulator's threads, which are started here so that they are gone after this.
   gemm::sim::runtime::launch([](void*) {}, nullptr, {});
   on_exit([](int status, void*) { _exit(status); }, nullptr);
-  gemm::grading::serve();
+  gemm::own::serve(gemm::grading::answer, "something was thrown that is no std::exception");
   _exit(0);
 }

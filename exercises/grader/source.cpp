@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "grader/attempt.h"
+#include "own/attempt.h"
 
 namespace gemm::grading {
 namespace {
@@ -49,7 +49,7 @@ bool is_copied(const std::string& work, const std::string& folder) {
 
 void refuse_source(const std::string& folder) {
   const std::string file = folder + "/work.cu", work = text_of(file);
-  if (is_copied(work, folder)) throw Ended(file + " is a copy of solution.cu.");
+  if (is_copied(work, folder)) throw own::Ended(file + " is a copy of solution.cu.");
   static const std::regex includes(R"(\b(include|include_next|import|incbin|embed)\b|_Pragma)"),
       allowed(
           R"re(\s*#\s*include\s*(<[a-z_0-9]+(\.h)?>|"(exercise\.h|bench\.h|rung\.h|(device|tile)/[a-z_0-9/]+\.(h|cuh))")\s*)re");
@@ -57,7 +57,7 @@ void refuse_source(const std::string& folder) {
     const size_t comment = line.find("//");
     if (comment != line.npos && line.find("*/", comment) == line.npos) line.resize(comment);
     if (std::regex_search(line, includes) && !std::regex_match(line, allowed))
-      throw Ended(fmt::format(
+      throw own::Ended(fmt::format(
           "{} has `{}`: it may include the standard's headers, exercise.h or bench.h, and those of "
           "device/ and tile/.",
           file, line));

@@ -13,7 +13,9 @@
  * when it was built; gemm::sim has the simulator alone.
  *
  * Every function may be called by several threads at once; gemm_sharded_run and
- * gemm_sharded_destroy say under which conditions. There is no setting, and no handle but
+ * gemm_sharded_destroy say under which conditions. A child of fork() may call them, too, but for
+ * CUDA and gemm_sharded's products that its parent has made. There is no setting but
+ * gemm_set_interrupt's, and no handle but
  * gemm_sharded's, a product on several devices: what a call needs to know is among its arguments. */
 #ifndef GEMM_GEMM_H
 #define GEMM_GEMM_H
@@ -385,6 +387,12 @@ GEMM_API const char* gemm_last_error(void);
 /* "0.9.0", and what computes on GEMM_CURRENT_DEVICE: "cuda" or "simulator". */
 GEMM_API const char* gemm_version(void);
 GEMM_API const char* gemm_backend(void);
+
+/* Lets signals end what the simulator computes, which may take long. `asked` is called some twenty
+ * times a second while the process's main thread waits there, and may run what signals have asked for;
+ * where it returns other than 0 the call ends with GEMM_LAUNCH_REFUSED, its C half written. Null, as
+ * from the start: nobody is asked. Of the whole process. On a GPU no call waits. */
+GEMM_API gemm_status gemm_set_interrupt(int (*asked)(void));
 
 /* The kernels that this library has for a device, in the ladder's order. */
 GEMM_API gemm_status gemm_rung_count(int device, int* count);

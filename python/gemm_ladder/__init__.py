@@ -46,6 +46,7 @@ __all__ = [
     "rungs",
     "inspect",
     "gpu_count",
+    "judge",
     "Plan",
     "Rung",
     "Error",
@@ -65,4 +66,9 @@ def __getattr__(name: str) -> Any:
         from ._library import simulator
 
         return simulator().version().decode()
+    if name == "judge":  # the function, not its module, which `python -m` runs
+        from .judge import judge
+
+        globals()["judge"] = judge
+        return judge
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -31,6 +31,9 @@ class NumpyArrays:
 
         self.numpy = numpy
 
+    def check(self, x: Any, name: str) -> None:
+        """Raises where the array's memory is not what its elements are."""
+
     def key(self, x: Any) -> Any:
         return x.shape, x.strides, x.dtype
 
@@ -48,7 +51,12 @@ class NumpyArrays:
         """Contiguous; the same where it is so already."""
         if x.dtype.kind not in "iu":
             raise TypeError(f"offsets is {x.dtype.name}: wanted are int32 and int64")
+        if x.size and x.itemsize >= 4:
+            check_offsets(int(x.min()), int(x.max()))
         return self.numpy.ascontiguousarray(x, dtype=self.numpy.int32)
+
+    def written(self, x: Any) -> None:
+        """Tells the array's owner that a kernel writes it."""
 
     def writable(self, x: Any) -> bool:
         return x.flags.writeable
@@ -114,11 +122,27 @@ class TorchTensors:
         import torch
 
         self.torch = torch
+        self.forward = torch.autograd.forward_ad
         self.types = [getattr(torch, name, None) for name in TYPES]  # old ones lack FP8
         self.names = dict(zip(self.types, TYPES))
         # torch.cuda.current_stream() builds an object for it. What Inductor's code calls does not.
         fast = getattr(torch._C, "_cuda_getCurrentRawStream", None)
         self.stream = fast or (lambda device: torch.cuda.current_stream(device).cuda_stream)
+
+    def check(self, x: Any, name: str) -> None:
+        if x.layout is not self.torch.strided:
+            raise TypeError(f"{name} is {x.layout}: allowed are strided tensors, {name}.to_dense()")
+        if x.is_neg() or x.is_conj() or x._is_zerotensor():
+            raise ValueError(
+                f"{name} is a view whose memory has other numbers (conj, imag): give {name}.clone()"
+            )
+        if self.forward._current_level >= 0 and (
+            # Of torch.func.jvp's tensors the operator sees the numbers alone.
+            self.forward.unpack_dual(x).tangent is not None or _in_jvp(self.torch)
+        ):
+            raise NotImplementedError(
+                f"{name} may have a forward-mode derivative: the kernels have reverse-mode ones alone"
+            )
 
     def key(self, x: Any) -> Any:
         return x.shape, x.stride(), x.dtype
@@ -130,12 +154,26 @@ class TorchTensors:
         return self.names.get(x.dtype, str(x.dtype))
 
     def pointer(self, x: Any) -> int:
-        return x.data_ptr()
+        try:
+            return x.data_ptr()
+        except RuntimeError:
+            raise TypeError(
+                f"a {type(x).__name__} without memory, of vmap or of a trace: allowed are tensors "
+                "that have their numbers"
+            ) from None
 
     def int32(self, x: Any) -> Any:
         if x.dtype not in (self.torch.int32, self.torch.int64):
             raise TypeError(f"offsets is {x.dtype}: wanted are int32 and int64")
+        if x.dtype == self.torch.int64 and x.numel():
+            if x.device.type == "cpu":
+                check_offsets(int(x.min()), int(x.max()))
+            x = x.clamp(FIRST, LAST)  # on a GPU nobody looks: too large stays too large
         return x.to(self.torch.int32).contiguous()
+
+    def written(self, x: Any) -> None:
+        if not x.is_inference():
+            self.torch.autograd.graph.increment_version(x)  # what autograd has kept of it is void
 
     def writable(self, x: Any) -> bool:
         return True
@@ -176,14 +214,28 @@ class TorchTensors:
         return wants and self.torch.is_grad_enabled()
 
 
+FIRST, LAST = -(2**31), 2**31 - 1  # int32
+
+
+def check_offsets(least: int, most: int) -> None:
+    for value in (least, most):
+        if not FIRST <= value <= LAST:
+            raise ValueError(f"offsets has {value}: allowed are 0 to the rows of a")
+
+
 _KINDS: dict[type, Any] = {}  # by the type of an array
 
 
 def kind_of(x: Any, name: str) -> Any:
     """The class that knows arrays of this type. Raises TypeError."""
     found = _KINDS.get(type(x))
-    if found is not None:
-        return found
+    if found is None:
+        found = _find_kind(x, name)
+    found.check(x, name)
+    return found
+
+
+def _find_kind(x: Any, name: str) -> Any:
     for module, array, kind in (
         ("numpy", "ndarray", NumpyArrays),
         ("torch", "Tensor", TorchTensors),
@@ -191,12 +243,34 @@ def kind_of(x: Any, name: str) -> Any:
     ):
         imported = sys.modules.get(module)  # whoever has such an array has imported it
         if imported is not None and isinstance(x, getattr(imported, array, ())):
+            if _adds_to_elements(x, module):
+                raise TypeError(
+                    f"{name} is a {type(x).__name__}, whose elements are more than its memory: "
+                    f"allowed are plain {kind.name}"
+                )
             same = next((k for k in _KINDS.values() if type(k) is kind), None)
             _KINDS[type(x)] = same or kind()
             return _KINDS[type(x)]
     raise TypeError(
         f"{name} is a {type(x).__name__}: allowed are NumPy arrays, torch tensors and CuPy arrays"
     )
+
+
+def _in_jvp(torch: Any) -> bool:
+    return getattr(torch._functorch.eager_transforms, "JVP_NESTING", 1) > 0
+
+
+def _adds_to_elements(x: Any, module: str) -> bool:
+    """Whether its class is one with a mask, a unit, or parts elsewhere: the kernels see memory alone."""
+    if module == "torch":
+        torch = sys.modules["torch"]
+        wraps = type(x).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+        return wraps and not type(x).__module__.startswith("torch._subclasses")  # of a trace
+    numpy = sys.modules[module]
+    plain = [
+        getattr(numpy, known) for known in ("ndarray", "memmap", "matrix") if hasattr(numpy, known)
+    ]
+    return type(x) not in plain
 
 
 def check_addend(kind: Any, c: Any, out: Any) -> None:

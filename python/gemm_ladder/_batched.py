@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 from ._arrays import kind_of, run_by_copies
-from ._library import Library, Problem
-from ._matmul import Prepared, _epilogue, _epilogues, _keep, _prepared
+from ._library import BACKENDS, Library, Problem, choice, real, tell_of_simulator
+from ._matmul import Prepared, _keep, _prepared, epilogue_of, type_code
 
 
 def _check_alike(kind: Any, name: str, arrays: Sequence[Any], a: Any) -> None:
@@ -23,6 +23,24 @@ def _check_alike(kind: Any, name: str, arrays: Sequence[Any], a: Any) -> None:
             )
         if getattr(x, "device", None) != getattr(a, "device", None):
             raise ValueError(f"{name}[{i}] is on {x.device} and a[0] on {a.device}: move it there")
+
+
+def _check_apart(prepared: Prepared, pointers: list[list[int]]) -> None:
+    """No result overlaps another one or an operand, of whichever product."""
+    places = {}  # once each, but for results
+    for i, of_product in enumerate(zip(*pointers)):
+        for name, extent in zip(("a", "b", "out"), prepared.extents(*of_product)):
+            if extent.bytes:
+                places[extent.first, name, i if name == "out" else -1] = extent
+    near: list[Any] = []  # those that end behind the first byte of the next
+    for (first, name, i), extent in sorted(places.items()):
+        near = [x for x in near if x[2].first + x[2].bytes > first]
+        for other, j, of_other in near:
+            if "out" in (name, other) and extent.overlaps(of_other):
+                (name, i), (other, j) = sorted([(name, i), (other, j)], reverse=True)
+                told = f"out[{j}]" if other == "out" else f"a matrix of {other}"
+                raise ValueError(f"out[{i}] overlaps {told}: each result has memory of its own")
+        near.append((name, i, extent))
 
 
 def _pointers(pointers: Sequence[int]) -> Any:
@@ -56,8 +74,10 @@ def batched_matmul(
         if out is not None:
             lengths += f", out {len(out)}"
         raise ValueError(lengths + ": as many of each are wanted")
-    if backend is not None and backend not in ("simulator", "gpu"):
-        raise ValueError(f'backend is {backend!r}: allowed are "simulator", "gpu" and None')
+    choice("backend", backend, BACKENDS)
+    gated = bool(gated)
+    code = None if out_dtype is None else type_code(out_dtype, 0)
+    epilogue = epilogue_of(real("alpha", alpha), 0.0, activation, real("slope", slope))
     if count == 0:
         return []
     kind = kind_of(a[0], "a[0]")
@@ -68,11 +88,11 @@ def batched_matmul(
     if kind.needs_gradient(*a, *b, *(out or ())):
         raise ValueError("batches keep no gradient: call under torch.no_grad()")
     first = None if out is None else out[0]
-    of_out = out_dtype if out is None else (kind.key(first),)
-    key = (kind.key(a[0]), kind.key(b[0]), of_out, "exact", gated)
+    of_out = None if first is None else kind.key(first)
+    key = (kind.key(a[0]), kind.key(b[0]), of_out, code, "exact", gated)
     prepared = _prepared.get(key)
     if prepared is None:
-        made = Prepared(kind, a[0], b[0], first, out_dtype, "exact", gated)
+        made = Prepared(kind, a[0], b[0], first, code, "exact", gated)
         prepared = _keep(_prepared, key, made)
     if out is None:
         m, n = prepared.m, prepared.columns
@@ -83,13 +103,7 @@ def batched_matmul(
         results = list(out)
     pointers = [[kind.pointer(x) for x in arrays] for arrays in (a, b, results)]
     if out is not None:
-        for of_product in zip(*pointers):
-            prepared.check_overlap(*of_product)
-
-    parameters = (float(alpha), 0.0, activation, slope)
-    epilogue = _epilogues.get(parameters)
-    if epilogue is None:
-        epilogue = _keep(_epilogues, parameters, _epilogue(*parameters))
+        _check_apart(prepared, pointers)
     problem = Problem.from_buffer_copy(prepared.problem)
     problem.batch = count
     numbers = ctypes.addressof(problem), ctypes.addressof(epilogue)
@@ -107,5 +121,8 @@ def batched_matmul(
         run_by_copies(extents, True, run, results=tuple(range(2, 3 * count, 3)))
     else:
         library, device, stream = place
+        tell_of_simulator(device, count * prepared.work)
         run(library, device, *of_all)
+    for x in out or ():
+        kind.written(x)
     return results

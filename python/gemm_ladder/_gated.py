@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._arrays import kind_of
+from ._library import integer
 
 
 def interleave_gate(gate: Any, value: Any, axis: int = 1) -> Any:
@@ -21,6 +22,7 @@ def interleave_gate(gate: Any, value: Any, axis: int = 1) -> Any:
         shapes = [" x ".join(map(str, x.shape)) for x in (gate, value)]
         raise ValueError(f"gate is {shapes[0]} and value {shapes[1]}: wanted is one shape")
     dimensions = len(gate.shape)
+    axis = integer("axis", axis)
     if not -dimensions <= axis < dimensions:
         raise ValueError(f"axis is {axis}: allowed are 0 to {dimensions - 1}")
     shape = list(gate.shape)

@@ -6,15 +6,15 @@ import ctypes
 from typing import Any, Optional
 
 from ._arrays import Extent, Stored, kind_of, run_by_copies
-from ._library import BYTES, TYPES, Library
+from ._library import BACKENDS, BYTES, TYPES, Library, choice, real, tell_of_simulator
 from ._matmul import (
     Prepared,
     _check_overlap,
-    _epilogue,
-    _epilogues,
     _keep,
     _prepared,
+    epilogue_of,
     first_matrix,
+    type_code,
 )
 
 
@@ -80,14 +80,15 @@ def grouped_matmul(
     for name, x in (("b", b), ("out", out)):
         if x is not None and kind_of(x, name) is not kind:
             raise TypeError(f"a and {name} must be of one kind: a is one of {kind.name}")
-    if backend is not None and backend not in ("simulator", "gpu"):
-        raise ValueError(f'backend is {backend!r}: allowed are "simulator", "gpu" and None')
+    choice("backend", backend, BACKENDS)
+    epilogue = epilogue_of(real("alpha", alpha), 0.0, activation, real("slope", slope))
+    code = None if out_dtype is None else type_code(out_dtype, 0)
     if kind.needs_gradient(a, b, out):
         raise ValueError("groups keep no gradient: call under torch.no_grad()")
-    key = ("groups", kind.key(a), kind.key(b), out_dtype if out is None else (kind.key(out),))
+    key = ("groups", kind.key(a), kind.key(b), None if out is None else kind.key(out), code)
     prepared: Any = _prepared.get(key)
     if prepared is None:
-        prepared = _keep(_prepared, key, PreparedGroups(kind, a, b, out, out_dtype))
+        prepared = _keep(_prepared, key, PreparedGroups(kind, a, b, out, code))
     ends = _ends(kind, offsets, prepared.groups, a)
     pa, pb = kind.pointer(a), kind.pointer(b)
     if out is None:
@@ -103,17 +104,15 @@ def grouped_matmul(
     if prepared.groups == 0:
         return result
 
-    parameters = (float(alpha), 0.0, activation, slope)
-    epilogue = _epilogues.get(parameters)
-    if epilogue is None:
-        epilogue = _keep(_epilogues, parameters, _epilogue(*parameters))
     numbers = prepared.address, ctypes.addressof(epilogue)
     pe = kind.pointer(ends)
+    stored = Stored.__new__(Stored)
+    stored.rows, stored.cols, stored.op, stored.ld = 1, prepared.groups, 0, prepared.groups
+    stored.type = TYPES.index("float32")  # of as many bytes
+    extents = [*prepared.extents(pa, pb, pc), Extent(stored, pe)]
+    if out is not None and extents[2].overlaps(extents[3]):
+        raise ValueError("out overlaps offsets, which are read meanwhile")
     if place is None:
-        stored = Stored.__new__(Stored)
-        stored.rows, stored.cols, stored.op, stored.ld = 1, prepared.groups, 0, prepared.groups
-        stored.type = TYPES.index("float32")  # of as many bytes
-        extents = [*prepared.extents(pa, pb, pc), Extent(stored, pe)]
 
         def run(library: Library, device: int, *on_gpu: int) -> None:
             library.check(library.grouped_matmul(*numbers, *on_gpu, None, device))
@@ -122,7 +121,10 @@ def grouped_matmul(
         run_by_copies(extents, True, run)
     else:
         library, device, stream = place
+        tell_of_simulator(device, prepared.work)
         status = library.grouped_matmul(*numbers, pa, pb, pc, pe, stream, device)
         if status:
             library.check(status)
+    if out is not None:
+        kind.written(out)
     return result

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Optional
 
-from ._library import BadArgument, Error, folder
+from ._library import BadArgument, Error, choice, folder, integer, rung_name, shown
 
 BAD_INPUT = 2  # gemm_bench's exit status
 
@@ -42,11 +42,19 @@ def inspect(
     of that problem: "global_loads", "shared_stores", ... with their "requests"; "lines", by line of the
     source; "findings", its mistakes.
     """
-    shape = (size, size, size) if isinstance(size, int) else size
-    command = [_program(), "--inspect", "--kernel", rung, "--op", layout]
-    command += ["--shape", "x".join(map(str, shape))]
-    command += [] if dtype is None else ["--dtype", dtype]
-    command += [] if blocks is None else ["--blocks", str(blocks)]
+    shape = tuple(size) if isinstance(size, (tuple, list)) else (size, size, size)
+    if len(shape) != 3:
+        raise ValueError(f"size is {shown(size)}: wanted is a number, or M, N and K")
+    name = rung_name(rung)
+    if name is None:
+        raise TypeError('rung is None: wanted is a name, such as "v6"')
+    if dtype is not None and not (isinstance(dtype, str) and dtype.isprintable()):
+        raise TypeError(f"dtype is {shown(dtype)}: wanted is a name of gemm_bench --list")
+    choice("layout", layout, ("nn", "nt", "tn", "tt"))
+    command = [_program(), "--inspect", f"--kernel={name.decode()}", f"--op={layout}"]
+    command += ["--shape", "x".join(str(integer("size", x)) for x in shape)]
+    command += [] if dtype is None else [f"--dtype={dtype}"]
+    command += [] if blocks is None else [f"--blocks={integer('blocks', blocks)}"]
     with tempfile.TemporaryDirectory() as there:
         report = Path(there, "report.json")
         try:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import operator
 import os
 import threading
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 CURRENT_DEVICE, SIMULATOR = -1, -2
 TYPES = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")  # by gemm_type
@@ -16,7 +20,10 @@ COMPUTE = ("exact", "tf32", "fast_sums", "block_scales")  # gemm_compute
 SCALE_OF = ("tensor", "row", "1x128", "128x128")  # gemm_scale_of
 COLLECTIVES = ("all_gather", "reduce_scatter")  # gemm_collective
 ACTIVATIONS = (None, "relu", "leaky_relu", "gelu", "silu", "gelu_erf")  # gemm_activation
+BACKENDS = ("simulator", "gpu", None)
 PLAN_WORDS = 64  # of 8 bytes, in a gemm_plan
+LARGEST_FLOAT = 3.4028235677973366e38  # what float32 rounds to infinity
+LONG = 2**28  # multiplications that take the simulator half a second or more
 
 
 class Error(RuntimeError):
@@ -60,6 +67,64 @@ _ERRORS = (
     *(Error, BadArgument, Unsupported, NoDevice),
     *(OutOfMemory, LaunchRefused, DeviceFault, InternalError, RankFailed),
 )
+
+
+def shown(value: Any) -> str:
+    """A value in an error: one short line of text."""
+    told = " ".join(ascii(value).split())
+    return told if len(told) <= 60 else told[:57] + "..."
+
+
+def choice(name: str, value: Any, allowed: tuple[Optional[str], ...]) -> Any:
+    """The value, which is one of these words, and where None is among them may be that."""
+    if not (value is None or isinstance(value, str)) or value not in allowed:
+        words = ", ".join(f'"{word}"' for word in allowed if word is not None)
+        words += " and None" if None in allowed else ""
+        raise ValueError(f"{name} is {shown(value)}: allowed are {words}")
+    return value
+
+
+def integer(name: str, value: Any) -> int:
+    """As C's int64 takes it: ctypes would cut what is larger."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {shown(value)}: wanted is an integer") from None
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(f"{name} is {shown(number)}: allowed are integers of 64 bits")
+    return number
+
+
+def small_integer(name: str, value: Any) -> int:
+    """As C's int takes it."""
+    number = integer(name, value)
+    if not -(2**31) <= number < 2**31:
+        raise ValueError(f"{name} is {number}: allowed are integers of 32 bits")
+    return number
+
+
+def real(name: str, value: Any) -> float:
+    """As C's float takes it: ctypes would make infinity of what is larger."""
+    if getattr(value, "requires_grad", False):
+        raise ValueError(f"{name} keeps no gradient: give a number, such as {name}.item()")
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        raise TypeError(f"{name} is {shown(value)}: wanted is a number of float32") from None
+    if LARGEST_FLOAT < abs(number) < float("inf"):
+        raise ValueError(f"{name} is {number:g}: allowed are numbers of float32")
+    return number
+
+
+def rung_name(rung: Any) -> Optional[bytes]:
+    """As C takes it; None: the best one."""
+    if rung is None:
+        return None
+    if not isinstance(rung, str):
+        raise TypeError(f'rung is a {type(rung).__name__}: wanted is a name, such as "v6"')
+    if not rung.isascii() or not rung.isprintable() or len(rung) > 100:
+        raise ValueError(f"there is no rung {shown(rung)}: gemm_ladder.rungs() lists them")
+    return rung.encode()
 
 
 class Problem(ctypes.Structure):
@@ -143,6 +208,19 @@ class RungRecord(ctypes.Structure):
     ]
 
 
+_Asked = ctypes.CFUNCTYPE(ctypes.c_int)
+_raised: list[BaseException] = []
+
+
+def _signals() -> Iterator[int]:
+    """Asks Python for signals when it goes on: what their handlers raise comes up at the yield."""
+    try:
+        while True:
+            yield 0
+    except BaseException as error:
+        _raised.append(error)
+
+
 class Library:
     """One opened library. Its functions take addresses as plain integers: nothing is wrapped."""
 
@@ -186,11 +264,24 @@ class Library:
         self.last_error = function("gemm_last_error", returns=ctypes.c_char_p)
         self.version = function("gemm_version", returns=ctypes.c_char_p)
         self.backend = function("gemm_backend", returns=ctypes.c_char_p)
+        self.set_interrupt = function("gemm_set_interrupt", _Asked)
+        self.listen()
+
+    def listen(self) -> None:
+        """Lets signals end a product, such as Ctrl-C's."""
+        signals = _signals()
+        next(signals)
+        # No frame of Python around the generator's: there a handler's exception would get lost.
+        self.asked = _Asked(functools.partial(next, signals, 1))
+        self.set_interrupt(self.asked)
 
     def check(self, status: int) -> None:
         if status != 0:
+            if _raised:
+                self.listen()
+                raise _raised.pop()
             kind = _ERRORS[status] if status < len(_ERRORS) else Error
-            raise kind(self.last_error().decode())
+            raise kind(self.last_error().decode(errors="replace"))
 
     def count(self, function: Any, *arguments: Any) -> int:
         """What a function writes to its last argument, an int."""
@@ -230,12 +321,46 @@ def _open(kind: str) -> Library:
         return library
 
 
+_told = False
+
+
+def tell_of_simulator(device: int, multiplications: int) -> None:
+    """Warns once per process, before the first product that takes long."""
+    global _told
+    if multiplications < LONG or device != SIMULATOR or _told:
+        return
+    _told = True
+    warnings.warn(
+        "gemm_ladder computes host memory in its simulator of a GPU, which is for learning and testing "
+        "and takes long for products of this size: give CUDA tensors, or NumPy arrays with "
+        'backend="gpu"',
+        stacklevel=3,
+    )
+
+
+_forked_from_gpu = False
+
+
+def _after_fork() -> None:
+    global _opening, _forked_from_gpu
+    _opening = threading.Lock()  # whoever held it is not there
+    _forked_from_gpu = "gpu" in _opened
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 def simulator() -> Library:
     return _opened.get("simulator") or _open("simulator")
 
 
 def cuda() -> Library:
     """The library with kernels for GPUs, opened when first needed. Raises NoDevice."""
+    if _forked_from_gpu:
+        raise NoDevice(
+            "CUDA cannot be used in a child of fork() whose parent may have used it: start the "
+            'process with multiprocessing\'s "spawn"'
+        )
     return _opened.get("gpu") or _open("gpu")
 
 
@@ -250,8 +375,7 @@ def gpu_count() -> int:
 
 def library_and_device(backend: str | None) -> tuple[Library, int]:
     """For what needs no matrices. None: the current GPU where there is one, else the simulator."""
-    if backend not in (None, "simulator", "gpu"):
-        raise ValueError(f'backend is {backend!r}: allowed are "simulator", "gpu" and None')
+    choice("backend", backend, BACKENDS)
     if backend == "gpu" or (backend is None and gpu_count() > 0):
         return cuda(), CURRENT_DEVICE
     return simulator(), SIMULATOR

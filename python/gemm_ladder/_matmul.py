@@ -6,10 +6,11 @@ import ctypes
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from ._arrays import Extent, Stored, kind_of, run_by_copies
+from ._arrays import Extent, Stored, check_addend, kind_of, run_by_copies
 from ._library import (
     ACTIVATIONS,
     ALLOWED_TYPES,
+    BACKENDS,
     BYTES,
     COMPUTE,
     PLAN_WORDS,
@@ -18,7 +19,13 @@ from ._library import (
     Library,
     Problem,
     RungRecord,
+    choice,
+    integer,
     library_and_device,
+    real,
+    rung_name,
+    shown,
+    tell_of_simulator,
 )
 
 MOST_KEPT = 4096  # structures in a cache, before it starts anew
@@ -27,7 +34,8 @@ MOST_KEPT = 4096  # structures in a cache, before it starts anew
 class Prepared:
     """A problem that has been checked once. Any number of threads read it."""
 
-    __slots__ = ("problem", "address", "m", "n", "columns", "type_c", "new_type", "a", "b", "bytes")
+    __slots__ = ("problem", "address", "m", "n", "columns", "type_c", "new_type", "a", "b", "bytes",
+                 "work")  # fmt: skip
 
     def __init__(
         self,
@@ -58,7 +66,8 @@ class Prepared:
         self.columns = self.n // 2 if gated else self.n  # of the result
         narrow = BYTES[left.type] == 1  # C has another type than A and B
         ldc = self.columns
-        self.type_c = type_code(out_dtype, TYPES.index("bfloat16") if narrow else left.type)
+        self.type_c = TYPES.index("bfloat16") if narrow else left.type
+        self.type_c = self.type_c if out_dtype is None else out_dtype
         if out is not None:
             result = Stored(kind, out, "out")
             if (result.rows, result.cols) != (self.m, self.columns):
@@ -84,6 +93,7 @@ class Prepared:
         self.address = ctypes.addressof(self.problem)
         self.new_type = None if self.type_c == left.type else self.type_c
         self.bytes = [Extent(x, 0).bytes for x in (left, right, self.stored_c())]
+        self.work = self.m * self.n * left.cols  # multiplications
 
     count = 1  # products
 
@@ -142,6 +152,7 @@ class PreparedBatch(Prepared):
         self.problem.batch = self.count
         self.problem.stride_a, self.problem.stride_b, self.problem.stride_c = self.strides
         self.bytes = [x.bytes for x in self.extents(0, 0, 0)]
+        self.work *= self.count
 
     def empty(self, kind: Any, like: Any) -> Any:
         rows = kind.empty(self.count * self.m, self.columns, like, self.new_type)
@@ -191,15 +202,13 @@ def type_code(dtype: Any, otherwise: int) -> int:
     name = name.rpartition(".")[2]
     name = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}.get(name, name)
     if name not in TYPES:
-        raise TypeError(f"the type {name}: allowed are {ALLOWED_TYPES}")
+        told = name if name.isidentifier() and len(name) < 60 else shown(dtype)
+        raise TypeError(f"the type {told}: allowed are {ALLOWED_TYPES}")
     return TYPES.index(name)
 
 
 def compute_code(compute: str) -> int:
-    if compute not in COMPUTE:
-        allowed = ", ".join(f'"{name}"' for name in COMPUTE)
-        raise ValueError(f"compute is {compute!r}: allowed are {allowed}")
-    return COMPUTE.index(compute)
+    return COMPUTE.index(choice("compute", compute, COMPUTE))
 
 
 _prepared: dict[Any, Prepared] = {}
@@ -214,13 +223,22 @@ def _keep(cache: dict[Any, Any], key: Any, value: Any) -> Any:
     return value
 
 
-def _epilogue(alpha: float, beta: float, activation: Optional[str], slope: float) -> Epilogue:
-    if activation not in ACTIVATIONS:
-        allowed = ", ".join(f'"{name}"' for name in ACTIVATIONS if name)
-        raise ValueError(f"activation is {activation!r}: allowed are {allowed} and None")
-    code = ACTIVATIONS.index(activation)
-    size = ctypes.sizeof(Epilogue)
-    return Epilogue(size=size, alpha=alpha, beta=beta, activation=code, slope=slope)
+def epilogue_of(alpha: float, beta: float, activation: Optional[str], slope: float) -> Epilogue:
+    """Checked once. Any number of threads read it."""
+    # -0.0 is equal to 0.0, and finds it in a dictionary.
+    parameters = (alpha, beta, activation, slope if slope else str(slope))
+    try:
+        found = _epilogues.get(parameters)
+    except TypeError:  # an activation that cannot be a key
+        found = None
+    if found is None:
+        code = ACTIVATIONS.index(choice("activation", activation, ACTIVATIONS))
+        numbers = {
+            name: real(name, x) for name, x in (("alpha", alpha), ("beta", beta), ("slope", slope))
+        }
+        made = Epilogue(size=ctypes.sizeof(Epilogue), activation=code, **numbers)
+        found = _keep(_epilogues, parameters, made)
+    return found
 
 
 class Operands:
@@ -354,17 +372,24 @@ def matmul(
     if out is not None and kind_of(out, "out") is not kind:
         raise TypeError(f"a and out must be of one kind: a is one of {kind.name}")
     if type(alpha) is not float:
-        alpha = float(alpha)
+        alpha = real("alpha", alpha)
     if type(beta) is not float:
-        beta = float(beta)
-    if backend is not None and backend not in ("simulator", "gpu"):
-        raise ValueError(f'backend is {backend!r}: allowed are "simulator", "gpu" and None')
+        beta = real("beta", beta)
+    if type(slope) is not float:
+        slope = real("slope", slope)
+    if backend is not None:
+        choice("backend", backend, BACKENDS)
+    epilogue = epilogue_of(alpha, beta, activation, slope)
+    name = rung_name(rung)
+    gated = bool(gated)
     if residual is not None:
         if c is not None:
             raise ValueError("c and residual are the same addend: give one")
         if len(a.shape) > 2 or len(b.shape) > 2:
             raise ValueError("a batch takes no residual: give c, which is added to each product")
-        beta = beta or 1.0
+        if beta == 0:
+            beta = 1.0
+            epilogue = epilogue_of(alpha, beta, activation, slope)
     if gated and (beta != 0 or c is not None):
         raise ValueError(
             "a gated product is twice as wide as the result: it takes no beta, c and residual"
@@ -380,8 +405,12 @@ def matmul(
         given = {"alpha": alpha, "beta": beta, "activation": activation, "slope": slope}
         return _with_gradient(a, b, addend, bias, out, {**given, "gated": gated}, fixed)
 
-    of_out = out_dtype if out is None else (kind.key(out),)
-    key = (kind.key(a), kind.key(b), of_out, compute, gated)
+    if out_dtype is not None:
+        out_dtype = type_code(out_dtype, 0)
+    if type(compute) is not str or compute != "exact":
+        compute_code(compute)
+    of_out = None if out is None else kind.key(out)
+    key = (kind.key(a), kind.key(b), of_out, out_dtype, compute, gated)
     prepared = _prepared.get(key)
     if prepared is None:
         make = PreparedBatch if len(a.shape) > 2 or len(b.shape) > 2 else Prepared
@@ -393,9 +422,13 @@ def matmul(
     else:
         if not kind.writable(out):
             raise ValueError("out cannot be written to")
+        if c is not None:
+            check_addend(kind, c, out)
         result, pc = out, kind.pointer(out)
         prepared.check_overlap(pa, pb, pc)
     place = kind.place(a, b, result, backend)
+    if place is not None:
+        tell_of_simulator(place[1], prepared.work)
     operands = None
     if bias is not None or residual is not None or any(x is not None for x in others):
         given = {"bias": bias, "row_bias": row_bias, "residual": residual}
@@ -404,6 +437,15 @@ def matmul(
         operands = Operands(kind, prepared, a, given)
         operands.check_overlap(prepared, pc)
     if beta != 0 and residual is None:
+        if c is not None and out is not None and c is not out:
+            # out is as it was until the product is there: what is refused later leaves it so.
+            again: dict[str, Any] = {"alpha": alpha, "beta": beta}
+            again |= {"activation": activation, "slope": slope}
+            again |= {"c": c, "bias": bias, "row_bias": row_bias, "scale_rows": scale_rows}
+            again |= {"scale_columns": scale_columns, "scales_a": scales_a, "scales_b": scales_b}
+            again |= {"rung": rung, "backend": backend, "out_dtype": TYPES[prepared.type_c]}
+            kind.assign(out, matmul(a, b, compute=compute, **again))
+            return out
         if c is not None:
             kind.assign(result, c)
         elif out is None:
@@ -411,10 +453,6 @@ def matmul(
     if prepared.count == 0:
         return result
 
-    parameters = (alpha, beta, activation, slope)
-    epilogue = _epilogues.get(parameters)
-    if epilogue is None:
-        epilogue = _keep(_epilogues, parameters, _epilogue(alpha, beta, activation, slope))
     if place is None:
         extents = prepared.extents(pa, pb, pc)
         if operands is not None:
@@ -424,7 +462,7 @@ def matmul(
 
         def run(library: Library, device: int, *on_gpu: int) -> None:
             with_them = numbers if operands is None else operands.add_to(numbers, on_gpu[3:])
-            _call(library, device, None, prepared, with_them, rung, *on_gpu[:3])
+            _call(library, device, None, prepared, with_them, name, *on_gpu[:3])
 
         run_by_copies(extents, beta != 0, run)
     else:
@@ -432,14 +470,16 @@ def matmul(
         if operands is not None:
             pointers = tuple(extent.first for extent in operands.extents.values())
             epilogue = operands.add_to(epilogue, pointers)
-        if rung is not None:
-            _call(library, device, stream, prepared, epilogue, rung, pa, pb, pc)
+        if name is not None:
+            _call(library, device, stream, prepared, epilogue, name, pa, pb, pc)
         else:
             status = library.matmul(
                 prepared.address, ctypes.addressof(epilogue), pa, pb, pc, stream, device
             )
             if status:
                 library.check(status)
+    if out is not None:
+        kind.written(out)
     return result
 
 
@@ -462,7 +502,7 @@ def _call(
     stream: Optional[int],
     prepared: Prepared,
     epilogue: Epilogue,
-    rung: Optional[str],
+    rung: Optional[bytes],
     *pointers: int,
 ) -> None:
     epilogue_address = ctypes.addressof(epilogue)
@@ -482,15 +522,13 @@ def _call(
     library.check(library.run(ctypes.addressof(plan), epilogue_address, *pointers, stream))
 
 
-def _create_plan(library: Library, device: int, problem: Problem, rung: Optional[str]) -> Any:
-    if rung is not None and not isinstance(rung, str):
-        raise TypeError(f'rung is a {type(rung).__name__}: wanted is a name, such as "v6"')
+def _create_plan(library: Library, device: int, problem: Problem, rung: Optional[bytes]) -> Any:
     made = (ctypes.c_uint64 * PLAN_WORDS)()
     addresses = ctypes.addressof(problem), device
     if rung is None:
         library.check(library.plan_create(*addresses, ctypes.addressof(made)))
     else:
-        library.check(library.plan_create_with(*addresses, rung.encode(), ctypes.addressof(made)))
+        library.check(library.plan_create_with(*addresses, rung, ctypes.addressof(made)))
     return made
 
 
@@ -546,8 +584,9 @@ def plan(
     layout "nt" means that b is stored transposed, n x k. batch: so many products, of matrices that
     follow each other. gated: as of matmul, n being b's columns.
     """
-    if layout not in ("nn", "nt", "tn", "tt"):
-        raise ValueError(f"layout is {layout!r}: allowed are nn, nt, tn and tt")
+    choice("layout", layout, ("nn", "nt", "tn", "tt"))
+    m, n, k = integer("m", m), integer("n", n), integer("k", k)
+    batch = integer("batch", batch)
     if batch < 1:
         raise ValueError(f"batch is {batch}: allowed are 1 and more")
     library, device = library_and_device(backend)
@@ -561,7 +600,7 @@ def plan(
         **{"batch": batch, "stride_a": m * k, "stride_b": k * n, "gated": int(gated)},
         stride_c=m * (n // 2 if gated else n),
     )
-    made = _create_plan(library, device, problem, rung)
+    made = _create_plan(library, device, problem, rung_name(rung))
     text = ctypes.create_string_buffer(1000)
     library.check(library.plan_explain(ctypes.addressof(made), ctypes.addressof(text), len(text)))
     size = ctypes.c_size_t()

@@ -7,7 +7,16 @@ import math
 from typing import Any, Optional
 
 from ._arrays import Extent, Stored, kind_of, run_by_copies
-from ._library import BYTES, SCALE_OF, TYPES, Library, Quantisation
+from ._library import (
+    BACKENDS,
+    BYTES,
+    SCALE_OF,
+    TYPES,
+    Library,
+    Quantisation,
+    choice,
+    tell_of_simulator,
+)
 from ._matmul import matmul, type_code
 
 BLOCK = 128
@@ -33,9 +42,8 @@ def quantise(
     become the largest number of the type; NaN stays NaN.
     """
     kind = kind_of(x, "x")
-    if scales not in SCALE_OF:
-        allowed = ", ".join(f'"{name}"' for name in SCALE_OF)
-        raise ValueError(f"scales is {scales!r}: allowed are {allowed}")
+    choice("scales", scales, SCALE_OF)
+    choice("backend", backend, BACKENDS)
     stored = Stored(kind, x, "x")
     if BYTES[stored.type] == 1:
         raise TypeError(f"x is {TYPES[stored.type]}, and so it is quantised")
@@ -70,6 +78,7 @@ def quantise(
         run_by_copies(extents, False, run, results=(1, 2))
     else:
         library, device, stream = place
+        tell_of_simulator(device, 64 * rows * cols)  # an element takes as long
         run(library, device, kind.pointer(x), kind.pointer(s), kind.pointer(q))
     if scales == "1x128":
         s = s.T

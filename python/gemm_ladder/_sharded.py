@@ -14,6 +14,7 @@ from typing import Any, Optional
 from . import _ranks
 from ._arrays import CupyArrays, Extent, Stored, kind_of, layout
 from ._library import (
+    BACKENDS,
     COLLECTIVES,
     CURRENT_DEVICE,
     SIMULATOR,
@@ -22,10 +23,15 @@ from ._library import (
     Rank,
     ShardedOperands,
     ShardedProblem,
+    choice,
     cuda,
     gpu_count,
+    integer,
     library_and_device,
+    rung_name,
     simulator,
+    small_integer,
+    tell_of_simulator,
 )
 from ._matmul import type_code
 
@@ -33,8 +39,7 @@ from ._matmul import type_code
 def _library_and_devices(
     ranks: int, devices: Optional[Sequence[int]], backend: Optional[str]
 ) -> tuple[Library, list[int]]:
-    if backend not in (None, "simulator", "gpu"):
-        raise ValueError(f'backend is {backend!r}: allowed are "simulator", "gpu" and None')
+    choice("backend", backend, BACKENDS)
     if devices is not None and backend == "simulator":
         raise ValueError('devices are GPUs: backend="simulator" has none')
     if devices is not None and len(devices) != ranks:
@@ -65,8 +70,14 @@ class _ShardedGemm:
         device: Optional[int] = None,
         time_limit: int = _ranks.TIME_LIMIT,
     ) -> None:
-        if layout not in ("nn", "nt"):
-            raise ValueError(f"layout is {layout!r}: allowed are nn and nt")
+        choice("layout", layout, ("nn", "nt"))
+        m, n, k = integer("m", m), integer("n", n), integer("k", k)
+        ranks = small_integer("ranks", ranks)
+        time_limit = small_integer("time_limit", time_limit)
+        rank = None if rank is None else small_integer("rank", rank)
+        device = None if device is None else small_integer("device", device)
+        if devices is not None:
+            devices = [small_integer(f"devices[{i}]", x) for i, x in enumerate(devices)]
         if (rank is None) != (exchange is None) or (group is not None and rank is not None):
             raise ValueError("one process for each rank: give group, or rank and exchange")
         if group is not None:
@@ -84,7 +95,7 @@ class _ShardedGemm:
             **{"m": m, "n": n, "k": k, "type": self._type},
             **{"op_b": int(layout == "nt"), "ranks": ranks},
         )
-        made, name = ctypes.c_void_p(), None if rung is None else rung.encode()
+        made, name = ctypes.c_void_p(), rung_name(rung)
         addresses = ctypes.addressof(problem), ctypes.addressof(made)
         if exchange is not None and rank is not None:
             self._here = [rank]
@@ -216,12 +227,15 @@ class _ShardedGemm:
             results.append(result)
         if out is not None:
             self._check_overlap(extents)
+        tell_of_simulator(self._devices[0], self.m * self.n * self.k * len(self._here))
         with self._lock:
             status = self._library.sharded_run(self._open(), ctypes.addressof(operands))
         if status:
             if status not in (1, 2):  # a bad argument and an unsupported call queue nothing
                 self._kept += [*a, *b, *results]
             self._library.check(status)
+        for x in out or ():
+            kind.written(x)
         return results
 
     def _check_overlap(self, extents: list[list[Extent]]) -> None:

@@ -52,7 +52,7 @@ def _check(
     if bias is not None and (bias.dim() != 1 or bias.shape[0] != b.shape[1]):
         raise ValueError(f"bias is {tuple(bias.shape)}: wanted is {(b.shape[1],)}")
     for name, x in (("c", c), ("bias", bias)):
-        if x is not None and (x.dtype != a.dtype or x.device != a.device):
+        if x is not None and (x.dtype != _result_type(a) or x.device != a.device):
             raise TypeError(
                 f"a is {a.dtype} on {a.device}, {name} {x.dtype} on {x.device}: convert one"
             )
@@ -62,6 +62,11 @@ def _check(
         )
     if (activation or None) not in ACTIVATIONS:
         raise ValueError(f"activation is {activation!r}: allowed are {ACTIVATIONS[1:]} and none")
+
+
+def _result_type(a: Tensor) -> torch.dtype:
+    """Of the products of FP8 it is another than theirs."""
+    return torch.bfloat16 if a.element_size() == 1 else a.dtype
 
 
 SCHEMA = (
@@ -111,7 +116,41 @@ def _(
     gated: bool = False,
 ) -> Tensor:
     _check(a, b, c, bias, beta, activation, gated)
-    return a.new_empty((a.shape[0], b.shape[1] // 2 if gated else b.shape[1]))
+    columns = b.shape[1] // 2 if gated else b.shape[1]
+    return a.new_empty((a.shape[0], columns), dtype=_result_type(a))
+
+
+def _autocast(device: str) -> Any:
+    """As torch.mm there: operands in autocast's type."""
+
+    def cast(x: Optional[Tensor]) -> Optional[Tensor]:
+        if x is None or x.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+            return x
+        return x.to(torch.get_autocast_dtype(device))
+
+    def call(
+        a: Tensor,
+        b: Tensor,
+        c: Optional[Tensor],
+        alpha: float,
+        beta: float,
+        activation: str,
+        slope: float,
+        bias: Optional[Tensor] = None,
+        gated: bool = False,
+    ) -> Any:
+        numbers = alpha, beta, activation, slope
+        keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{device.upper()}"))
+        with torch._C._ExcludeDispatchKeyGuard(keys):
+            return _default(cast(a), cast(b), cast(c), *numbers, cast(bias), gated)
+
+    return call
+
+
+_default = torch.ops.gemm_ladder.matmul.default
+_autocasts = torch.library.Library("gemm_ladder", "IMPL")  # lives as long as its functions
+_autocasts.impl("matmul", _autocast("cpu"), "AutocastCPU")
+_autocasts.impl("matmul", _autocast("cuda"), "AutocastCUDA")
 
 
 # torch passes the arguments by these names.
@@ -132,14 +171,22 @@ def _keep_for_backward(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> Non
 
 
 def _before_activation(gradient: Tensor, x: Tensor, activation: str, slope: float) -> Tensor:
-    """The gradient of the activation's argument x. For ReLU and leaky ReLU x may be the result."""
+    """The gradient of the activation's argument x. For ReLU and leaky ReLU x may be the result.
+
+    By torch's own operators: so it is torch's also of infinities and NaN.
+    """
     if activation == "gelu":
         return torch.ops.aten.gelu_backward(gradient, x, approximate="tanh")
     if activation == "gelu_erf":
         return torch.ops.aten.gelu_backward(gradient, x, approximate="none")
     if activation == "silu":
+        if torch.is_grad_enabled() and (gradient.requires_grad or x.requires_grad):
+            opened = torch.sigmoid(x)  # silu_backward has no derivative
+            return gradient * opened * (1 + x * (1 - opened))
         return torch.ops.aten.silu_backward(gradient, x)
-    return torch.where(x > 0, gradient, gradient * (slope if activation == "leaky_relu" else 0.0))
+    if activation == "relu":
+        return torch.ops.aten.threshold_backward(gradient, x, 0)
+    return torch.ops.aten.leaky_relu_backward(gradient, x, slope, False)
 
 
 def _activated(x: Tensor, activation: str, slope: float) -> Tensor:

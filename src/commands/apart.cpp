@@ -29,7 +29,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LaunchStats, blocks, threads_per_block, barri
 namespace {
 
 using nlohmann::json;
-constexpr int OUTCOME_FD = 3;
 
 template <class T>
 json packed(const std::optional<T>& value) {
@@ -93,6 +92,8 @@ void unpack(const json& j, Outcome& o) {
   j.at("max_error_roundings").get_to(o.max_error_roundings);
 }
 
+}  // namespace
+
 std::string how_it_ended(int status) {
   if (WIFSIGNALED(status))
     return fmt::format("its process was ended by signal {} ({})", WTERMSIG(status),
@@ -100,7 +101,6 @@ std::string how_it_ended(int status) {
   return fmt::format("its process ended with status {} and no result", WEXITSTATUS(status));
 }
 
-// Starts `arguments` with the pipe's end as OUTCOME_FD; all that it writes there, and how it ended.
 std::pair<std::string, int> run_process(std::vector<std::string> arguments) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
@@ -129,8 +129,6 @@ std::pair<std::string, int> run_process(std::vector<std::string> arguments) {
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
   return {sent, status};
 }
-
-}  // namespace
 
 Outcome run_apart(const Options& options, const Job& job) {
   Outcome o;

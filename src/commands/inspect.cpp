@@ -96,15 +96,17 @@ ExitStatus inspect(const Options& o) {
   InspectionTable table;
   std::vector<Inspection> few;
   Problem problem;
+  int pad = 0;                // the inspector's, between rows
   std::string skipped, kept;  // why; and where the results until then are
   bool wrong = false, seen = false, too_large = false;
   for (const Job& job : jobs) {
     now_running(job.name());
     Inspection i;
     try {
-      if (inspector == nullptr || problem != job.problem) {
+      const int its_pad = job.rung->needs.dense ? 0 : html ? PAGE_PAD : 16;
+      if (inspector == nullptr || problem != job.problem || pad != its_pad) {
         inspector.reset();  // before the next one is allocated
-        inspector = std::make_unique<Inspector>(problem = job.problem, html ? PAGE_PAD : 16);
+        inspector = std::make_unique<Inspector>(problem = job.problem, pad = its_pad);
       }
       i = inspect(o, job, *inspector, *device);
     } catch (const std::bad_alloc&) {

@@ -194,6 +194,13 @@ std::vector<Job> plan(const Options& o, Backend backend) {
         "nothing to run: no shape names a rung of --kernel '{}', its types and --op; a line of a "
         "shapes file without rungs is for all of them",
         printable(o.kernels)));
+  // What is named twice runs once: two results of one name could not be told apart. Groups of one name
+  // may be others.
+  std::set<std::pair<std::string, std::vector<int>>> seen;
+  std::erase_if(jobs, [&](const Job& job) {
+    const Groups& g = job.problem.groups;
+    return !seen.emplace(job.name(), std::vector<int>(g.ends, g.ends + g.count)).second;
+  });
   for (const Job& job : jobs) refuse_overflow(job.problem);
   return o.sample > 0 ? sampled(jobs, o.sample, o.sample_seed) : jobs;
 }

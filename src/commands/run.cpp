@@ -13,6 +13,7 @@
 #include <optional>
 #include <sstream>
 #include <system_error>
+#include <utility>
 
 #include "commands/apart.h"
 #include "commands/jobs.h"
@@ -138,7 +139,9 @@ ExitStatus run(const Options& o) {
     }
     if (progress) fmt::print(stderr, "[{}/{}] {}\r", done, jobs.size(), job.name());
     now_running(job.name());
-    Outcome outcome = o.keep_going ? run_apart(o, job) : runner.run(job);
+    Outcome outcome = o.keep_going || job.rung->apart ? run_apart(o, job) : runner.run(job);
+    if ((job.rung->apart || job.rung->diagnose) && !outcome.failed.empty())  // a user's: its fault
+      outcome.wrong = std::exchange(outcome.failed, "");
     refuse_above_peak(outcome, peaks);
     now_running("");
     if (progress) fmt::print(stderr, "\033[2K");

@@ -63,6 +63,8 @@ void Runner::attempt(const Job& job, Outcome& o) {
   prepare(job.problem);
   sim::clear_launches();
   o.wrong = verifier_->verify(rung);
+  if (!o.wrong.empty() && rung.diagnose)
+    o.wrong += rung.diagnose(job.problem.M, job.problem.N, job.problem.K, o.wrong);
   if (!o.wrong.empty()) return;
   o.max_error = verifier_->uniform().max_error;
   o.max_error_roundings = verifier_->uniform().max_error_roundings;

@@ -124,6 +124,8 @@ std::vector<ShardedJob> plan_sharded(const Options& o, Backend backend) {
   if (!o.variant.empty() && o.variant != "all" && !variants.contains(o.variant))
     throw UsageError(fmt::format("unknown variant '{}': choose from '{}', or all",
                                  printable(o.variant), fmt::join(variants, "', '")));
+  std::set<std::string> seen;  // what is named twice runs once
+  std::erase_if(jobs, [&](const ShardedJob& job) { return !seen.insert(job.name()).second; });
   if (jobs.empty()) throw UsageError("no rung of several GPUs has this type: want f16 or bf16");
   return jobs;
 }

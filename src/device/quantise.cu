@@ -19,7 +19,8 @@ struct Parts {
   Q* q;
   int64_t ldq;
   int64_t part_rows, part_cols;
-  GEMM_DEVICE int64_t across() const { return (cols + part_cols - 1) / part_cols; }
+  // A row without elements has a part, too: its scale.
+  GEMM_DEVICE int64_t across() const { return cols == 0 ? 1 : (cols + part_cols - 1) / part_cols; }
 
   // Calls visit(row, col) for part `index`'s elements, by `group` threads of which this is `thread`:
   // neighbours in a row by neighbouring threads.

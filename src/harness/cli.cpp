@@ -108,9 +108,9 @@ std::vector<Shape> parse_sizes(const std::string& text) {
 
 DType parse_dtype(const std::string& text) {
   try {
-    return dtype_of(text);
+    return dtype_of(printable(text));  // so much of it as its error may repeat
   } catch (const std::invalid_argument& e) {
-    throw UsageError(printable(e.what()));
+    throw UsageError(e.what());
   }
 }
 
@@ -285,13 +285,13 @@ Shape read_groups(const std::string& file) {
 }
 
 // Finite, in float's range. 1e-50 is none: it would be taken for 0, which is another problem.
-float parse_scalar(const char* option, const std::string& text) {
+float parse_scalar(const char* option, const std::string& text,
+                   const char* wanted = "a finite single-precision number, as in -0.5") {
   float value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || error != std::errc() || end != text.data() + text.size() ||
       !std::isfinite(value))
-    throw UsageError(fmt::format("bad {} '{}': want a finite single-precision number, as in -0.5",
-                                 option, printable(text)));
+    throw UsageError(fmt::format("bad {} '{}': want {}", option, printable(text), wanted));
   return value;
 }
 
@@ -398,7 +398,8 @@ Options parse_command_line(int argc, const char* const* argv) {
   std::string epilogue = "none", batch = "1", batch_pad = "0", shared, gpus;
   std::vector<std::string> sizes, shapes, files, groups;
   app.add_option("--kernel", o.kernels,
-                 "Rungs: v8 | v8,v10 | v1-v8 | v4- | a name | sgemm | hgemm | all")
+                 "Rungs: v8 | v8,v10 | v1-v8 | v4- | a name | sgemm | hgemm | all; or "
+                 "files of your own: path/to/mine.cu")
       ->capture_default_str();
   app.add_option("--dtype", dtypes, dtype_names() + " or a list; default: all that a rung has");
   app.add_option("--size", sizes, "M = N = K: 4096 | 512,1024 | 512:8192:256")
@@ -527,7 +528,7 @@ Options parse_command_line(int argc, const char* const* argv) {
                                  extras.empty() ? "" : printable(extras.front()),
                                  fmt::join(known, ", ")));
   } catch (const CLI::ParseError& e) {
-    throw UsageError(printable(e.what(), 200) + " (--help lists what is allowed)");
+    throw UsageError(printable(e.what(), 1000) + " (--help lists what is allowed)");
   }
 
   for (const char* name :
@@ -547,6 +548,11 @@ Options parse_command_line(int argc, const char* const* argv) {
   if (o.shapes.size() > MOST_SHAPES)
     throw UsageError(
         fmt::format("{} shapes are too many: at most {} in one run", o.shapes.size(), MOST_SHAPES));
+  std::vector<NamedFile> given{
+      {"--json", o.json, true}, {"--html", o.html, true}, {"--tune-cache", o.tune_cache, true}};
+  for (const std::string& f : files) given.push_back({"--shapes", f, false});
+  for (const std::string& f : groups) given.push_back({"--groups", f, false});
+  refuse_one_file_for_two(given);
   o.alpha = parse_scalar("--alpha", alpha);
   o.beta = parse_scalar("--beta", beta);
   parse_epilogue(epilogue, o);
@@ -587,10 +593,11 @@ Options parse_command_line(int argc, const char* const* argv) {
     throw UsageError(fmt::format("bad --seed '{}': want 0 .. {}", printable(seed), LARGEST_EXTENT));
   if (app.count("--seed") > 0 && o.sample == 0) throw UsageError("--seed belongs to --sample");
   if (!time_limit.empty()) {
-    o.time_limit_s = parse_scalar("--time-limit", time_limit);
+    constexpr char SECONDS[] = "seconds above 0, as in 600";
+    o.time_limit_s = parse_scalar("--time-limit", time_limit, SECONDS);
     if (o.time_limit_s <= 0)
-      throw UsageError(fmt::format("bad --time-limit '{}': want seconds above 0, as in 600",
-                                   printable(time_limit)));
+      throw UsageError(
+          fmt::format("bad --time-limit '{}': want {}", printable(time_limit), SECONDS));
   }
   if (backend == "gpu")
     o.backend = Backend::gpu;

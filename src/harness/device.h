@@ -84,6 +84,14 @@ class Device {
 };
 
 std::unique_ptr<Device> make_sim_device();
+// Where the simulator's matrices lie that are allocated from now on: memory that other processes see,
+// too. Null, as a rule: the process's own.
+struct SimMemory {
+  virtual ~SimMemory() = default;
+  virtual void* allocate(size_t bytes) = 0;  // as Device's
+  virtual void release(void* p) = 0;
+};
+void set_sim_memory(SimMemory* memory);
 // CMake's option for a GPU: "-DCMAKE_CUDA_ARCHITECTURES=90a-real" for 90.
 std::string build_option(int sm);
 // The GPU with this number, as CUDA counts those that CUDA_VISIBLE_DEVICES leaves. Null when there

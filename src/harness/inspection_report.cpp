@@ -13,11 +13,10 @@
 namespace gemm {
 
 std::string repository_path(const std::string& file) {
-  // The compiler was given the path from the build folder, if it is relative.
+  // A path from a build folder, which is another clone's where ccache kept the object.
+  if (const size_t up = file.rfind("../"); up != file.npos) return file.substr(up + 3);
   const std::string root = SOURCE_FOLDER "/";
-  if (file.starts_with(root)) return file.substr(root.size());
-  if (file.starts_with('/')) return file;
-  return file.substr(file.rfind("../") == file.npos ? 0 : file.rfind("../") + 3);
+  return file.starts_with(root) ? file.substr(root.size()) : file;
 }
 
 const std::vector<std::string>& source_lines(const std::string& file) {

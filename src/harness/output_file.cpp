@@ -74,6 +74,27 @@ int descriptor(const std::string& path) {
 
 }  // namespace
 
+void refuse_one_file_for_two(const std::vector<NamedFile>& files) {
+  const auto same = [](const std::string& a, const std::string& b) {
+    std::error_code none;
+    if (fs::exists(a, none) && !fs::is_regular_file(a, none)) return false;
+    if (fs::equivalent(a, b, none)) return true;  // hard links, too
+    const fs::path real_a = fs::weakly_canonical(fs::absolute(a, none), none);
+    const fs::path real_b = fs::weakly_canonical(fs::absolute(b, none), none);
+    return !real_a.empty() && real_a == real_b;  // empty: a name that no file can have
+  };
+  for (size_t i = 0; i < files.size(); ++i)
+    for (size_t j = 0; j < files.size(); ++j) {
+      const NamedFile &out = files[i], &other = files[j];
+      if (i == j || !out.written || out.path.empty() || other.path.empty()) continue;
+      for (const char* beside : {"", ".partial", ".partial.tmp", ".lock"})
+        if (same(out.path + beside, other.path))
+          throw UsageError(fmt::format("{} '{}' would overwrite {} '{}': want another file",
+                                       out.option, printable(out.path), other.option,
+                                       printable(other.path)));
+    }
+}
+
 OutputFile::OutputFile(const std::string& option, const std::string& path) {
   const auto refuse = [&](const std::string& why) {
     throw UsageError(
@@ -81,6 +102,7 @@ OutputFile::OutputFile(const std::string& option, const std::string& path) {
                     printable(path), why, option));
   };
   try {
+    if (path == "-") refuse("/dev/stdout is standard output, ./- a file of this name");
     if (path.empty() || fs::path(path).filename().empty()) refuse("it names no file");
     path_ = real_path(path).string();
     const fs::file_status status = fs::status(path_);
@@ -158,6 +180,7 @@ std::string read_file(const std::string& what, const std::string& path, size_t m
   char buffer[1 << 16];
   while (text.size() <= most && (in.read(buffer, sizeof buffer), in.gcount() > 0))
     text.append(buffer, static_cast<size_t>(in.gcount()));
+  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);  // the mark that some editors begin with
   if (in.bad()) throw UsageError(fmt::format("cannot read {} '{}'", what, printable(path)));
   if (text.size() > most)
     throw UsageError(fmt::format("{} '{}' is too large: at most {} bytes are read", what,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace gemm {
 
@@ -36,6 +37,15 @@ class OutputFile {
   std::string path_, partial_, kept_in_, saved_;
   bool direct_ = false;
 };
+
+// A file as the command line names it. The empty path is none.
+struct NamedFile {
+  std::string option, path;
+  bool written;
+};
+// Throws UsageError where what is written would spoil another file of these, or be spoilt by it.
+// Devices and FIFOs are not spoilt.
+void refuse_one_file_for_two(const std::vector<NamedFile>& files);
 
 // Held by one process and thread at a time, from construction to destruction: PATH.lock, which stays.
 class FileLock {

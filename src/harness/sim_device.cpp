@@ -11,6 +11,8 @@
 namespace gemm {
 namespace {
 
+SimMemory* sim_memory = nullptr;
+
 class SimDevice final : public Device {
  public:
   Backend backend() const override { return Backend::sim; }
@@ -20,11 +22,12 @@ class SimDevice final : public Device {
   const Arch& arch() const override { return simulated_arch(); }
 
   void* allocate(size_t bytes) override {
+    if (memory_ != nullptr) return memory_->allocate(bytes);
     void* p = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
     if (p == nullptr) throw std::bad_alloc();
     return p;
   }
-  void release(void* p) override { std::free(p); }
+  void release(void* p) override { memory_ != nullptr ? memory_->release(p) : std::free(p); }
   void download(void* host, const void* device, size_t bytes) override {
     std::memcpy(host, device, bytes);
   }
@@ -63,9 +66,14 @@ class SimDevice final : public Device {
       return check_host(c, p, kind, dynamic_cast<const HostReference&>(*reference));
     return check_host(c, p, kind, known_result(p, kind, seed));
   }
+
+ private:
+  SimMemory* const memory_ = sim_memory;
 };
 
 }  // namespace
+
+void set_sim_memory(SimMemory* memory) { sim_memory = memory; }
 
 std::unique_ptr<Device> make_sim_device() { return std::make_unique<SimDevice>(); }
 

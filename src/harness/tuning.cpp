@@ -228,7 +228,8 @@ ExplainedPlan choose_plan(const Rung& rung, const Problem& p, const TuningCache*
   ExplainedPlan own{plan(rung, call, arch), ANY_VARIANT, "", ""};
   const Rung& runs = *own.plan.rung;
   own.name = runs.variants.at(own.plan.variant).name;
-  own.why = explain(own.plan, call);
+  const bool empty = p.M == 0 || p.N == 0;  // rungs tell of tiles, and of an average row
+  own.why = empty ? "C has no elements: nothing to compute" : explain(own.plan, call);
   if (rung.dispatches) {
     const auto it = std::find(rung.candidates.begin(), rung.candidates.end(), &runs);
     own.variant = static_cast<int>(it - rung.candidates.begin());

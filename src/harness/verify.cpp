@@ -37,7 +37,8 @@ float power_of_two(float x) {
 // With the scalars of the padded layout, where a plain product is asked for: negative, and with C.
 Problem with_other_scalars(const Problem& p, const Rung& rung) {
   Problem other = p;
-  if (p.alpha != 0 && epilogue_name(p).empty()) other.alpha = -1.25f, other.beta = 0.5f;
+  if (p.alpha != 0 && epilogue_name(p).empty() && !rung.needs.product_only)
+    other.alpha = -1.25f, other.beta = 0.5f;
   const bool fits = !rung.fits || rung.fits(make_call(other, nullptr, nullptr, nullptr));
   return fits ? other : p;
 }
@@ -102,7 +103,8 @@ std::string Verifier::verify(const Rung& rung) {
   const int pad = problem_.ld_pad;
   std::vector<std::pair<Inputs, int>> passes = {
       {Inputs::sums, pad}, {Inputs::uniform, pad}, {Inputs::products, pad}};
-  if (layouts_ == Layouts::also_padded)  // what is exact tells more of a layout than a bound
+  if (layouts_ == Layouts::also_padded &&
+      !rung.needs.dense)  // what is exact tells more of a layout than a bound
     passes.insert(passes.begin(), {{Inputs::sums, pad + PAD}, {Inputs::products, pad + PAD}});
   for (const auto& [kind, its_pad] : passes)
     if (std::string why = pass(rung, kind, its_pad); !why.empty()) return why;
@@ -168,6 +170,26 @@ std::string unmet_arch(const Needs& needs, int sm, CodeArch code) {
   return "";
 }
 
+namespace {
+// Why a kernel of a user's own does not take a problem's shape, rows or scalars.
+std::string unmet_shape(const Needs& needs, const Problem& p) {
+  if (needs.dense && p.ld_pad != 0) return "takes rows without gaps only, no --ld-pad";
+  if (needs.product_only && (p.alpha != 1 || p.beta != 0))
+    return fmt::format("takes alpha = 1 and beta = 0 only, not {:g} and {:g}", p.alpha, p.beta);
+  if ((needs.equal >= 2 && p.M != p.N) || (needs.equal == 3 && p.N != p.K))
+    return fmt::format("is right where {} only, not at {}",
+                       needs.equal == 3 ? "M = N = K" : "M = N", shape_name(p));
+  const std::pair<const char*, int> extents[] = {{"M", p.M}, {"N", p.N}, {"K", p.K}};
+  for (int i = 0; i < 3; ++i)
+    if (extents[i].second % needs.multiple_of[i] != 0)
+      return fmt::format("is right at multiples of {} in {} only, not at {}", needs.multiple_of[i],
+                         extents[i].first, extents[i].second);
+  if (needs.most_k > 0 && p.K > needs.most_k)
+    return fmt::format("is right up to K = {} only, not at {}", needs.most_k, p.K);
+  return "";
+}
+}  // namespace
+
 std::string unmet_need(const Rung& rung, const Problem& p, const Device& device) {
   if (device.backend() == Backend::gpu)  // the simulator runs everything
     if (std::string why = unmet_arch(rung.needs, device.sm(), device.code()); !why.empty())
@@ -177,6 +199,7 @@ std::string unmet_need(const Rung& rung, const Problem& p, const Device& device)
   if (!rung.needs.groups && p.groups.count > 0) return "takes products of one shape, no groups";
   if (rung.needs.no_activation && !epilogue_name(p).empty())
     return fmt::format("takes alpha and beta only, no {}", epilogue_name(p));
+  if (std::string why = unmet_shape(rung.needs, p); !why.empty()) return why;
   if (rung.fits && !rung.fits(make_call(p, nullptr, nullptr, nullptr)))
     return fmt::format("variant {} does not take this problem", rung.variants[0].name);
   return "";

@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "library/backend.h"
+#include "sim/simulator.h"
 
 namespace gemm::library {
 namespace {
@@ -33,3 +34,8 @@ const Computer SIMULATOR{
     .check_stream = [](int, void*) {}};
 
 }  // namespace gemm::library
+
+gemm_status gemm_set_interrupt(int (*asked)(void)) {
+  gemm::sim::set_interrupt(asked);
+  return GEMM_OK;
+}

@@ -7,6 +7,12 @@ std::string& last_error() {
   return text;
 }
 
+std::string one_line(std::string told) {
+  for (char& c : told)
+    if (c < ' ' || c > '~') c = '?';
+  return told;
+}
+
 Place place_of(int device) {
   return device == GEMM_SIMULATOR ? Place{SIMULATOR, 0} : Place{*GPUS, device};
 }

@@ -21,6 +21,8 @@ constexpr int64_t LARGEST_EXTENT = INT32_MAX - 1024;  // a tile's end must fit i
 
 // Why the calling thread's last call that failed did.
 std::string& last_error();
+// One line of text: other bytes, such as a name's that the caller gave, become "?".
+std::string one_line(std::string told);
 
 template <class... Parts>
 [[noreturn]] void fail(gemm_status status, const Parts&... parts) {
@@ -107,22 +109,22 @@ gemm_status guarded(int& device, F&& f) noexcept {
       f();
       return GEMM_OK;
     } catch (const Failure& e) {
-      last_error() = e.what();
+      last_error() = one_line(e.what());
       return e.status;
     } catch (const std::bad_alloc&) {
       last_error() = NO_MEMORY;
       return GEMM_OUT_OF_MEMORY;
     } catch (const std::logic_error& e) {
-      last_error() = e.what();
+      last_error() = one_line(e.what());
       return GEMM_INTERNAL_ERROR;
     } catch (const RankFailure& e) {
-      last_error() = e.what();
+      last_error() = one_line(e.what());
       return GEMM_RANK_FAILED;
     } catch (const DeviceFault& e) {
-      last_error() = e.what();
+      last_error() = one_line(e.what());
       return GEMM_DEVICE_FAULT;
     } catch (const std::exception& e) {
-      last_error() = e.what();
+      last_error() = one_line(e.what());
       return device >= 0 && GPUS->is_broken(device) ? GEMM_DEVICE_FAULT : GEMM_LAUNCH_REFUSED;
     }
   } catch (...) {  // no memory for the text

@@ -638,7 +638,9 @@ gemm_status gemm_plan_explain(const gemm_plan* plan, char* text, size_t size) {
     const gemm::Plan& p = h.prepared.plan;
     std::string told = p.rung->name;
     if (p.variant != gemm::ANY_VARIANT) told += " " + p.rung->variants[p.variant].name;
-    const std::string how = explain(p, make_call(h.prepared.key, EPILOGUES[0]));
+    const PlanKey& key = h.prepared.key;
+    const std::string how = key.M == 0 || key.N == 0 ? "C has no elements: nothing to compute"
+                                                     : explain(p, make_call(key, EPILOGUES[0]));
     if (!how.empty()) told += ": " + how;
     put_text(told, text, size);
   });
@@ -722,6 +724,10 @@ gemm_status gemm_quantise(const gemm_quantisation* quantisation, const void* x, 
     check("x", x, info(call.from).bytes);
     check("q", q, 1);
     check("scales", scales, sizeof(float));
+    const bool has_scale = call.scale_of == gemm::ScaleOf::tensor ||
+                           (call.scale_of == gemm::ScaleOf::row && call.rows > 0);
+    if (scales == nullptr && has_scale)  // also of no elements
+      fail(GEMM_BAD_ARGUMENT, "scales is a null pointer");
     call.x = x;
     call.q = q;
     call.scales = scales;

@@ -1,6 +1,7 @@
 // Products on several devices: arguments checked, and handed to a rung of several GPUs.
 #include "sharded/sharded.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,6 +35,8 @@ struct gemm_sharded {
   gemm_status failed = GEMM_OK;
   std::string why = {};
   std::mutex own_turn = {};
+  // Threads, streams and mapped memory of others are not there in a child of fork().
+  pid_t process = getpid();
 };
 
 namespace gemm::library {
@@ -49,6 +52,11 @@ static_assert(int{GEMM_ALL_GATHER} == int(Collective::all_gather) &&
 // One product is queued, on all of its devices, before the next one begins (make_gpu_fabric).
 std::mutex& turn_of(const Computer& computer) {
   static std::mutex simulator, gpus;
+  // Whoever had the turn is not there in a child of fork().
+  [[maybe_unused]] static const int at_fork = pthread_atfork(nullptr, nullptr, [] {
+    new (&simulator) std::mutex;
+    new (&gpus) std::mutex;
+  });
   return computer.backend == Backend::gpu ? gpus : simulator;
 }
 // Simulated ranks that are threads wait for each other: each has its own handle, and its own turn.
@@ -438,6 +446,8 @@ gemm_status gemm_sharded_run(gemm_sharded* sharded, const gemm_sharded_operands*
   int lost = -1;
   return guarded(lost, [&] {
     gemm_sharded& h = held(sharded);
+    if (h.process != getpid())
+      fail(GEMM_BAD_ARGUMENT, "the product was made before fork(): make one in this process");
     if (operands == nullptr) fail(GEMM_BAD_ARGUMENT, "operands is a null pointer");
     gemm::ShardedCall call(h.problem.ranks);
     std::vector<void*> streams;
@@ -469,6 +479,7 @@ gemm_status gemm_sharded_destroy(gemm_sharded* sharded) {
   return guarded(lost, [&] {
     if (sharded == nullptr) return;
     gemm_sharded& h = held(sharded);
+    if (h.process != getpid()) return;  // left to the process that made it
     h.magic = 0;
     on_devices(h.computer, h.devices, lost, [&] {
       // Not in turn: products of other handles may be queued meanwhile. After a failure the handle

@@ -1,4 +1,5 @@
 // Several simulated devices as a Fabric: sim/devices.h, and collectives by its copies and the host.
+#include <pthread.h>
 #include <unistd.h>
 
 #include <condition_variable>
@@ -39,6 +40,8 @@ struct World {
 // Worlds that threads make together: they tell each other an address.
 std::mutex worlds_mutex;
 std::map<const World*, std::weak_ptr<World>> worlds;
+[[maybe_unused]] const int at_fork = pthread_atfork(
+    [] { worlds_mutex.lock(); }, [] { worlds_mutex.unlock(); }, [] { worlds_mutex.unlock(); });
 
 std::shared_ptr<World> world_of(RankGroup& group) {
   struct Address {

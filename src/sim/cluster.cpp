@@ -74,7 +74,7 @@ void Cluster::start(const Work& work, int64_t first) {
     b.proxy.reset();
     b.stores.reset();
     b.wgmma.reset();
-    b.scheduler.start(run_thread, const_cast<Work*>(&work), work.shape);
+    b.scheduler.start(run_thread, const_cast<Work*>(&work), work.shape, *work.stopped);
     blocks.push_back(&b);
   }
   // As much as a megabyte, of all kernels: not again where blocks have left it as it was.

@@ -5,6 +5,7 @@
 // that all blocks of a cluster would share it: with more than one block it is an error.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -62,6 +63,7 @@ class Cluster {
     AsyncSchedule schedule;
     int device;        // of a Devices; -1: the only one
     Outside* outside;  // null: nothing
+    const std::atomic<bool>* stopped;
   };
 
   // A block failed; `block` is its index in the grid.

@@ -4,7 +4,10 @@
 // is fixed, and when nobody can go on, that is a deadlock.
 #include "sim/devices.h"
 
+#include <pthread.h>
+
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -156,6 +159,10 @@ class Baton {
     changed_.wait(lock, [&] { return here_; });
     here_ = false;
   }
+  bool acquire_within(std::chrono::milliseconds limit) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, limit, [&] { return here_; }) && std::exchange(here_, false);
+  }
 
  private:
   std::mutex mutex_;
@@ -182,7 +189,9 @@ class Worker final : public Outside {
   // Until its cluster needs something from outside, or all clusters have run.
   void go_on() {
     go_.release();
-    back_.acquire();
+    do {
+      if (!abandoned_ && asked_to_stop()) grid_->job.stopped = true;
+    } while (!back_.acquire_within(BETWEEN_QUESTIONS));
   }
   // Unwinds its threads.
   void abandon() {
@@ -297,6 +306,8 @@ struct Stream {
 // All streams of all Devices, so that a launch can tell them from other pointers.
 std::mutex streams_mutex;
 std::set<const void*> all_streams;
+[[maybe_unused]] const int at_fork = pthread_atfork(
+    [] { streams_mutex.lock(); }, [] { streams_mutex.unlock(); }, [] { streams_mutex.unlock(); });
 
 struct EventState {
   bool happened = false;

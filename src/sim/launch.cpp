@@ -1,8 +1,12 @@
 // A launch: blocks handed out in order to a pool of OS threads that run nothing else.
 #include "sim/launch.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -42,8 +46,9 @@ void work(Job& job, Cluster& cluster, Outside* outside) {
   LaunchStats stats;
   const LaunchConfig& config = job.config;
   const int threads = static_cast<int>(config.block.x * config.block.y * config.block.z);
-  const Cluster::Work work{job.body,       job.context,  config.block,      config.smem,
-                           config.cluster, job.schedule, job.traced.device, outside};
+  const Cluster::Work work{job.body,          job.context,    config.block,
+                           config.smem,       config.cluster, job.schedule,
+                           job.traced.device, outside,        &job.stopped};
   std::vector<std::unique_ptr<Tracer>> tracers(config.cluster);
   const auto begin = [&](Block& block) {
     block.job = &job;
@@ -119,7 +124,11 @@ class Pool {
     wanted_ = busy_ = n;
     ++generation_;
     start_.notify_all();
-    done_.wait(lock, [&] { return busy_ == 0; });
+    while (!done_.wait_for(lock, BETWEEN_QUESTIONS, [&] { return busy_ == 0; })) {
+      lock.unlock();
+      if (asked_to_stop()) job.stopped = true;
+      lock.lock();
+    }
   }
 
  private:
@@ -147,7 +156,15 @@ class Pool {
   std::vector<std::jthread> workers_;  // last: they end before the rest goes
 };
 
-std::mutex launch_mutex;  // one launch at a time; of what follows
+std::timed_mutex turn;  // one launch at a time
+std::atomic<int (*)()> interrupt = nullptr;
+// Made by the first launch, and left behind in a child of fork(), which has none of its threads.
+std::unique_ptr<Pool>& pool() {
+  static std::unique_ptr<Pool> made;
+  return made;
+}
+
+std::mutex launch_mutex;  // of what follows
 int os_threads = 0;
 AsyncSchedule async_schedule = AsyncSchedule::lazy_copies;
 TraceSession* session = nullptr;
@@ -155,9 +172,19 @@ LaunchStats stats_of_last_launch, stats_of_main_launch;
 
 }  // namespace
 
+// A child of fork() makes a pool of its own, and whoever had the turn is not there.
+[[maybe_unused]] const int at_fork =
+    pthread_atfork([] { launch_mutex.lock(); }, [] { launch_mutex.unlock(); },
+                   [] {
+                     launch_mutex.unlock();
+                     new (&turn) std::timed_mutex;
+                     static_cast<void>(pool().release());
+                   });
+
 // The job has ended. launch_mutex.
 static void count(Job& job) {
   const LaunchConfig& config = job.config;
+  if (job.stopped) throw Error("interrupted");
   job.stats.blocks = config.grid;
   job.stats.threads_per_block = static_cast<int>(config.block.x * config.block.y * config.block.z);
   if (job.session != nullptr)
@@ -181,6 +208,12 @@ LaunchStats main_launch() {
   return stats_of_main_launch;
 }
 
+void add_launch(const LaunchStats& stats) {
+  std::lock_guard lock(launch_mutex);
+  stats_of_last_launch = stats;
+  if (outweighs(stats, stats_of_main_launch)) stats_of_main_launch = stats;
+}
+
 void clear_launches() {
   std::lock_guard lock(launch_mutex);
   stats_of_main_launch = {};
@@ -202,11 +235,26 @@ void set_session(TraceSession* s) {
   session = s;
 }
 
+void set_interrupt(int (*asked)()) { interrupt = asked; }
+
+bool asked_to_stop() {
+  int (*const asked)() = interrupt.load(std::memory_order_relaxed);
+  if (asked == nullptr || gettid() != getpid()) return false;  // the main thread alone
+  static std::chrono::steady_clock::time_point last;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - last < BETWEEN_QUESTIONS) return false;
+  last = now;
+  return asked() != 0;
+}
+
 void runtime::launch(void (*body)(void*), void* context, const LaunchConfig& config) {
-  static Pool pool;
   if (this_thread.block != nullptr) fail("launch called inside a kernel");
   check_launch(config);
-  std::lock_guard lock(launch_mutex);
+  std::unique_lock own_turn(turn, std::defer_lock);
+  do {
+    if (asked_to_stop()) throw Error("interrupted");
+  } while (!own_turn.try_lock_for(BETWEEN_QUESTIONS));
+  std::unique_lock lock(launch_mutex);
   Job job;
   job.body = body;
   job.context = context;
@@ -228,7 +276,10 @@ void runtime::launch(void (*body)(void*), void* context, const LaunchConfig& con
                                       : static_cast<int>(std::clamp<int64_t>(
                                             MOST_STACKS / std::max<int64_t>(stacks, 1), 1,
                                             std::max(1u, std::thread::hardware_concurrency())));
-  pool.run(job, static_cast<int>(std::min<int64_t>(threads, job.clusters())));
+  lock.unlock();
+  if (pool() == nullptr) pool() = std::make_unique<Pool>();
+  pool()->run(job, static_cast<int>(std::min<int64_t>(threads, job.clusters())));
+  lock.lock();
   count(job);
 }
 
@@ -318,6 +369,7 @@ void runtime::flag_wait(const uint64_t* flag, uint64_t value, std::source_locati
       std::lock_guard lock(job.mutex);
       alone = *job.running.begin() == own || job.failed_block < own;
     }
+    if (job.stopped.load(std::memory_order_relaxed)) fail("interrupted");
     if (alone && now.load(std::memory_order_acquire) != value)
       caller("flag_wait", where).fail("no block before this one has set the flag");
     std::this_thread::yield();

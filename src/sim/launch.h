@@ -2,6 +2,8 @@
 // the runtime: launch.cpp runs launches one after the other, devices.cpp several at once.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <mutex>
@@ -23,7 +25,8 @@ struct Job {
   void* context = nullptr;
   LaunchConfig config = {};
   AsyncSchedule schedule = AsyncSchedule::lazy_copies;
-  TraceSession* session = nullptr;             // null: not traced
+  TraceSession* session = nullptr;    // null: not traced
+  std::atomic<bool> stopped = false;  // by set_interrupt's function: blocks end where they are
   const std::vector<int64_t>* some = nullptr;  // the clusters to run; null: all
   TracedLaunch traced = {};                    // what a Tracer knows of it
 
@@ -46,6 +49,11 @@ void check_launch(const LaunchConfig& config);
 // Runs clusters of the job until there are none left. By an OS thread that runs nothing else.
 // `outside`: where its threads wait for flags; null: they cannot.
 void work(Job& job, Cluster& cluster, Outside* outside);
+
+// How long a thread waits before it asks again whether to stop.
+constexpr std::chrono::milliseconds BETWEEN_QUESTIONS(50);
+// Whether set_interrupt's function wants the launch to end. Costs a look at the clock.
+bool asked_to_stop();
 
 // The settings of launches that begin now.
 struct LaunchSettings {

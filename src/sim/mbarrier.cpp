@@ -147,6 +147,7 @@ void runtime::mbarrier_wait(uint64_t* barrier, uint32_t parity, Where where) {
                                          waits ? m.phase : m.phase - 1);
   if (waits) {
     m.waiters.push_back(c.thread);
+    block.scheduler.check_stopped();
     block.scheduler.suspend({c.what, where, 0, missing, &m});
   }
   if (tracer != nullptr) tracer->sync_acquire(barrier);

@@ -72,9 +72,11 @@ void Scheduler::create_fiber(int thread) {
       });
 }
 
-void Scheduler::start(void (*body)(void*), void* context, dim3 shape) {
+void Scheduler::start(void (*body)(void*), void* context, dim3 shape,
+                      const std::atomic<bool>& stopped) {
   body_ = body;
   context_ = context;
+  stopped_ = &stopped;
   threads_ = shape.x * shape.y * shape.z;
   if (shape.x != shape_.x || shape.y != shape_.y || shape.z != shape_.z) {
     shape_ = shape;
@@ -102,6 +104,8 @@ void Scheduler::resume() {
   abandon();
   throw Error(failure);
 }
+
+void Scheduler::stop() { throw Error("interrupted"); }
 
 void Scheduler::abandon() {
   abandoned_ = true;
@@ -133,6 +137,7 @@ void Scheduler::run_thread(int thread) {
   state_[thread] = State::started;
   std::string failure;
   try {
+    check_stopped();
     body_(context_);
   } catch (const Abandoned&) {
   } catch (const Error& e) {
@@ -172,6 +177,7 @@ GEMM_SIM_INLINE void Scheduler::barrier(std::source_location where) {
     waits_[running_] = &wait;
     fail_divergent();
   }
+  check_stopped();
   arrived_ = 0;
   ++barriers_;
   for (int w = 0; w * WARP < threads_; ++w) set_ready(w, lanes_of(w));

@@ -4,6 +4,7 @@
 // run.
 #pragma once
 
+#include <atomic>
 #include <bit>
 #include <boost/context/fiber.hpp>
 #include <cstdint>
@@ -15,6 +16,7 @@
 
 #include "sim/runtime.h"
 #include "sim/sanitizer.h"
+#include "sim/simulator.h"
 
 namespace gemm::sim {
 
@@ -34,8 +36,8 @@ class Scheduler {
  public:
   Scheduler() = default;
   ~Scheduler();
-  // A new block, whose threads are to run body(context) once each.
-  void start(void (*body)(void*), void* context, dim3 shape);
+  // A new block, whose threads are to run body(context) once each. They end where `stopped` is set.
+  void start(void (*body)(void*), void* context, dim3 shape, const std::atomic<bool>& stopped);
   // Runs them until all have exited or wait for something from outside. Throws Error, all threads
   // unwound, when one throws or when those that are left can never go on.
   void resume();
@@ -79,6 +81,14 @@ class Scheduler {
   std::string who_waits() const;
   std::string name(int thread) const;             // "thread 37 (warp 1, lane 5)"
   int64_t barriers() const { return barriers_; }  // completed in the last run
+
+  // Throws where the launch is to end before its time. Asked where a block or a warp waits, not at each
+  // switch, of which there are thousands.
+  void check_stopped() const {
+    if (stopped_->load(std::memory_order_relaxed)) [[unlikely]]
+      stop();
+  }
+  [[noreturn]] static void stop();  // not inline: what throws would make a switch slower
 
  private:
   using Fiber = boost::context::fiber;
@@ -131,6 +141,7 @@ class Scheduler {
   // The block that runs.
   void (*body_)(void*) = nullptr;
   void* context_ = nullptr;
+  const std::atomic<bool>* stopped_ = nullptr;
   dim3 shape_;
   int threads_ = 0;
   int running_ = MAIN, from_ = MAIN;  // from_: who switched to running_

@@ -52,10 +52,16 @@ LaunchStats last_launch();
 // not, or less. All zeros when there was none.
 LaunchStats main_launch();
 void clear_launches();
+// Counts a launch that another process made.
+void add_launch(const LaunchStats& stats);
 
 // Spreads the blocks of later launches over `n` OS threads; 0, the default, means one a core.
 // Throws Error when n < 0. Results, counts and errors do not depend on it (except for the order of
 // atomicAdd between blocks, as on a GPU).
 void set_threads(int n);
+
+// Asked some twenty times a second while the process's main thread, which signals reach, waits for a
+// launch: where it returns other than 0, the launch ends with an Error. Null, the default: nobody.
+void set_interrupt(int (*asked)());
 
 }  // namespace gemm::sim

@@ -57,6 +57,7 @@ void NamedBarriers::arrive(const Caller& caller, Scheduler& scheduler, int id, i
     b.waiters.clear();
   } else if (waits) {
     b.waiters.push_back(caller.thread);
+    scheduler.check_stopped();
     scheduler.suspend({caller.what, caller.where, 0, missing_at_named, &b});
   }
   if (waits && tracer != nullptr) tracer->sync_acquire(&b);
@@ -102,6 +103,7 @@ void ClusterBarrier::wait(const Caller& caller, int rank) {
                                          timeline->phases(this) - ahead);
   if (state == State::arrived) {
     waiters_.push_back({rank, caller.thread});
+    blocks_[rank]->scheduler.check_stopped();
     blocks_[rank]->scheduler.suspend({caller.what, caller.where, 0, missing_at_cluster, this});
   }
   state = State::outside;

@@ -1,8 +1,9 @@
-// The student's program: a process of its own that computes, answers and prints, and can do no more.
+// A judged program: a process of its own that computes, answers and prints, and can do no more.
 //
-// It holds the simulator and the student's file (runner.cpp), and nothing that judges: it sends
-// results and counters, and all checks are made here. Before it begins it is forbidden to write to
-// files, to start processes and to reach others (seccomp), static constructors included.
+// It holds the simulator and the judged file, and nothing that judges: it sends results and counters,
+// and all checks are made here. Before it begins it is forbidden to write to files, to start
+// processes and to reach others (seccomp), static constructors included. Exercises have one
+// (exercises/grader/runner.cpp), and kernels of a user's own (host.cpp).
 #pragma once
 
 #include <sys/types.h>
@@ -11,9 +12,9 @@
 #include <stdexcept>
 #include <string>
 
-namespace gemm::grading {
+namespace gemm::own {
 
-// It gives no answer any more. what() is a sentence about it, for the student.
+// It gives no answer any more. what() is a sentence about it.
 struct Ended : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -34,13 +35,18 @@ class Attempt {
   struct Limits {
     double seconds = 120, gib = 4;  // most use 0.1
   };
-  // Starts it. Throws std::runtime_error.
-  Attempt(const std::string& program, Limits limits);
+  // Starts it. `memory`: a file in memory that it gets as MEMORY (message.h); -1: none. Throws
+  // std::runtime_error.
+  Attempt(const std::string& program, Limits limits, int memory = -1);
   ~Attempt();  // and ends it
   Attempt(const Attempt&) = delete;
 
   // Its answer to a request. `step` says where that was: "at M = 65, N = 33, K = 20". Throws Ended.
   nlohmann::json ask(nlohmann::json request, const std::string& step);
+  // Its limits from now on: the seconds begin again.
+  void limit(Limits limits);
+  // How many threads it has.
+  int threads() const;
 
  private:
   bool read_output();
@@ -55,4 +61,4 @@ class Attempt {
   Output output_;
 };
 
-}  // namespace gemm::grading
+}  // namespace gemm::own

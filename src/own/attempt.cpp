@@ -1,4 +1,4 @@
-#include "grader/attempt.h"
+#include "own/attempt.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,17 +17,19 @@
 #include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <random>
 #include <vector>
 
-#include "grader/channel.h"
+#include "own/message.h"
 
-namespace gemm::grading {
+namespace gemm::own {
 namespace {
 
-constexpr int POLL_MS = 50;  // between two looks at its time and memory
+constexpr int FIRST_FREE = 16;  // descriptors below have a meaning, or come near it
+constexpr int POLL_MS = 50;     // between two looks at its time and memory
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -52,7 +54,7 @@ class Confinement {
                 SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW);
     // Threads may be started. clone3 hides its flags: the C library then takes clone.
     if_argument(__NR_clone, 0, BPF_JSET, CLONE_THREAD, SECCOMP_RET_ALLOW, SECCOMP_RET_KILL_PROCESS);
-    // Who does not know where the grader holds the name starts nothing.
+    // Who does not know where the judge holds the name starts nothing.
     if_argument(__NR_execve, 0, BPF_JEQ,
                 static_cast<uint32_t>(reinterpret_cast<uintptr_t>(program)), SECCOMP_RET_ALLOW,
                 SECCOMP_RET_KILL_PROCESS);
@@ -154,7 +156,7 @@ void Output::end_line() {
 
 // ------------------------------------------------------------------------------------------------
 
-Attempt::Attempt(const std::string& program, Limits limits) : limits_(limits) {
+Attempt::Attempt(const std::string& program, Limits limits, int memory) : limits_(limits) {
   const auto failed = [&] {
     throw std::runtime_error(fmt::format("{}: {}", program, strerror(errno)));
   };
@@ -165,16 +167,21 @@ Attempt::Attempt(const std::string& program, Limits limits) : limits_(limits) {
       pipe2(printed, O_CLOEXEC) != 0)
     failed();
   std::fflush(stdout);
-  const pid_t grader = getpid();
+  const pid_t judge = getpid();
   pid_ = fork();
   if (pid_ < 0) failed();
   if (pid_ == 0) {  // nothing here but system calls: another thread may have held a lock
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     const int nothing = open("/dev/null", O_RDONLY);
-    const bool ready = getppid() == grader && dup2(nothing, 0) == 0 && dup2(printed[1], 1) == 1 &&
+    // None of them may have the number that another is to get.
+    if (memory >= 0) memory = fcntl(memory, F_DUPFD, FIRST_FREE);
+    channel[1] = fcntl(channel[1], F_DUPFD, FIRST_FREE);
+    const bool ready = getppid() == judge && dup2(nothing, 0) == 0 && dup2(printed[1], 1) == 1 &&
                        dup2(printed[1], 2) == 2 && dup2(channel[1], CHANNEL) == CHANNEL &&
-                       fcntl(CHANNEL, F_SETFD, 0) == 0;
-    syscall(__NR_close_range, CHANNEL + 1, ~0u, 0);  // what the grader was started with
+                       fcntl(CHANNEL, F_SETFD, 0) == 0 &&
+                       (memory < 0 || dup2(memory, MEMORY) == MEMORY);
+    syscall(__NR_close_range, memory < 0 ? MEMORY : MEMORY + 1, ~0u,
+            0);  // what the judge was started with
     char* const arguments[] = {const_cast<char*>(program.c_str()), nullptr};
     if (ready && confinement.apply()) execve(program.c_str(), arguments, environ);
     _exit(127);
@@ -183,6 +190,20 @@ Attempt::Attempt(const std::string& program, Limits limits) : limits_(limits) {
   channel_ = channel[0], printed_ = printed[0];
   fcntl(channel_, F_SETFL, O_NONBLOCK), fcntl(printed_, F_SETFL, O_NONBLOCK);
   end_ = now() + limits_.seconds;
+}
+
+void Attempt::limit(Limits limits) {
+  limits_ = limits;
+  end_ = now() + limits_.seconds;
+}
+
+int Attempt::threads() const {
+  int n = 0;
+  std::error_code gone;
+  for (const auto& task :
+       std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid_), gone))
+    n += !task.path().empty();
+  return n;
 }
 
 Attempt::~Attempt() {
@@ -252,7 +273,7 @@ nlohmann::json Attempt::ask(nlohmann::json request, const std::string& step) {
         return *answer;
       }
     } catch (const std::exception&) {
-      stop(fmt::format("The program wrote to the grader's channel {}; it was not graded.", step));
+      stop(fmt::format("The program wrote to the judge's channel {}; it was not judged.", step));
     }
   }
 }
@@ -263,11 +284,11 @@ std::string Attempt::end_of(const std::string& step) {
   for (const double end = now() + 2; info.si_pid == 0 && now() < end; usleep(1000))
     waitid(P_PID, pid_, &info, WEXITED | WNOHANG | WNOWAIT);
   if (info.si_pid == 0)
-    return fmt::format("The program closed the grader's channel {}; it was not graded.", step);
+    return fmt::format("The program closed the judge's channel {}; it was not judged.", step);
   if (info.si_code == CLD_EXITED)
-    return fmt::format("The program ended by itself (exit {}) {}; it was not graded.",
+    return fmt::format("The program ended by itself (exit {}) {}; it was not judged.",
                        info.si_status, step);
   return fmt::format("The program crashed {}: {}.", step, meaning_of(info.si_status));
 }
 
-}  // namespace gemm::grading
+}  // namespace gemm::own
