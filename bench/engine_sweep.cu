@@ -2,8 +2,8 @@
 //
 //   engine_sweep shapes.txt [most choices a shape] [seconds] > times.jsonl
 //
-// A line of shapes.txt is "M N K layout", layout being nn, nt, tn or tt. A line of the output is one
-// choice: the problem, the configuration and how C is cut, its estimate, and the measured time in
+// A line of shapes.txt is "M N K layout", layout being nn, nt, tn or tt. A line of output is one choice:
+// the problem, the configuration and how C is cut, its estimate, and the measured time in
 // microseconds, f16, L2 cold. A choice whose results are not cuBLAS's has "wrong".
 #include <cublas_v2.h>
 
@@ -25,9 +25,8 @@ using namespace gemm;
 template <int... I>
 void launch(const GemmArgs<half>& p, const engine::Choice& choice, const Arch& arch, Stream stream,
             std::integer_sequence<int, I...>) {
-  ((choice.configuration == I
-        ? engine_device::launch<GemmArgs<half>, I>(p, choice, arch, stream)
-        : void()),
+  ((choice.configuration == I ? engine_device::launch<GemmArgs<half>, I>(p, choice, arch, stream)
+                              : void()),
    ...);
 }
 
@@ -38,15 +37,18 @@ void check(cudaError_t error) {
 }
 
 __global__ void fill(half* x, size_t n, uint32_t seed) {
-  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < n; i += size_t{gridDim.x} * blockDim.x) {
+  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < n;
+       i += size_t{gridDim.x} * blockDim.x) {
     uint32_t h = uint32_t(i) * 2654435761u + seed;
     h ^= h >> 15, h *= 2246822519u, h ^= h >> 13;
     x[i] = half((int(h % 65) - 32) / 64.f);
   }
 }
-__global__ void largest_difference(const half* x, const half* y, int rows, int cols, int64_t ld, float* most) {
+__global__ void largest_difference(const half* x, const half* y, int rows, int cols, int64_t ld,
+                                   float* most) {
   float d = 0;
-  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < int64_t{rows} * cols; i += int64_t{gridDim.x} * blockDim.x) {
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < int64_t{rows} * cols;
+       i += int64_t{gridDim.x} * blockDim.x) {
     const int64_t at = i / cols * ld + i % cols;
     const float a = float(x[at]), b = float(y[at]), e = fabsf(a - b) / (1 + fabsf(b));
     d = e == e ? fmaxf(d, e) : 1e9f;
@@ -56,7 +58,8 @@ __global__ void largest_difference(const half* x, const half* y, int rows, int c
 
 // Holds the stream until the host has queued the launches behind it: no launch is waited for.
 __global__ void hold(const volatile int* go) {
-  while (*go == 0) {}
+  while (*go == 0) {
+  }
 }
 
 struct Timed {
@@ -102,7 +105,8 @@ int main(int argc, char** argv) {
     const bool ta = layout[0] == 't', tb = layout[1] == 't';
     const int64_t lda = ta ? M : K, ldb = tb ? K : N, ldc = N;
     const auto padded = [](int64_t n) { return (n + 127) / 128 * 128; };
-    const int64_t a = padded(int64_t{M} * K), b = padded(int64_t{K} * N), c = padded(int64_t{M} * N);
+    const int64_t a = padded(int64_t{M} * K), b = padded(int64_t{K} * N),
+                  c = padded(int64_t{M} * N);
     const int64_t each = a + b + 2 * c;
     int copies = int(std::min<int64_t>(POOL / 2 / each, (int64_t{200} << 20) / (2 * each) + 2));
     if (copies < 1) continue;
@@ -147,7 +151,8 @@ int main(int argc, char** argv) {
       check(cudaMemsetAsync(pool + a + b, 0xff, c * 2, stream));
       check(cudaMemsetAsync(difference, 0, 4, stream));
       run(t.choice, 0);
-      largest_difference<<<512, 256, 0, stream>>>(pool + a + b, pool + a + b + c, M, N, ldc, difference);
+      largest_difference<<<512, 256, 0, stream>>>(pool + a + b, pool + a + b + c, M, N, ldc,
+                                                  difference);
       float d;
       check(cudaMemcpyAsync(&d, difference, 4, cudaMemcpyDeviceToHost, stream));
       check(cudaStreamSynchronize(stream));
@@ -174,7 +179,8 @@ int main(int argc, char** argv) {
       burst([&](int i) { baseline(i, args(i).C); }, cublas_us);
       for (Timed& t : timed) burst([&](int i) { run(t.choice, i); }, t.us);
     }
-    printf("{\"m\":%d,\"n\":%d,\"k\":%d,\"layout\":\"%s\",\"cublas_us\":%.3f,\"choices\":[", M, N, K, layout.c_str(), cublas_us);
+    printf("{\"m\":%d,\"n\":%d,\"k\":%d,\"layout\":\"%s\",\"cublas_us\":%.3f,\"choices\":[", M, N,
+           K, layout.c_str(), cublas_us);
     bool first = true;
     for (const Timed& t : timed) {
       const engine::Choice& x = t.choice;

@@ -35,8 +35,9 @@ struct Case {
   GemmCall call;
 };
 
-// The variant with this name; the only way where a rung has none.
+// The variant with this name; the only way where a rung has none; "any": the rung's own choice.
 int find_variant(const Rung& rung, const std::string& name) {
+  if (name == "any") return ANY_VARIANT;
   for (size_t i = 0; i < rung.variants.size(); ++i)
     if (rung.variants[i].name == name) return int(i);
   bad(fmt::format("{} has no variant '{}'", rung.name, name));

@@ -27,8 +27,8 @@ GEMM_DEVICE void for_each_panel(const RowPanels& panels, int first, int step, Wo
                                        is_short ? rows - tall_rows : tall_rows, of(panels.group));
     const int y = is_short ? row + tall_rows : row;
     const int y_8 = y < tall_rows ? y * (of(panels.rows_8) + 1) : y * of(panels.rows_8) + tall_rows;
-    work((second ? panels.columns[0] : 0) + x, y_8 * 8,
-         (of(panels.rows_8) + (y < tall_rows)) * 8, left);
+    work((second ? panels.columns[0] : 0) + x, y_8 * 8, (of(panels.rows_8) + (y < tall_rows)) * 8,
+         left);
   }
 }
 

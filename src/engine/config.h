@@ -23,12 +23,20 @@ struct Configuration {
 
   GEMM_HOST_DEVICE constexpr bool ping_pong() const { return consumers == Consumers::ping_pong; }
   // Consumer warpgroups; with 256 rows, each has 128.
-  GEMM_HOST_DEVICE constexpr int warpgroups() const { return ping_pong() ? 2 : bx == 256 ? 2 : bx / 64; }
-  GEMM_HOST_DEVICE constexpr int rows() const { return ping_pong() ? bx : bx / warpgroups(); }  // of a consumer
+  GEMM_HOST_DEVICE constexpr int warpgroups() const {
+    return ping_pong() ? 2 : bx == 256 ? 2 : bx / 64;
+  }
+  GEMM_HOST_DEVICE constexpr int rows() const {
+    return ping_pong() ? bx : bx / warpgroups();
+  }  // of a consumer
   GEMM_HOST_DEVICE constexpr int threads() const { return (warpgroups() + 1) * 128; }
   // Registers of a thread after setmaxnreg; 0: as launched, which is enough for one consumer.
-  GEMM_HOST_DEVICE constexpr int producer_registers() const { return warpgroups() == 1 ? 0 : warpgroups() == 3 ? 32 : ping_pong() ? 24 : 40; }
-  GEMM_HOST_DEVICE constexpr int consumer_registers() const { return warpgroups() == 1 ? 0 : warpgroups() == 3 ? 160 : ping_pong() ? 240 : 232; }
+  GEMM_HOST_DEVICE constexpr int producer_registers() const {
+    return warpgroups() == 1 ? 0 : warpgroups() == 3 ? 32 : ping_pong() ? 24 : 40;
+  }
+  GEMM_HOST_DEVICE constexpr int consumer_registers() const {
+    return warpgroups() == 1 ? 0 : warpgroups() == 3 ? 160 : ping_pong() ? 240 : 232;
+  }
 };
 
 // The configurations that are compiled ahead of time. Their order is that of the variants' names.

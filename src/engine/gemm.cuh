@@ -4,9 +4,9 @@
 //   producer    one          empty[stage]   loads its part of X for    full[stage], of all that get
 //                                           its row of CTAs, of Y for  it
 //                                           its column
-//   consumers   1 to 3       full[stage]    wgmma of their rows, or    empty[stage] of all that load
-//               warpgroups   (order[wg])    of whole tiles by turns    for them, a k-tile later
-//                                                                      (order[other])
+//   consumers   1 to 3       full[stage]    wgmma of their rows, or    empty[stage] of all that
+//               warpgroups   (order[wg])    of whole tiles by turns    load for them, a k-tile
+//                                                                      later (order[other])
 //
 //   barrier        completes after
 //   full[stage]    1 arrival, the producer's, and TMA's bytes, from all CTAs of the row and column
@@ -14,7 +14,7 @@
 //   order[wg]      ping-pong: 4 arrivals, one of each warp of the other consumer
 //
 // X is A and Y is B; swapped, the other way round, and C^T is computed: then tiles are cut finely
-// along C's rows. Taught in v18 to v24 (roles, ping-pong) and v27 (tiles of any extent, clusters).
+// along C's rows. Roles and ping-pong are as in v18 to v24. Taught in v27.
 #pragma once
 
 #include "device/dynamic_shared.cuh"
@@ -219,8 +219,7 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
         }
       } else {
 #pragma unroll
-        for (int i = 0; i < BLOCKS; ++i)
-          store_tile<32>(tile, swapped, x + i * MMA_X, y, acc[i]);
+        for (int i = 0; i < BLOCKS; ++i) store_tile<32>(tile, swapped, x + i * MMA_X, y, acc[i]);
       }
     });
   }
@@ -243,7 +242,8 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
   using TileY = OperandTile<T, CONFIG.by, Major::K>;
   constexpr int BX = CONFIG.bx, BY = CONFIG.by, STAGES = CONFIG.stages;
   const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK);
-  auto& s = *static_cast<PingPongShared<TileX, TileY, STAGES, CONFIG.epilogue_stages>*>(dynamic_shared());
+  auto& s =
+      *static_cast<PingPongShared<TileX, TileY, STAGES, CONFIG.epilogue_stages>*>(dynamic_shared());
   if (tid == 0) {
     init_ordered_barrier(s.order);
     init_pipeline<STAGES>(s.full, s.empty, 1);

@@ -53,19 +53,20 @@ void launch_cooperative(const Args& p, const Choice& choice, const Arch& arch, S
   const int units = cut.clusters * cut.parts;
   const int at_a_time = std::min(clusters_at_a_time(arch, size), arch.ctas / size);
   const int grid = std::min(units, std::max(at_a_time, 1)) * size;
-  const int64_t tiles = int64_t{cut.clusters} * size, of_tile = CONFIG.bx / MMA_X * (cut.height / 8);
-  const Workspace sums(cut.parts > 1 ? tiles * cut.parts * of_tile * 128 * sizeof(Sums) : 0, stream);
+  const int64_t tiles = int64_t{cut.clusters} * size,
+                of_tile = CONFIG.bx / MMA_X * (cut.height / 8);
+  const Workspace sums(cut.parts > 1 ? tiles * cut.parts * of_tile * 128 * sizeof(Sums) : 0,
+                       stream);
   Sums* const to = cut.parts > 1 ? sums.as<Sums>() : nullptr;
   const auto start = [&](auto x_major, auto y_major) {
     if constexpr (x_major() == Major::MN || y_major() == Major::K) {  // supports()
       using TileX = OperandTile<T, CONFIG.bx, x_major()>;
       using TileY = OperandTile<T, CONFIG.by, y_major()>;
-      gemm::launch(gemm_cooperative<Args, CONFIGURATION, x_major(), y_major()>, grid,
-                   dim3(CONFIG.threads()),
-                   {.smem = sizeof(Shared<TileX, TileY, CONFIG.stages>), .cluster = size, .pdl = true},
-                   stream, p, cut, swapped, to,
-                   part_map<TileX>(x, X, p.K, CONFIG.bx, cut.cluster.log_y),
-                   part_map<TileY>(y, Y, p.K, cut.height, cut.cluster.log_x));
+      gemm::launch(
+          gemm_cooperative<Args, CONFIGURATION, x_major(), y_major()>, grid, dim3(CONFIG.threads()),
+          {.smem = sizeof(Shared<TileX, TileY, CONFIG.stages>), .cluster = size, .pdl = true},
+          stream, p, cut, swapped, to, part_map<TileX>(x, X, p.K, CONFIG.bx, cut.cluster.log_y),
+          part_map<TileY>(y, Y, p.K, cut.height, cut.cluster.log_x));
     }
   };
   // B is K-major where it is transposed, A where it is not.
@@ -93,12 +94,13 @@ void launch_ping_pong(const Args& p, const Choice& choice, const Arch& arch, Str
   const auto start = [&](auto x_major, auto y_major, auto is_swapped) {
     if constexpr (y_major() == Major::K) {  // supports()
       using TileX = OperandTile<T, CONFIG.bx, x_major()>;
-      gemm::launch(gemm_ping_pong<Args, CONFIGURATION, x_major(), is_swapped()>, std::min<int64_t>(tiles, arch.ctas),
-                   dim3(CONFIG.threads()),
-                   {.smem = sizeof(PingPongShared<TileX, TileY, CONFIG.stages, CONFIG.epilogue_stages>), .pdl = true}, stream, p,
-                   panels, TileX::map(x.data, X, p.K, x.ld),
-                   map_y(panels.short_box() + 8), map_y(std::max(panels.short_box(), 8)),
-                   c_map(p, 8));
+      gemm::launch(
+          gemm_ping_pong<Args, CONFIGURATION, x_major(), is_swapped()>,
+          std::min<int64_t>(tiles, arch.ctas), dim3(CONFIG.threads()),
+          {.smem = sizeof(PingPongShared<TileX, TileY, CONFIG.stages, CONFIG.epilogue_stages>),
+           .pdl = true},
+          stream, p, panels, TileX::map(x.data, X, p.K, x.ld), map_y(panels.short_box() + 8),
+          map_y(std::max(panels.short_box(), 8)), c_map(p, 8));
     }
   };
   with_majors(p, [&](auto a, auto b) {

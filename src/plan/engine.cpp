@@ -35,8 +35,9 @@ struct Oriented {
 
 // What every kernel takes besides its main loop, in microseconds.
 double around_us(const Problem& p, const EngineCosts& c) {
-  const double copies =
-      p.copied_elements > 0 ? c.copy_launch + 2e-6 * p.element_bytes * p.copied_elements / c.copies : 0;
+  const double copies = p.copied_elements > 0
+                            ? c.copy_launch + 2e-6 * p.element_bytes * p.copied_elements / c.copies
+                            : 0;
   return c.launch + copies;
 }
 double memory_us(const Problem& p, const EngineCosts& c) {
@@ -59,8 +60,8 @@ struct Work {
 };
 // The main loop: what it waits for longest, and a part of what comes second.
 double loop_us(const Problem& p, const EngineCosts& c, const Work& w) {
-  const double multiply = w.depth * std::max(2e-6 * w.bx * (w.by + c.narrow) / (c.tensor * w.tensor),
-                                             c.k_tile / BK);
+  const double multiply =
+      w.depth * std::max(2e-6 * w.bx * (w.by + c.narrow) / (c.tensor * w.tensor), c.k_tile / BK);
   const double from_l2 = 2e-6 * w.all_depth * w.rows / c.l2;
   const double into_sm = 2e-6 * w.depth * (w.bx + w.columns) / c.fetch;
   const double memory = memory_us(p, c);
@@ -79,8 +80,8 @@ double cooperative_us(const Problem& p, const Oriented& o, const Arch& arch, con
   const double k = std::ceil(ceil_div(p.K, BK) / double(cut.parts)) * BK;
   const int atom = o.y_k_major ? 8 * cut.cluster.x() : 64;
   const double columns = ceil_div(cut.height, atom) * atom;
-  const double rows = config.bx * o.x_requests / cut.cluster.y() +
-                      columns * o.y_requests / cut.cluster.x();
+  const double rows =
+      config.bx * o.x_requests / cut.cluster.y() + columns * o.y_requests / cut.cluster.x();
   const double loop = loop_us(p, c,
                               {.depth = waves * k,
                                .all_depth = k * units * size,
@@ -121,8 +122,7 @@ double ping_pong_us(const Problem& p, const Oriented& o, const Arch& arch, const
   const double results = 1e-6 * config.bx * panels.tallest();
   const double store = results * c.store * epilogue_factor(p, c);
   const double hidden = loop / waves;  // of one tile
-  return around_us(p, c) + loop + store +
-         (waves - 1) * std::max(0.0, store * c.staged - hidden);
+  return around_us(p, c) + loop + store + (waves - 1) * std::max(0.0, store * c.staged - hidden);
 }
 
 // Calls consider(choice) for every legal choice in one configuration.
@@ -147,7 +147,8 @@ void for_each_choice(const Problem& p, const Arch& arch, int index, Consider&& c
     for (const ClusterShape shape : CLUSTERS) {
       // A cluster does not reach beyond C by a whole CTA.
       const int tiles_x = ceil_div(o.X, config.bx);
-      if (shape.size() > 1 && (shape.x() > std::max(tiles_x, 1) || shape.y() * config.shortest > o.Y + config.shortest))
+      if (shape.size() > 1 &&
+          (shape.x() > std::max(tiles_x, 1) || shape.y() * config.shortest > o.Y + config.shortest))
         continue;
       const int clusters_x = ceil_div(tiles_x, shape.x());
       const int at_a_time = clusters_at_a_time(arch, shape.size());
@@ -157,8 +158,7 @@ void for_each_choice(const Problem& p, const Arch& arch, int index, Consider&& c
         const int least = ceil_div(o.Y, most * shape.y());
         for (const int step : {8, 64}) {
           if (step == 64 && o.y_k_major) continue;
-          const int height =
-              std::clamp(ceil_div(least, step) * step, config.shortest, config.by);
+          const int height = std::clamp(ceil_div(least, step) * step, config.shortest, config.by);
           if (height == before[step == 64]) continue;
           before[step == 64] = height;
           const int64_t clusters = int64_t{clusters_x} * ceil_div(ceil_div(o.Y, height), shape.y());
@@ -223,8 +223,8 @@ std::string explain(const Choice& choice, int sms) {
                        panels.why(sms, choice.swapped ? "row" : "column"));
   }
   const Rectangle& cut = choice.cut;
-  std::string text = fmt::format("{} in {} tiles of {} x {}", what, cut.clusters * cut.cluster.size(),
-                                 config.bx, cut.height);
+  std::string text = fmt::format("{} in {} tiles of {} x {}", what,
+                                 cut.clusters * cut.cluster.size(), config.bx, cut.height);
   if (cut.cluster.size() > 1)
     text += fmt::format(", clusters of {} x {}", cut.cluster.x(), cut.cluster.y());
   if (cut.parts > 1) text += fmt::format(", K in {} parts", cut.parts);

@@ -17,10 +17,10 @@ enum class RowRequests { one, sectors, half };
 struct Problem {
   int M, N, K;
   int element_bytes;
-  bool a_k_major, b_k_major;       // A as stored, B transposed
-  RowRequests a, b;                // of copies: one
-  double copied_elements;          // of operands that TMA cannot address
-  bool aligned_c;                  // C's rows are in whole 16 bytes
+  bool a_k_major, b_k_major;        // A as stored, B transposed
+  RowRequests a, b;                 // of copies: one
+  double copied_elements;           // of operands that TMA cannot address
+  bool aligned_c;                   // C's rows are in whole 16 bytes
   bool reads_c, vectors, function;  // what an epilogue has: C, biases and scales, an activation
 };
 
@@ -46,7 +46,7 @@ bool supports(const Configuration& config, const Problem& problem, bool swapped)
 // The choice with the least estimate, of all configurations or of one; configuration -1: none.
 Choice choose(const Problem& problem, const Arch& arch, int configuration);
 
-// All that choose() compares, for scripts that fit the estimate. At most `room`; returns their number.
+// All that choose() compares, for scripts that fit the estimate; at most `room`. Returns how many.
 int candidates(const Problem& problem, const Arch& arch, Choice* choices, int room);
 
 std::string explain(const Choice& choice, int sms);

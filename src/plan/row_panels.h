@@ -8,8 +8,8 @@
 
 namespace gemm {
 
-// Limits of a kernel's tiles: their width along x, shortest and tallest height, and columns of tiles
-// a raster group.
+// Limits of a kernel's tiles: width along x, shortest and tallest height, columns of tiles a raster
+// group.
 struct RowPanelShape {
   int width, shortest, tallest, group = 16;
 };
