@@ -12,15 +12,16 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
+import matplotlib
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.text import Text
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 from matplotlib.transforms import Bbox
 
 import compare_counters
@@ -269,43 +270,98 @@ def chain(results: Results, rungs: list[Rung], dtype: str) -> list[Rung]:
     return [r for r in steps if r in measured]
 
 
-def draw_waterfall(results: Results, rungs: list[Rung], dtype: str) -> Optional[Figure]:
-    """In ratios to cuBLAS, timed in turn with each rung: TFLOPS of two rungs differ by the clock, too."""
-    steps = chain(results, rungs, dtype)
-    if len(steps) < 2:
-        return None
-    speeds = [p.ratio for r in steps if (p := results.at(r, dtype))]  # chain() chose measured ones
-    fig = plt.figure(figsize=(10, 1.65 + 0.3 * len(steps)))
-    height = fig.get_figheight()
-    ax = fig.add_axes((0.215, 0.5 / height, 0.66, (height - 1.35) / height))
-    gains = [after / before for before, after in zip(speeds, speeds[1:])]
-    largest = max(range(len(gains)), key=lambda i: speeds[i + 1] - speeds[i])
-    heading(
-        fig,
-        f"{dtype} at {ladder.REFERENCE_SHAPE[0]}: from {speeds[0]:.2g} to {speeds[-1]:.3g} of cuBLAS's "
-        f"speed; {steps[largest + 1].id} adds most",
-        f"{results.conditions()}.",
-    )
-    before = 0.0
-    for row, speed in enumerate(speeds):
-        ax.barh(row, speed - before, 0.68, left=before, color=BLUE if speed >= before else RED)
-        if row + 1 < len(steps):
-            ax.plot([speed] * 2, [row - 0.34, row + 1.34], color=GREY, linewidth=0.7)
-        gain = f"   x{gains[row - 1]:.2f}" if row else ""
-        ax.text(
-            1.01, row, f"{speed:.3f}{gain}", va="center", fontsize=9,
-            transform=ax.get_yaxis_transform(),
-        )  # fmt: skip
-        before = speed
-    ax.axvline(1, color="black", linewidth=1.2)
-    ax.text(1, -0.62, "cuBLAS", fontsize=8.5, ha="center", va="bottom")
-    ax.set_xlim(0, 1.04 * max(1, *speeds))
-    ax.set_ylim(len(steps) - 0.5, -0.6)
-    ax.set_yticks(range(len(steps)), [title_of(r) for r in steps], fontsize=9)
+def step_bars(ax: Axes, results: Results, steps: list[Rung], dtype: str) -> None:
+    """A bar a rung: TFLOPS, and beside it the part of cuBLAS's speed, which a tick shows."""
+    ax.set_title(f"{dtype} at {ladder.REFERENCE_SHAPE[0]}: TFLOPS, share of cuBLAS", fontsize=10, loc="left", pad=17)  # fmt: skip
+    beside = {"va": "center", "ha": "right", "fontsize": 8.5, "transform": ax.get_yaxis_transform()}
+    speeds = []
+    for row, rung in enumerate(steps):
+        point = results.at(rung, dtype)
+        assert point  # chain() chose measured ones
+        speeds += [point.tflops, point.baseline]
+        ax.barh(row, point.tflops, 0.7, color=BLUE)
+        ax.plot([point.baseline] * 2, [row - 0.42, row + 0.42], color="black", linewidth=1.6)
+        digits = 0 if point.tflops >= 100 else 1 if point.tflops >= 10 else 2
+        ax.text(1.15, row, f"{point.tflops:.{digits}f}", **beside)
+        ax.text(1.33, row, f"{100 * point.ratio:.{1 if point.ratio < 0.1 else 0}f} %", **beside)
+    limit_line(ax, results, dtype, speeds, ax.axvline)
+    ax.set_ylim(len(steps) - 0.4, -0.6)
+    ax.set_yticks(range(len(steps)), [title_of(r) for r in steps], fontsize=8.5)
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="y", visible=False)
-    ax.set_xlabel(
-        "speed, cuBLAS timed in turn = 1; at the right the ratio, and the gain over the bar above"
+
+
+def limit_line(ax: Axes, results: Results, dtype: str, speeds: list[float], line: Any) -> None:
+    """What the card's arithmetic reached by itself, and room for it along that axis."""
+    peak = results.peak(dtype)
+    across = line == ax.axvline
+    (ax.set_xlim if across else ax.set_ylim)(0, 1.05 * max(*speeds, peak[0] if peak else 0))
+    if peak:
+        line(peak[0], color=RED, linewidth=1.2, linestyle="--")
+        at, where = (peak[0], 1.005), ax.get_xaxis_transform() if across else ax.get_yaxis_transform()
+        ax.text(
+            *(at if across else (0.01, peak[0])), f"limit {peak[0]:.3g}", color=RED, fontsize=8.5,
+            ha="center" if across else "left", va="bottom", transform=where,
+        )  # fmt: skip
+
+
+def size_lines(
+    ax: Axes, results: Results, rungs: list[Rung], steps: list[Rung], dtype: str
+) -> None:
+    """TFLOPS against size: the ends of the chain and what adds most between; cuBLAS in black."""
+    ratios = [p.ratio for r in steps if (p := results.at(r, dtype))]
+    order = sorted(range(1, len(steps) - 1), key=lambda i: ratios[i - 1] - ratios[i])[:3]
+    shown = [steps[i] for i in sorted({0, *order, len(steps) - 1})]
+    ends, speeds = [], []
+    for rung in [r for r in rungs if r in shown or r.is_baseline]:
+        sizes = results.points.get((rung.name, dtype), {})
+        line = sorted(
+            (m, p.tflops)
+            for (m, n, k), p in sizes.items()
+            if m == n == k and m % 64 == 0 and not p.reason
+        )
+        if not line:
+            continue
+        tone = "black" if rung.is_baseline else matplotlib.colormaps["viridis"](0.8 * shown.index(rung) / len(shown))  # fmt: skip
+        ax.plot(*zip(*line), color=tone, linewidth=1.5, marker="o", markersize=3)
+        speeds += [y for _, y in line]
+        ends.append((line[-1][1], f"{rung.id} cuBLAS" if rung.is_baseline else rung.id, tone))
+    ax.set_title(f"{dtype}: TFLOPS against M = N = K", fontsize=10, loc="left")
+    ax.set_xscale("log", base=2)
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.0f}"))
+    limit_line(ax, results, dtype, speeds, ax.axhline)
+    top = ax.get_ylim()[1]
+    heights = spread_apart([y for y, _, _ in ends], 0.075 * top, 0, top)
+    for y, (_, name, tone) in zip(heights, ends):
+        ax.text(
+            1.02, y, name, color=tone, fontsize=8.5, va="center", transform=ax.get_yaxis_transform()
+        )
+
+
+def draw_climb(results: Results, rungs: list[Rung]) -> Optional[Figure]:
+    """The ladder on one sheet: each step in TFLOPS and as a part of cuBLAS, then against size."""
+    chains = {d: chain(results, rungs, d) for d in ("f32", "f16")}
+    chains = {dtype: steps for dtype, steps in chains.items() if len(steps) > 1}
+    if not chains:
+        return None
+    high = 0.2 * max(map(len, chains.values())) + 0.1
+    fig = plt.figure(figsize=(10, high + 3.9))
+    height = fig.get_figheight()
+    told = []
+    for i, (dtype, steps) in enumerate(chains.items()):
+        left, most = 0.145 + 0.51 * i, 0.2 * len(steps) + 0.1
+        ax = fig.add_axes((left, 1 - (1.15 + most) / height, 0.25, most / height))
+        step_bars(ax, results, steps, dtype)
+        ax = fig.add_axes((left - 0.09, 0.3 / height, 0.36, (height - 2.2 - most) / height))
+        size_lines(ax, results, rungs, steps, dtype)
+        ends = [p.ratio for r in (steps[0], steps[-1]) if (p := results.at(r, dtype))]
+        told.append(f"{dtype} from {100 * ends[0]:.2g} % to {100 * ends[1]:.3g} % of cuBLAS")
+    heading(
+        fig,
+        f"The climb: {', '.join(told)}",
+        f"{results.conditions()}.",
+        "Black ticks: cuBLAS, timed in turn with that rung. Its clock, and so its TFLOPS, change with the power drawn: the share is what counts.",
     )
     return fig
 
@@ -595,11 +651,9 @@ def figures(root: Path, rungs: list[Rung], gpu: str) -> dict[Path, Optional[Figu
     results = ladder.results_of(gpu, root)
     wanted: dict[Path, Optional[Figure]] = {
         plots / "roofline.svg": draw_roofline(root, gpu, results, rungs) if results else None,
+        plots / "climb.svg": draw_climb(results, rungs) if results else None,
         plots / "wave_quantisation.svg": draw_waves(folder, rungs),
     }
-    for dtype in ("f32", "f16"):
-        drawn = draw_waterfall(results, rungs, dtype) if results else None
-        wanted[plots / f"waterfall_{dtype}.svg"] = drawn
     double = rung_with(rungs, "double_buffer")
     if double and {"BK", "TM"} <= set(constants(double, "f32")):
         before = ladder.find_rung(rungs, double.prev)

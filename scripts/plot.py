@@ -11,7 +11,7 @@ other GPU lie beside its results. A size that a rung has no
 measurement for breaks its line and is marked with an x. What bounds the rungs (limits.py):
 
   plots/roofline.svg       what memory and arithmetic allow, and what was reached
-  plots/waterfall_*.svg    what each step adds
+  plots/climb.svg          each step in TFLOPS and as a part of cuBLAS, and against size
   plots/timeline_*.svg     pipelines, computed from sizes and latencies
   plots/phases_*.svg       what mbarriers count (phases.py)
   plots/wave_quantisation.svg  TFLOPS in small steps of M

@@ -304,14 +304,14 @@ class Limits(Fixture):
             used = set(re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", drawn.partition("<defs>")[2]))
             self.assertLessEqual(used, {*phases.DARK, "#fefefe", "#000000"}, name)
 
-    def test_waterfall_follows_the_chain(self) -> None:
+    def test_climb_follows_the_chain(self) -> None:
         self.measure()
         self.script("plot.py")
-        steps = (self.root / "plots/waterfall_f32.svg").read_text()
-        for wanted in ("v1 first", "0.300   x3.00", "from 0.1 to 0.3 of", "v2 adds most"):
+        steps = (self.root / "plots/climb.svg").read_text()
+        for wanted in ("v1 first", "15.0", "30 %", "f32 from 10 % to 30 % of cuBLAS", "limit 64"):
             self.assertIn(wanted, steps)
         self.assertNotIn("third", steps)
-        self.assertFalse((self.root / "plots/waterfall_f16.svg").exists())  # one step is none
+        self.assertNotIn("f16", steps)  # one step is none
 
     def test_waves_appear_with_their_results(self) -> None:
         self.measure()
