@@ -40,3 +40,10 @@ def kind(rungs: list[Rung], rung: Rung) -> str:
     if is_core(rung.name):
         return "core"
     return "elective" if rung.order[1] or track(rungs, rung) == "research" else "track"
+
+
+def minutes(rung: Rung) -> str:
+    """What the chapter's opening says; empty where it does not."""
+    text = rung.chapter.read_text(encoding="utf-8") if rung.chapter.is_file() else ""
+    found = re.search(r"^\| You need \|[^\n]*?(\d+) minutes", text, re.MULTILINE)
+    return found[1] if found else ""

@@ -6,7 +6,6 @@ itself, on the track of that one. Minutes are those that the chapters name.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
@@ -18,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 import ladder
-from course_path import kind, track
+from course_path import kind, minutes, track
 from ladder import Rung
 from limits import BLUE, GREEN, KINDS, RED, latency_of, serial, time_axis
 from pictures import GREY, LANES, ORANGE, PALE, SHADES, bare, fill, heading
@@ -34,13 +33,6 @@ COLORS = {
     "research": ORANGE,
 }
 KIND_LABELS = {"core": "core", "track": "a track's own", "elective": "elective"}
-
-
-def minutes(rung: Rung) -> str:
-    """What the chapter's opening says; empty where it does not."""
-    text = rung.chapter.read_text(encoding="utf-8") if rung.chapter.is_file() else ""
-    found = re.search(r"^\| You need \|[^\n]*?(\d+) minutes", text, re.MULTILINE)
-    return found[1] if found else ""
 
 
 def lanes_of(rungs: list[Rung]) -> dict[str, int]:

@@ -5,15 +5,16 @@
   <!-- embed:header kernels/v05_float4.cu -->        its opening comment
   <!-- embed:diff v05 -->                            what it changes in the rung before
   <!-- embed:row v05 -->                             its results at 4096
-  <!-- embed:table -->                               the whole ladder at 4096
+  <!-- embed:core -->                                the core of the course at 4096
   <!-- embed:sweep v28 f16 -->                       a rung at every shape of the committed sweep
   <!-- embed:compare flat.json f16 v24,v25 -->      rungs at every shape of another run
   <!-- embed:sizes f16 v19,v20 1024,4096 -->        ratios to cuBLAS at some sizes, p10 to p90
   <!-- embed:alone alone.json f16 v24,v27 -->        the same beside each by itself (--alone)
   <!-- embed:summary layers.json M -->              ratios of a run of many shapes, by type, M, N or K
+  <!-- embed:worst grid1000.json,random.json:f32 --> the same in one line a run, of all or of one type
   <!-- embed:energy -->                              joules of wgmma and of bytes
   <!-- embed:accuracy f32 -->                        grades of the rungs' errors (accuracy.py)
-  <!-- embed:index -->                               the same, as the index of kernels/
+  <!-- embed:index -->                               the whole ladder, as the index of kernels/
   <!-- embed:conditions -->                          GPU, driver, clocks ... of the results
   <!-- embed:gpus -->                                every GPU that plots/results has a folder of
   <!-- embed:counters -->                            the simulator's counters beside a GPU's
@@ -61,6 +62,7 @@ import terms
 
 import accuracy
 import compare_counters
+import course_path
 import group_m
 import ladder
 import ladder_diff
@@ -72,7 +74,7 @@ from ladder import ROOT, BadInput, Point, Rung, fail
 MARKER = re.compile(r"^<!-- embed:(?!value )(\S+)[ ]*(.*?) -->$")
 INLINE = re.compile(r"<!-- embed:value ([^>]*?) -->[^<]*<!-- /embed -->")
 END = "<!-- /embed -->"
-NOT_MEASURED = "not measured"
+NOT_MEASURED, QUICK = "not measured", "†"
 
 
 class Embedder:
@@ -91,12 +93,13 @@ class Embedder:
             "header": (self.header, 1),
             "diff": (self.diff, 1),
             "row": (self.row, 1),
-            "table": (lambda: self.table(page), 0),
+            "core": (lambda: self.core(page), 0),
             "sweep": (self.sweep, 2),
             "compare": (self.compare, 3),
             "sizes": (self.sizes, 3),
             "alone": (self.alone, 3),
             "summary": (self.summary, 2),
+            "worst": (self.worst, 1),
             "energy": (self.energy, 0),
             "accuracy": (self.accuracy, 1),
             "index": (lambda: self.index(page), 0),
@@ -176,11 +179,10 @@ class Embedder:
             point = self.at(rung, dtype)
             if not (point and self.results):
                 quick = self.quick.at(rung, dtype) if self.quick else None
-                ratio = f"{100 * quick.ratio:.1f} %, quick run " if quick else ""
-                lines.append(f"| {dtype} | {NOT_MEASURED} | | {ratio}| | |")
+                cells = ["", "", f"{100 * quick.ratio:.1f} %, quick run"] if quick else [NOT_MEASURED, "", ""]  # fmt: skip
+                lines.append(f"| {' | '.join([dtype, *cells, '', self.gain(rung, dtype)])} |")
                 continue
             peak = None if rung.tensor_cores and dtype == "f32" else self.results.peak(dtype)
-            before = self.at(ladder.find_rung(self.rungs, rung.prev), dtype) if rung.prev else None
             lines.append(
                 f"| {dtype} | {tflops(point.tflops)} ({tflops(point.p10)} - {tflops(point.p90)}) "
                 f"| {tflops(point.baseline)} | {100 * point.ratio:.1f} % "
@@ -189,9 +191,36 @@ class Embedder:
                     if peak
                     else "| "
                 )
-                + (f"| {gain_of(point, before)} {rung.prev} |" if before else "| |")
+                + f"| {self.gain(rung, dtype)} |"
             )
         return "\n".join(lines)
+
+    def gain(self, rung: Rung, dtype: str) -> str:
+        """Over the rung before, in the first run that has both."""
+        for results, note in ((self.results, ""), (self.quick, ", quick run")):
+            if rung.prev and results:
+                now = results.at(rung, dtype)
+                before = results.at(ladder.find_rung(self.rungs, rung.prev), dtype)
+                if now and before:
+                    return f"{gain_of(now, before)} {rung.prev}{note}"
+        return ""
+
+    def share(self, rung: Rung, dtype: str) -> str:
+        """Of cuBLAS's speed; of the quick run, and marked, where the long one has none."""
+        point = self.at(rung, dtype)
+        quick = self.quick.at(rung, dtype) if self.quick and not point else None
+        if point:
+            return self.of_baseline(point, dtype)
+        return f"{self.of_baseline(quick, dtype)} {QUICK}" if quick else ""
+
+    def quick_note(self, shown: list[tuple[Rung, str]]) -> list[str]:
+        """What the mark means, where one of these has it: and how far the two runs are apart."""
+        if not (self.quick and any(QUICK in self.share(*one) for one in shown)):
+            return []
+        both = [(self.quick.at(*one), self.at(*one)) for one in shown]
+        apart = [abs(q.ratio / p.ratio - 1) for q, p in both if q and p]
+        far = f", where the other shares differ by up to {100 * max(apart):.0f} %" if apart else ""
+        return ["", f"{QUICK} From a quick run{far}."]
 
     def value(self, args: list[str]) -> str:
         """One number, for a sentence."""
@@ -300,28 +329,17 @@ class Embedder:
             return NOT_MEASURED
         return jit_instructions.table(json.loads(path.read_text(encoding="utf-8")))
 
-    def table(self, page: Path) -> str:
-        lines = [
-            "| rung | idea | f32 TFLOPS | of cuBLAS | f16 TFLOPS | of cuBLAS |",
-            "|---|---|---:|---:|---:|---:|",
-        ]
-        for rung in self.rungs:
-            cells = [f"[{rung.id}]({link(rung.path, page)})", rung.idea]
-            # A rung that multiplies floats in TF32 stands in the f32 columns, labelled.
-            for dtype in (
-                "tf32" if "f32" not in rung.dtypes and "tf32" in rung.dtypes else "f32",
-                "f16",
-            ):
-                point = self.at(rung, dtype)
-                if dtype not in rung.dtypes:
-                    cells += ["", ""]
-                elif point:
-                    label = ladder.label(rung, dtype)
-                    cells += [tflops(point.tflops) + label, self.of_baseline(point, dtype)]
-                else:
-                    cells += [NOT_MEASURED, ""]
-            lines.append(f"| {' | '.join(cells)} |")
-        return "\n".join(lines)
+    def core(self, page: Path) -> str:
+        """One share a rung: in f32 where it multiplies that, else in f16."""
+        lines = ["| rung | idea | of cuBLAS | minutes |", "|---|---|---|---:|"]
+        shown = [(r, "f32" if "f32" in r.dtypes else "f16") for r in self.rungs if course_path.is_core(r.name)]
+        for rung, dtype in shown:
+            share = self.share(rung, dtype) or NOT_MEASURED
+            lines.append(
+                f"| [{rung.id}]({link(rung.chapter, page)}) | {rung.idea} | {dtype} {share} "
+                f"| {course_path.minutes(rung)} |"
+            )
+        return "\n".join([*lines, *self.quick_note(shown)])
 
     def sweep(self, wanted: str, dtype: str) -> str:
         """As stored (nn) and with B transposed (nt), which cuBLAS calls TN."""
@@ -452,6 +470,27 @@ class Embedder:
         path = ladder.folder_of(self.gpu, self.root) / file
         return summary.markdown(runs.load(path), by) if path.exists() else NOT_MEASURED
 
+    def worst(self, wanted: str) -> str:
+        """A line a run of many shapes: its mean, and where it is worst."""
+        lines = [
+            "| set | shapes | geometric mean | below 0.97 | least | at |",
+            "|---|---:|---:|---:|---:|---|",
+        ]
+        for file, _, dtype in (one.partition(":") for one in wanted.split(",")):
+            path = ladder.folder_of(self.gpu, self.root) / file
+            entries = summary.compared(runs.load(path), dtype or None) if path.exists() else []
+            if not entries:
+                return NOT_MEASURED
+            all_ = summary.Group(file, entries)
+            _, kind, op = all_.least.key[:3]
+            shape = runs.shape_name(all_.least.shape)
+            lines.append(
+                f"| {path.stem.partition('_')[0]}, {kind} | {len(entries)} | {all_.mean:.3f} "
+                f"| {100 * all_.below(summary.CLEARLY_BELOW):.1f} % "
+                f"| {summary.ratio(all_.least):.3f} | {shape} {op} |"
+            )
+        return "\n".join(lines)
+
     def energy(self) -> str:
         """What energy_limits measured on the reference GPU."""
         results = ladder.limits("energy", self.gpu, self.root).get("results")
@@ -495,15 +534,19 @@ class Embedder:
 
     def index(self, page: Path) -> str:
         lines = ["| rung | idea | TFLOPS | of cuBLAS | chapter |", "|---|---|---|---|---|"]
+        shown: list[tuple[Rung, str]] = []
         for rung in self.rungs:
-            measured = [(d, p) for d in rung.dtypes for p in [self.at(rung, d)] if p]
+            long = [(d, p) for d in rung.dtypes if (p := self.at(rung, d))]
+            types = [d for d, _ in long] or [d for d in ("f32", "f16") if self.share(rung, d)]
+            shown += [(rung, d) for d in types]
+            speeds = "<br>".join(f"{d} {tflops(p.tflops)}" for d, p in long) or ", ".join(types)
             lines.append(
                 f"| [{rung.id}]({link(rung.path, page)}) | {rung.idea} "
-                f"| {'<br>'.join(f'{d} {tflops(p.tflops)}' for d, p in measured) or NOT_MEASURED} "
-                f"| {'<br>'.join(self.of_baseline(p, d) for d, p in measured)} "
+                f"| {speeds or NOT_MEASURED} "
+                f"| {'<br>'.join(self.share(rung, d) for d in types)} "
                 f"| [{rung.name}]({link(rung.chapter, page)}) |"
             )
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.quick_note(shown)])
 
     def conditions(self) -> str:
         if not self.results:
@@ -512,25 +555,17 @@ class Embedder:
 
     def gpus(self, page: Path) -> str:
         """A line a folder of plots/results, the one that tables and figures are of first."""
-        lines = [
-            "| GPU | rungs at 4096 | fastest f32 | fastest f16 | figures |",
-            "|---|---:|---|---|---|",
-        ]
+        lines = ["| GPU | rungs at 4096 | best f32 | best f16 | figures |", "|---|---:|---|---|---|"]
         others = [gpu for gpu in ladder.measured_gpus(self.root) if gpu != self.gpu]
         for gpu in [self.gpu, *others] if self.gpu else others:
-            results = ladder.results_of(gpu, self.root)
+            results = ladder.results_of(gpu, self.root) or ladder.quick_results_of(gpu, self.root)
             here = (self.root / "plots") if gpu == self.gpu else ladder.folder_of(gpu, self.root)
             measured, cells = set(), []
             for dtype in ("f32", "f16"):
                 found = [(p, r) for r in self.rungs if results and (p := results.at(r, dtype))]
                 measured |= {rung.id for _, rung in found}
-                best = max(found, key=lambda one: one[0].tflops, default=None)
-                cells.append(
-                    f"{best[1].id}{ladder.label(best[1], dtype)}: {tflops(best[0].tflops)} TFLOPS, "
-                    f"{self.of_baseline(best[0], dtype)} of cuBLAS"
-                    if best
-                    else NOT_MEASURED
-                )
+                own = [(p.ratio, r.id) for p, r in found if not (r.is_baseline or ladder.label(r, dtype))]  # fmt: skip
+                cells.append(f"{max(own)[1]}: {100 * max(own)[0]:.1f} % of cuBLAS" if own else NOT_MEASURED)  # fmt: skip
             name = results.context.get("gpu", gpu) if results else gpu
             cells += [f"[{link(here, page)}/]({link(here, page)}/)"]
             lines.append(f"| {name} | {len(measured)} | {' | '.join(cells)} |")

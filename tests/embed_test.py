@@ -22,9 +22,10 @@ class Embed(Fixture):
             "```text\nv2 second: made up.\n\nbefore: nothing\n",
             "```diff\n--- v01_first.cu\n+++ v02_second.cu\n",
             "| f32 | 15.0 (13.5 - 16.5) | 50.0 | 30.0 % | 23.4 % (FFMA, 64.0) | x3.00 of v1 |",
-            "| f16 | not measured | | | | |",
-            "| [v2](kernels/v02_second.cu) | made-up second | 15.0 | 30.0 % | not measured |  |",
-            "| [v3](kernels/v03_third.cu) | made-up third | 100 (TF32) | 28.6 % of cuBLAS TF32 |  |  |",
+            "| f16 | not measured |  |  |  |  |",
+            "| [v2](kernels/v02_second.md) | made-up second | f32 30.0 % |  |",
+            "| [v2](kernels/v02_second.cu) | made-up second | f32 15.0 | 30.0 % |",
+            "| made-up third | tf32 100 | 28.6 % of cuBLAS TF32 |",
             "f32 5.00<br>f16 4.00",
             "Measured on one NVIDIA H200, driver 1.2, CUDA 13.0, cuBLAS 13.1, power limit 700 W, L2 cold,",
         ):
@@ -147,12 +148,33 @@ class Embed(Fixture):
     def test_a_quick_run_has_the_ratio_alone(self) -> None:
         self.kernel("v04_brain", "v2", 2, "f16(launch<half>), bfloat16(launch<bf16>)")
         self.measure()
-        self.page.write_text("<!-- embed:row v04 -->\n<!-- /embed -->\n")
+        markers = ("row v04", "core", "index")
+        self.page.write_text("".join(f"<!-- embed:{m} -->\n<!-- /embed -->\n" for m in markers))
         self.script("embed.py")
-        self.assertIn("| bf16 | not measured | | | | |", self.page.read_text())
-        self.measure([entry("v04_brain", "bf16", 4096, 650, 700)], file="ladder_quick.json")
+        self.assertIn("| bf16 | not measured |  |  |  |  |", self.page.read_text())
+        quick = [entry("v04_brain", "f16", 4096, 70, 700), entry("v02_second", "f16", 4096, 35, 700)]
+        brain = entry("v04_brain", "bf16", 4096, 650, 700)
+        self.measure([*quick, brain, entry("v02_second", "f32", 4096, 18, 50)], file="ladder_quick.json")
         self.script("embed.py")
-        self.assertIn("| bf16 | not measured | | 92.9 %, quick run | | |", self.page.read_text())
+        for wanted in (
+            "| bf16 |  |  | 92.9 %, quick run |  |  |",
+            "| f16 |  |  | 10.0 %, quick run |  | x2.00 of v2, quick run |",
+            "| made-up brain | f16 10.0 % † |",
+            "| made-up brain | f16 | 10.0 % † |",
+            "† From a quick run, where the other shares differ by up to 20 %.",
+        ):
+            self.assertIn(wanted, self.page.read_text())
+
+    def test_worst_shape_of_each_set(self) -> None:
+        self.page.write_text("<!-- embed:worst grid.json,random_both.json:f16 -->\n<!-- /embed -->\n")
+        self.script("embed.py")
+        self.assertIn("not measured", self.page.read_text())
+        shapes = [entry("v01_first", "f16", size, t, 100) for size, t in ((512, 50), (768, 200))]
+        self.measure(shapes, file="grid.json")
+        self.measure([*shapes, entry("v01_first", "f32", 512, 1, 100)], file="random_both.json")
+        self.script("embed.py")
+        row = "| 2 | 1.000 | 50.0 % | 0.500 | 512x512x512 nn |"
+        self.assertIn(f"| grid, f16 {row}\n| random, f16 {row}\n", self.page.read_text())
 
     def test_bf16_of_another_run_says_so(self) -> None:
         self.kernel("v04_brain", "v2", 2, "f16(launch<half>), bfloat16(launch<bf16>)")
@@ -169,7 +191,7 @@ class Embed(Fixture):
     def test_without_results_nothing_is_made_up(self) -> None:
         self.script("embed.py")
         text = self.page.read_text()
-        self.assertIn("| f32 | not measured | | | | |", text)
+        self.assertIn("| f32 | not measured |  |  |  |  |", text)
         self.assertIn("Nothing measured yet on a GPU.", text)
         self.assertNotRegex(text, r"\d %")
 
@@ -180,7 +202,7 @@ class Embed(Fixture):
         source.write_text(source.read_text().replace("work(i)", "work(i + 1)"))
         told = self.script("embed.py", "--check", status=1)
         self.assertIn("page.md: stale: <!-- embed:region kernels/v02_second.cu idea -->", told)
-        self.assertNotIn("embed:table", told)
+        self.assertNotIn("embed:core", told)
 
     def test_values_in_a_line(self) -> None:
         self.measure()
@@ -244,7 +266,7 @@ class Embed(Fixture):
                 told_all = self.script("embed.py", status=2)
                 self.assertIn(f"page.md: <!-- {marker} -->: ", told_all)
                 self.assertIn(told, told_all)
-        self.page.write_text("<!-- embed:table -->\n<!-- embed:index -->\n<!-- /embed -->\n")
+        self.page.write_text("<!-- embed:core -->\n<!-- embed:index -->\n<!-- /embed -->\n")
         self.assertIn("no <!-- /embed --> after it", self.script("embed.py", status=2))
 
     def test_bad_results(self) -> None:

@@ -62,7 +62,7 @@ PAGE = """\
 <!-- embed:row v2 -->
 stale
 <!-- /embed -->
-<!-- embed:table -->
+<!-- embed:core -->
 <!-- /embed -->
 <!-- embed:index -->
 <!-- /embed -->
