@@ -34,6 +34,7 @@ FRONT = ("kernels/00_introduction.md",)
 BACK = {
     "More": (
         "kernels/99_closing.md",
+        "docs/manual.md",
         "docs/library.md",
         "docs/python.md",
         "docs/fused_epilogue.md",

@@ -15,6 +15,7 @@
   <!-- embed:energy -->                              joules of wgmma and of bytes
   <!-- embed:accuracy f32 -->                        grades of the rungs' errors (accuracy.py)
   <!-- embed:index -->                               the whole ladder, as the index of kernels/
+  <!-- embed:needs -->                               which rungs run on which GPUs
   <!-- embed:conditions -->                          GPU, driver, clocks ... of the results
   <!-- embed:gpus -->                                every GPU that plots/results has a folder of
   <!-- embed:counters -->                            the simulator's counters beside a GPU's
@@ -103,6 +104,7 @@ class Embedder:
             "energy": (self.energy, 0),
             "accuracy": (self.accuracy, 1),
             "index": (lambda: self.index(page), 0),
+            "needs": (self.needs, 0),
             "conditions": (self.conditions, 0),
             "gpus": (lambda: self.gpus(page), 0),
             "counters": (self.counters, 0),
@@ -193,7 +195,7 @@ class Embedder:
                 )
                 + f"| {self.gain(rung, dtype)} |"
             )
-        return "\n".join(lines)
+        return "\n".join(lines).replace("|  |", "| |").replace("|  |", "| |")
 
     def gain(self, rung: Rung, dtype: str) -> str:
         """Over the rung before, in the first run that has both."""
@@ -548,6 +550,17 @@ class Embedder:
             )
         return "\n".join([*lines, *self.quick_note(shown)])
 
+    def needs(self) -> str:
+        """From the rungs' registrations."""
+        found: dict[tuple[int, bool], list[str]] = {}
+        for rung in self.rungs:
+            found.setdefault((rung.sm, rung.exact_arch), []).append(rung.id)
+        lines = ["| compute capability | rungs |", "|---|---|"]
+        for (sm, exact), ids in sorted(found.items()):
+            least = f"{sm // 10}.{sm % 10}" + (" only" if exact else " or newer")
+            lines.append(f"| {least if sm else 'any'} | {', '.join(ids)} |")
+        return "\n".join(lines)
+
     def conditions(self) -> str:
         if not self.results:
             return "Nothing measured yet on a GPU."
@@ -567,6 +580,7 @@ class Embedder:
                 own = [(p.ratio, r.id) for p, r in found if not (r.is_baseline or ladder.label(r, dtype))]  # fmt: skip
                 cells.append(f"{max(own)[1]}: {100 * max(own)[0]:.1f} % of cuBLAS" if own else NOT_MEASURED)  # fmt: skip
             name = results.context.get("gpu", gpu) if results else gpu
+            name += ", quick run" if results and results.path.name == ladder.QUICK else ""
             cells += [f"[{link(here, page)}/]({link(here, page)}/)"]
             lines.append(f"| {name} | {len(measured)} | {' | '.join(cells)} |")
         return "\n".join(lines) if len(lines) > 2 else NOT_MEASURED

@@ -40,7 +40,7 @@ def committed_speeds() -> None:
         if course_path.is_core(rung.name) and any(speeds):
             print(f"{rung.id:<6}{speeds[0]:>8}{speeds[1]:>8}  {rung.idea}")
     print(
-        "\nThe picture is plots/tflops_f16.svg, the course begins in kernels/README.md. Next, type\n"
+        "\nThe picture is plots/climb.svg, the course begins in kernels/README.md. Next, type\n"
         "  scripts/bench.sh --kernel v8              v8 alone, and its memory traffic beside v7's\n"
         "  scripts/bench.sh --inspect --kernel v6    v6 line by line: requests, sectors, bank conflicts\n"
         "  scripts/bench.sh --kernel all             every rung, not the core alone"

@@ -13,6 +13,7 @@ from course_path import is_core
 
 GLOSSARY = Path("docs") / "glossary.md"
 INDEX = Path("docs") / "index_of_terms.md"
+MANUAL = Path("docs") / "manual.md"  # explains no term
 INTRODUCTION = Path("kernels") / "00_introduction.md"
 ROW = re.compile(r'^\| ((?:<a id="[^"]+"></a>)+)\*\*(.+?)\*\*', re.MULTILINE)
 # What is no prose: code, what embed.py fills in but for single numbers, formulas.
@@ -69,7 +70,7 @@ def pages(root: Path) -> list[tuple[str, Path]]:
     chapters += [(r.id, Path("kernels") / f"{r.name}.md") for r in ladder.load_rungs(root)]
     chapters.append(("closing", Path("kernels/99_closing.md")))
     others = sorted(p.relative_to(root) for p in (root / "docs").glob("*.md"))
-    chapters += [(p.stem.replace("_", " "), p) for p in others if p not in (GLOSSARY, INDEX)]
+    chapters += [(p.stem.replace("_", " "), p) for p in others if p not in (GLOSSARY, INDEX, MANUAL)]
     return [(name, path) for name, path in chapters if (root / path).is_file()]
 
 

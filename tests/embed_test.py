@@ -22,7 +22,7 @@ class Embed(Fixture):
             "```text\nv2 second: made up.\n\nbefore: nothing\n",
             "```diff\n--- v01_first.cu\n+++ v02_second.cu\n",
             "| f32 | 15.0 (13.5 - 16.5) | 50.0 | 30.0 % | 23.4 % (FFMA, 64.0) | x3.00 of v1 |",
-            "| f16 | not measured |  |  |  |  |",
+            "| f16 | not measured | | | | |",
             "| [v2](kernels/v02_second.md) | made-up second | f32 30.0 % |  |",
             "| [v2](kernels/v02_second.cu) | made-up second | f32 15.0 | 30.0 % |",
             "| made-up third | tf32 100 | 28.6 % of cuBLAS TF32 |",
@@ -151,19 +151,24 @@ class Embed(Fixture):
         markers = ("row v04", "core", "index")
         self.page.write_text("".join(f"<!-- embed:{m} -->\n<!-- /embed -->\n" for m in markers))
         self.script("embed.py")
-        self.assertIn("| bf16 | not measured |  |  |  |  |", self.page.read_text())
+        self.assertIn("| bf16 | not measured | | | | |", self.page.read_text())
         quick = [entry("v04_brain", "f16", 4096, 70, 700), entry("v02_second", "f16", 4096, 35, 700)]
         brain = entry("v04_brain", "bf16", 4096, 650, 700)
         self.measure([*quick, brain, entry("v02_second", "f32", 4096, 18, 50)], file="ladder_quick.json")
         self.script("embed.py")
         for wanted in (
-            "| bf16 |  |  | 92.9 %, quick run |  |  |",
-            "| f16 |  |  | 10.0 %, quick run |  | x2.00 of v2, quick run |",
+            "| bf16 | | | 92.9 %, quick run | | |",
+            "| f16 | | | 10.0 %, quick run | | x2.00 of v2, quick run |",
             "| made-up brain | f16 10.0 % † |",
             "| made-up brain | f16 | 10.0 % † |",
             "† From a quick run, where the other shares differ by up to 20 %.",
         ):
             self.assertIn(wanted, self.page.read_text())
+
+    def test_needs(self) -> None:
+        self.page.write_text("<!-- embed:needs -->\n<!-- /embed -->\n")
+        self.script("embed.py")
+        self.assertIn("| 8.0 or newer | v1, v2, v3 |", self.page.read_text())
 
     def test_worst_shape_of_each_set(self) -> None:
         self.page.write_text("<!-- embed:worst grid.json,random_both.json:f16 -->\n<!-- /embed -->\n")
@@ -191,7 +196,7 @@ class Embed(Fixture):
     def test_without_results_nothing_is_made_up(self) -> None:
         self.script("embed.py")
         text = self.page.read_text()
-        self.assertIn("| f32 | not measured |  |  |  |  |", text)
+        self.assertIn("| f32 | not measured | | | | |", text)
         self.assertIn("Nothing measured yet on a GPU.", text)
         self.assertNotRegex(text, r"\d %")
 

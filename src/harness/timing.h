@@ -1,4 +1,4 @@
-// Timing of a rung and its baseline on a GPU: README.md, "How it is measured". The simulator has no time.
+// Timing of a rung and its baseline on a GPU: docs/manual.md, "How it is measured". The simulator has no time.
 #pragma once
 
 #include <map>
