@@ -151,7 +151,7 @@ def generations(series: list[Series], figure: str) -> list[tuple[str, list[Serie
         named = [
             ("CUDA cores, v1 to v5", [s for s in cores if number_of(s[0]) <= 5]),
             ("CUDA cores, from v6 on", [s for s in cores if number_of(s[0]) > 5]),
-            ("tensor cores (each against cuBLAS at the precision it claims)", [s for s in own if ladder.label(*s)]),
+            ("tensor cores (TF32, or FP32 from parts: how many bits, the chapters say)", [s for s in own if ladder.label(*s)]),
         ]  # fmt: skip
     else:
         mma, hopper = {10, 15, 16, 17}, (17, "w")  # the first rung with wgmma
@@ -320,7 +320,8 @@ def where_it_belongs(results: Results, rung: Rung, dtype: str) -> tuple[Results,
 
 def draw_ladder(results: Results, rungs: list[Rung], figure: str) -> Optional[Figure]:
     """Names left, bars in the middle, and what they say in columns at the right."""
-    series = series_of(results, rungs, figure)
+    # FP32 from parts on tensor cores keeps fewer bits: its share would compare two precisions.
+    series = [(r, d) for r, d in series_of(results, rungs, figure) if d == "tf32" or not ladder.label(r, d)]  # fmt: skip
     if not any(results.at(*s) for s in series):
         return None
     places = {s: where_it_belongs(results, *s) for s in series}

@@ -92,12 +92,14 @@ class Plot(Fixture):
             self.assertIn(wanted, self.figure("tflops_f32"))
 
     def test_bars_say_the_gain(self) -> None:
-        self.measure()
+        self.kernel("v04_parts", "v2", 2, ".product_error = 0x1p-19}, {f32(launch<float>)")
+        self.measure([*ENTRIES, entry("v04_parts", "f32", 4096, 200, 50)])
         self.script("plot.py")
         bars = self.figure("ladder_f32")
         for wanted in ("v2 has 0.30 of", "0.300", "x3.00 over v1"):
             self.assertIn(wanted, bars)
         self.assertIn("v3 third (TF32)", bars)
+        self.assertNotIn("v4 parts", bars)  # 22 bits: no FP32
 
     def test_a_rung_is_drawn_at_the_shape_that_it_is_for(self) -> None:
         self.kernel("v25_flat", "v2", 1, "f32(launch<float>)")
@@ -131,7 +133,7 @@ class Plot(Fixture):
         self.assertIn("RTX 4090", beside.read_text())
         text = self.page.read_text()
         self.assertIn("Measured on one NVIDIA H200,", text)
-        self.assertIn("| NVIDIA H200 | 2 | v2: 15.0 TFLOPS, 30.0 % of cuBLAS | ", text)
+        self.assertIn("| NVIDIA H200 | 2 | v2: 30.0 % of cuBLAS | ", text)
         self.assertIn("| NVIDIA GeForce RTX 4090 | 1 |", text)
         self.assertIn("(plots/results/rtx-4090/)", text)
 
