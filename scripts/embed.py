@@ -280,9 +280,9 @@ class Embedder:
                 raise BadInput(f"{file} has no {key}") from None
         if not isinstance(found, (int, float)):
             raise BadInput(f"{file}: {key} is no number")
-        return (
-            f"{found:.2g}" if abs(found) < 1 else f"{found:.0f}" if found >= 100 else f"{found:.3g}"
-        )
+        if found >= 100:
+            return f"{found:,.0f}" if found >= 1e4 else f"{found:.0f}"
+        return f"{found:.2g}" if abs(found) < 1 else f"{found:.3g}"
 
     def counted(self, wanted: str, dtype: str) -> dict[str, Any]:
         """What the profiler counted of a rung on this GPU; empty when it was not asked."""
@@ -334,7 +334,11 @@ class Embedder:
     def core(self, page: Path) -> str:
         """One share a rung: in f32 where it multiplies that, else in f16."""
         lines = ["| rung | idea | of cuBLAS | minutes |", "|---|---|---|---:|"]
-        shown = [(r, "f32" if "f32" in r.dtypes else "f16") for r in self.rungs if course_path.is_core(r.name)]
+        shown = [
+            (r, "f32" if "f32" in r.dtypes else "f16")
+            for r in self.rungs
+            if course_path.is_core(r.name)
+        ]
         for rung, dtype in shown:
             share = self.share(rung, dtype) or NOT_MEASURED
             lines.append(
@@ -568,7 +572,10 @@ class Embedder:
 
     def gpus(self, page: Path) -> str:
         """A line a folder of plots/results, the one that tables and figures are of first."""
-        lines = ["| GPU | rungs at 4096 | best f32 | best f16 | figures |", "|---|---:|---|---|---|"]
+        lines = [
+            "| GPU | rungs at 4096 | best f32 | best f16 | figures |",
+            "|---|---:|---|---|---|",
+        ]
         others = [gpu for gpu in ladder.measured_gpus(self.root) if gpu != self.gpu]
         for gpu in [self.gpu, *others] if self.gpu else others:
             results = ladder.results_of(gpu, self.root) or ladder.quick_results_of(gpu, self.root)

@@ -298,11 +298,11 @@ def limit_line(ax: Axes, results: Results, dtype: str, speeds: list[float], line
     (ax.set_xlim if across else ax.set_ylim)(0, 1.05 * max(*speeds, peak[0] if peak else 0))
     if peak:
         line(peak[0], color=RED, linewidth=1.2, linestyle="--")
-        at, where = (peak[0], 1.005), ax.get_xaxis_transform() if across else ax.get_yaxis_transform()
-        ax.text(
-            *(at if across else (0.01, peak[0])), f"limit {peak[0]:.3g}", color=RED, fontsize=8.5,
-            ha="center" if across else "left", va="bottom", transform=where,
-        )  # fmt: skip
+        style = {"color": RED, "fontsize": 8.5, "va": "bottom"}
+        if across:
+            ax.text(peak[0], 1.005, f"limit {peak[0]:.3g}", ha="center", transform=ax.get_xaxis_transform(), **style)  # fmt: skip
+        else:
+            ax.text(0.01, peak[0], f"limit {peak[0]:.3g}", transform=ax.get_yaxis_transform(), **style)  # fmt: skip
 
 
 def size_lines(

@@ -70,7 +70,9 @@ def pages(root: Path) -> list[tuple[str, Path]]:
     chapters += [(r.id, Path("kernels") / f"{r.name}.md") for r in ladder.load_rungs(root)]
     chapters.append(("closing", Path("kernels/99_closing.md")))
     others = sorted(p.relative_to(root) for p in (root / "docs").glob("*.md"))
-    chapters += [(p.stem.replace("_", " "), p) for p in others if p not in (GLOSSARY, INDEX, MANUAL)]
+    chapters += [
+        (p.stem.replace("_", " "), p) for p in others if p not in (GLOSSARY, INDEX, MANUAL)
+    ]
     return [(name, path) for name, path in chapters if (root / path).is_file()]
 
 

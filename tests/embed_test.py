@@ -152,9 +152,14 @@ class Embed(Fixture):
         self.page.write_text("".join(f"<!-- embed:{m} -->\n<!-- /embed -->\n" for m in markers))
         self.script("embed.py")
         self.assertIn("| bf16 | not measured | | | | |", self.page.read_text())
-        quick = [entry("v04_brain", "f16", 4096, 70, 700), entry("v02_second", "f16", 4096, 35, 700)]
+        quick = [
+            entry("v04_brain", "f16", 4096, 70, 700),
+            entry("v02_second", "f16", 4096, 35, 700),
+        ]
         brain = entry("v04_brain", "bf16", 4096, 650, 700)
-        self.measure([*quick, brain, entry("v02_second", "f32", 4096, 18, 50)], file="ladder_quick.json")
+        self.measure(
+            [*quick, brain, entry("v02_second", "f32", 4096, 18, 50)], file="ladder_quick.json"
+        )
         self.script("embed.py")
         for wanted in (
             "| bf16 | | | 92.9 %, quick run | | |",
@@ -171,7 +176,9 @@ class Embed(Fixture):
         self.assertIn("| 8.0 or newer | v1, v2, v3 |", self.page.read_text())
 
     def test_worst_shape_of_each_set(self) -> None:
-        self.page.write_text("<!-- embed:worst grid.json,random_both.json:f16 -->\n<!-- /embed -->\n")
+        self.page.write_text(
+            "<!-- embed:worst grid.json,random_both.json:f16 -->\n<!-- /embed -->\n"
+        )
         self.script("embed.py")
         self.assertIn("not measured", self.page.read_text())
         shapes = [entry("v01_first", "f16", size, t, 100) for size, t in ((512, 50), (768, 200))]

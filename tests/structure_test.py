@@ -110,7 +110,9 @@ class EveryRung(unittest.TestCase):
                     rf"region kernels/{rung.name}\.cu idea",
                 ]
                 own = rf"({rung.id}|{rung.tag}|{rung.name})"
-                wanted += [f"row {own}"] + ([f"diff {own}"] if rung.prev and not rung.dispatches else [])
+                wanted += [f"row {own}"] + (
+                    [f"diff {own}"] if rung.prev and not rung.dispatches else []
+                )
                 for marker in wanted:
                     self.assertRegex(text, rf"(?m)^<!-- embed:{marker} -->$")
 
