@@ -7,7 +7,7 @@
 
 Every page: no sentence of more than 40 words, no word that docs/glossary.md lists under "not", and no
 link to a term that it does not have. A figure with a unit of speed, time, clock or power comes from a
-committed file by embed.py, or stands in DERIVED, which says where it is from.
+committed file by embed.py, or stands in DERIVED, which says where it is from. No such number is missing.
 Every chapter: it opens with what the reader will be able to do and needs, with minutes; it ends with
 three questions, each with a folded answer; it keeps to its number of words. Code, tables, what
 embed.py fills in and the words of links count for nothing.
@@ -162,10 +162,17 @@ def unbacked(name: str, text: str) -> list[str]:
     ]
 
 
-def unfilled(name: str, text: str) -> list[str]:
-    """Sentences that lost their number, as when a run was replaced by one of fewer shapes."""
-    lines = enumerate(text.split("\n"), 1)
-    return [f"{name}:{i}: a sentence whose number is not measured" for i, l in lines if "not measured<!-- /embed -->" in l]  # fmt: skip
+def markers(name: str, text: str) -> list[str]:
+    """Numbers that got lost, as when a run was replaced by one of fewer shapes; and comments at the start
+    of a line, which on GitHub end the paragraph."""
+    wrong = []
+    plain = re.sub(r"^```.*?^```$", blank, text, flags=re.DOTALL | re.MULTILINE)
+    for i, line in enumerate(plain.split("\n"), 1):
+        if "not measured<!-- /embed -->" in line:
+            wrong.append(f"{name}:{i}: a sentence whose number is not measured")
+        if re.match(r" *<!-- embed:value", line):
+            wrong.append(f"{name}:{i}: a line of prose begins with a comment")
+    return wrong
 
 
 def anchors(name: str, page: Path, text: str, root: Path) -> list[str]:
@@ -235,7 +242,7 @@ def main() -> int:
             wrong += language(name, text, private)
             wrong += anchors(name, page, text, root)
             wrong += unbacked(name, text)
-            wrong += unfilled(name, text)
+            wrong += markers(name, text)
         if NAME.fullmatch(page.stem) or page.stem == "00_introduction":
             wrong += chapter(page, name, text)
     gone = [name for name in NOT_YET if not (root / name).is_file()] if root == ROOT else []

@@ -120,6 +120,15 @@ class Prose(unittest.TestCase):
                 told = self.told(CHAPTER.replace("One sentence.", f"It has {figure}."), 1)
                 self.assertIn(f"'{figure}' comes from no file", told)
 
+    def test_numbers_are_there_and_within_their_lines(self) -> None:
+        marker = "<!-- embed:value v1 f32 4096 ratio -->not measured<!-- /embed -->"
+        told = self.told(CHAPTER.replace("One sentence.", f"It has {marker} of it."), 1)
+        self.assertIn("a sentence whose number is not measured", told)
+        marker = marker.replace("not measured", "0.9")
+        self.told(CHAPTER.replace("One sentence.", f"It has\nthe share {marker}."), 0)
+        told = self.told(CHAPTER.replace("One sentence.", f"It has\n{marker}."), 1)
+        self.assertIn("a line of prose begins with a comment", told)
+
     def test_every_derived_figure_is_still_there(self) -> None:
         for name, figures in prose.DERIVED.items():
             text = "\n".join(prose.prose((ROOT / name).read_text(encoding="utf-8")))
