@@ -74,7 +74,7 @@ void launch(const GemmArgs<T>& p, Stream stream) {
 }
 
 const Registration rung({.prev = "v2",
-                         .idea = "thread tiles: 4 x 4 elements a thread in registers"},
+                         .idea = "thread tiles: 4 x 4 elements per thread in registers"},
                         {f32(launch<float>), f16(launch<half>)});
 
 }  // namespace
