@@ -3,6 +3,8 @@
 
   <!-- embed:region kernels/v05_float4.cu idea -->   a marked region of a source file
   <!-- embed:header kernels/v05_float4.cu -->        its opening comment
+  <!-- embed:output inspect_v5 -->                   what a command prints, from tests/golden; with a
+                                                    word: its paragraph that begins with that word
   <!-- embed:diff v05 -->                            what it changes in the rung before
   <!-- embed:row v05 -->                             its results at 4096
   <!-- embed:core -->                                the core of the course at 4096
@@ -92,6 +94,7 @@ class Embedder:
         fillers: dict[str, tuple[Callable[..., str], int]] = {
             "region": (self.region, 2),
             "header": (self.header, 1),
+            "output": (self.output, 1),
             "diff": (self.diff, 1),
             "row": (self.row, 1),
             "core": (lambda: self.core(page), 0),
@@ -124,6 +127,8 @@ class Embedder:
         if kind not in fillers:
             raise BadInput(f"unknown marker; known: {', '.join(fillers)}")
         filler, count = fillers[kind]
+        if kind == "output" and len(args) == 2:
+            return self.output(*args)
         if kind == "figure" and len(args) > 2:  # the words of its alternative text
             return self.figure(page, args[0], " ".join(args[1:]))
         if len(args) != count:
@@ -151,6 +156,17 @@ class Embedder:
         if not comment:
             raise BadInput(f"{file} does not open with a // comment")
         return "```text\n" + re.sub(r"^// ?", "", comment[0].strip(), flags=re.MULTILINE) + "\n```"
+
+    def output(self, name: str, word: str = "") -> str:
+        """tests/text_test.py holds it against the program. It has no numbers of lines."""
+        text = self.source(f"tests/golden/{name}.txt").replace(":LINE", "").rstrip("\n")
+        command, _, rest = text.rpartition("\nexit status ")[0].partition("\n")
+        if word:
+            chosen = [p for p in rest.split("\n\n") if p.split()[:1] == [word]]
+            if not chosen:
+                raise BadInput(f"tests/golden/{name}.txt has no paragraph that begins with {word}")
+            rest = chosen[0]
+        return f"```text\n{command}\n{rest}\n```"
 
     def diff(self, wanted: str) -> str:
         rung = ladder.find_rung(self.rungs, wanted)
@@ -503,7 +519,7 @@ class Embedder:
         if not results:
             return NOT_MEASURED
         lines = [
-            "| wgmma | loads a k-tile | TFLOPS | TB/s | MHz | W | nJ a k-tile |",
+            "| wgmma | loads per k-tile | TFLOPS | TB/s | MHz | W | nJ per k-tile |",
             "|---|---|---:|---:|---:|---:|---:|",
         ]
         for r in results:
@@ -530,7 +546,7 @@ class Embedder:
             ]
             ends = list(dict.fromkeys(f"{pj:.0f}" for pj in (min(more), max(more)))) if more else []
             if ends:
-                told.append(f"{' to '.join(ends)} pJ a byte from {source}")
+                told.append(f"{' to '.join(ends)} pJ per byte from {source}")
         return "\n".join([*lines, "", f"The difference to wgmma without loads: {', '.join(told)}."])
 
     def accuracy(self, dtype: str) -> str:
@@ -611,7 +627,7 @@ class Embedder:
             needed = f"{peak / tbs:.2g}" if tbs and peak else ""
             return f"| {name} | {bandwidth} | {f'{latency:.0f} cycles' if latency else ''} | {needed} |"
 
-        lines = ["| | bandwidth | one load takes | FLOP a byte for FFMA |", "|---|---|---|---|"]
+        lines = ["| | bandwidth | one load takes | FLOP per byte for FFMA |", "|---|---|---|---|"]
         hbm = float(context.get("peak_copy_tbs") or 0)
         lines.append(level("HBM, copy", hbm, memory.get("hbm_latency_cycles")))
         if memory:

@@ -36,12 +36,12 @@ ISSUED = "smsp__issue_active.avg.pct_of_peak_sustained_active"
 # What a table shows: a title, and the metric. A title that begins with "no" is 100 less the metric.
 TABLES: dict[str, tuple[tuple[str, str], ...]] = {
     "occupancy": (
-        ("registers a thread", "launch__registers_per_thread"),
-        ("shared memory a CTA, bytes", "launch__shared_mem_per_block"),
-        ("CTAs an SM that registers allow", "launch__occupancy_limit_registers"),
-        ("CTAs an SM that shared memory allows", "launch__occupancy_limit_shared_mem"),
-        ("CTAs an SM that warps allow", "launch__occupancy_limit_warps"),
-        ("warps a scheduler, on average", "smsp__warps_active.avg.per_cycle_active"),
+        ("registers per thread", "launch__registers_per_thread"),
+        ("shared memory per CTA, bytes", "launch__shared_mem_per_block"),
+        ("CTAs per SM that registers allow", "launch__occupancy_limit_registers"),
+        ("CTAs per SM that shared memory allows", "launch__occupancy_limit_shared_mem"),
+        ("CTAs per SM that warps allow", "launch__occupancy_limit_warps"),
+        ("warps per scheduler, on average", "smsp__warps_active.avg.per_cycle_active"),
         ("of them able to issue", "smsp__warps_eligible.avg.per_cycle_active"),
     ),
     "slots": (

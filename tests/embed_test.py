@@ -131,7 +131,7 @@ class Embed(Fixture):
             "| 2 of m64n192 | 40960 bytes from L2 | 686 | 8.90 | 1440 | 684 | 3137 |",
             "| 2 of m64n192 | none | 686 |  | 1440 | 684 | 2564 |",
             "| none | 40960 bytes from L2 |  | 8.90 | 1440 | 684 | 3137 |",
-            "The difference to wgmma without loads: 14 to 20 pJ a byte from L2.",
+            "The difference to wgmma without loads: 14 to 20 pJ per byte from L2.",
         ):
             self.assertIn(line, text)
 
@@ -169,6 +169,19 @@ class Embed(Fixture):
             "† From a quick run, where the other shares differ by up to 20 %.",
         ):
             self.assertIn(wanted, self.page.read_text())
+
+    def test_output_of_a_command(self) -> None:
+        golden = self.root / "tests/golden/shown.txt"
+        golden.parent.mkdir(parents=True)
+        golden.write_text("$ ./program\n\n  one 1\n\n  two a.cu:LINE\n  more\nexit status 0\n")
+        markers = ("output shown", "output shown two")
+        self.page.write_text("".join(f"<!-- embed:{m} -->\n<!-- /embed -->\n" for m in markers))
+        self.script("embed.py")
+        text = self.page.read_text()
+        self.assertIn("```text\n$ ./program\n\n  one 1\n\n  two a.cu\n  more\n```", text)
+        self.assertIn("```text\n$ ./program\n  two a.cu\n  more\n```", text)
+        self.page.write_text("<!-- embed:output shown three -->\n<!-- /embed -->\n")
+        self.assertIn("begins with three", self.script("embed.py", status=2))
 
     def test_needs(self) -> None:
         self.page.write_text("<!-- embed:needs -->\n<!-- /embed -->\n")

@@ -33,6 +33,15 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
     "skipped": ("GEMM_BENCH", (*SIM, "--kernel", "v2,v9", "--op", "tt", "--shape", "8x8x8"), 0),
     "all_skipped": ("GEMM_BENCH", (*SIM, "--kernel", "v2", "--op", "tt", "--shape", "8x8x8"), 2),
     "inspect": ("GEMM_BENCH", ("--inspect", "--kernel", "v6", "--dtype", "f32", "--size", "64"), 0),
+    # Shown in chapters and in the README.
+    **{
+        f"inspect_{rung}": (
+            "GEMM_BENCH",
+            ("--inspect", "--kernel", rung, "--dtype", "f32", "--size", "128"),
+            0,
+        )
+        for rung in ("v1", "v5", "v8")
+    },
     "inspect_several": ("GEMM_BENCH", ("--inspect", "--kernel", "v1-v3", "--size", "48"), 0),
     "inspect_warp": (
         "GEMM_BENCH",
