@@ -3,8 +3,9 @@
 
   <!-- embed:region kernels/v05_float4.cu idea -->   a marked region of a source file
   <!-- embed:header kernels/v05_float4.cu -->        its opening comment
-  <!-- embed:output inspect_v5 -->                   what a command prints, from tests/golden; with a
-                                                    word: its paragraph that begins with that word
+  <!-- embed:output inspect_v5 -->                   what a command prints, from tests/golden; with
+                                                    "shared 3" the first lines of the paragraph
+                                                    that begins with that word
   <!-- embed:diff v05 -->                            what it changes in the rung before
   <!-- embed:row v05 -->                             its results at 4096
   <!-- embed:core -->                                the core of the course at 4096
@@ -127,8 +128,8 @@ class Embedder:
         if kind not in fillers:
             raise BadInput(f"unknown marker; known: {', '.join(fillers)}")
         filler, count = fillers[kind]
-        if kind == "output" and len(args) == 2:
-            return self.output(*args)
+        if kind == "output" and len(args) == 3:
+            return self.output(args[0], args[1], int(args[2]))
         if kind == "figure" and len(args) > 2:  # the words of its alternative text
             return self.figure(page, args[0], " ".join(args[1:]))
         if len(args) != count:
@@ -157,7 +158,7 @@ class Embedder:
             raise BadInput(f"{file} does not open with a // comment")
         return "```text\n" + re.sub(r"^// ?", "", comment[0].strip(), flags=re.MULTILINE) + "\n```"
 
-    def output(self, name: str, word: str = "") -> str:
+    def output(self, name: str, word: str = "", lines: int = 0) -> str:
         """tests/text_test.py holds it against the program. It has no numbers of lines."""
         text = self.source(f"tests/golden/{name}.txt").replace(":LINE", "").rstrip("\n")
         command, _, rest = text.rpartition("\nexit status ")[0].partition("\n")
@@ -165,7 +166,8 @@ class Embedder:
             chosen = [p for p in rest.split("\n\n") if p.split()[:1] == [word]]
             if not chosen:
                 raise BadInput(f"tests/golden/{name}.txt has no paragraph that begins with {word}")
-            rest = chosen[0]
+            every = chosen[0].split("\n")
+            rest = "\n".join(every[:lines]) + ("\n  ..." if lines < len(every) else "")
         return f"```text\n{command}\n{rest}\n```"
 
     def diff(self, wanted: str) -> str:

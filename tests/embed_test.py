@@ -174,13 +174,14 @@ class Embed(Fixture):
         golden = self.root / "tests/golden/shown.txt"
         golden.parent.mkdir(parents=True)
         golden.write_text("$ ./program\n\n  one 1\n\n  two a.cu:LINE\n  more\nexit status 0\n")
-        markers = ("output shown", "output shown two")
+        markers = ("output shown", "output shown two 2", "output shown two 1")
         self.page.write_text("".join(f"<!-- embed:{m} -->\n<!-- /embed -->\n" for m in markers))
         self.script("embed.py")
         text = self.page.read_text()
         self.assertIn("```text\n$ ./program\n\n  one 1\n\n  two a.cu\n  more\n```", text)
         self.assertIn("```text\n$ ./program\n  two a.cu\n  more\n```", text)
-        self.page.write_text("<!-- embed:output shown three -->\n<!-- /embed -->\n")
+        self.assertIn("```text\n$ ./program\n  two a.cu\n  ...\n```", text)
+        self.page.write_text("<!-- embed:output shown three 1 -->\n<!-- /embed -->\n")
         self.assertIn("begins with three", self.script("embed.py", status=2))
 
     def test_needs(self) -> None:
