@@ -1,6 +1,6 @@
-// v7 outer product: fragments of A and B in registers, read by 128-bit shared loads.
+// v6 bank conflicts: A transposed in shared memory, thread tiles interleaved.
 //
-// C = alpha * A * B + beta * C, row-major, any shape. In words: kernels/v07_outer_product.md.
+// C = alpha * A * B + beta * C, row-major, any shape. In words: kernels/v06_bank_conflicts.md.
 
 constexpr int BM = 128, BN = 128, BK = 8;       // block tile, and depth of a k-tile
 constexpr int TM = 8, TN = 8;                   // thread tile
@@ -40,43 +40,24 @@ __device__ void copy_transposed(float (&s)[COLS][STRIDE], const float* g, int ld
   s[col][row] = v.x, s[col + 1][row] = v.y, s[col + 2][row] = v.z, s[col + 3][row] = v.w;
 }
 
-// Row (or column) i of thread tile t: neighbouring threads take neighbouring groups of four.
-__device__ int tile_row(int t, int i) { return i / 4 * (BM / TM * 4) + t * 4 + i % 4; }
+// Row (or column) i of thread tile t: neighbouring threads take neighbouring rows.
+__device__ int tile_row(int t, int i) { return i * (BM / TM) + t; }
 static_assert(BM == BN && TM == TN, "tile_row serves rows and columns");
-
-// A thread's eight values of one row of shared memory, by two 128-bit loads.
-__device__ void load_fragment(float (&r)[8], const float* row, int t) {
-#pragma unroll
-  for (int i = 0; i < 8; i += 4) *(float4*)&r[i] = *(const float4*)&row[tile_row(t, i)];
-}
 
 // C is not read where beta is 0: it may hold NaN.
 __device__ float result(float sum, float alpha, float beta, const float* c) {
   return beta == 0 ? alpha * sum : alpha * sum + beta * *c;
 }
 
-// Four neighbours of a row of C, of which `left` are inside.
-template <bool WIDE>
-__device__ void store4(float* c, int left, const float* sum, float alpha, float beta) {
-  if (left <= 0) return;
-  if (WIDE) {
-    const float4 was = beta == 0 ? float4{0, 0, 0, 0} : *(float4*)c;
-    *(float4*)c = float4{result(sum[0], alpha, beta, &was.x), result(sum[1], alpha, beta, &was.y),
-                         result(sum[2], alpha, beta, &was.z), result(sum[3], alpha, beta, &was.w)};
-  } else {
-    for (int e = 0; e < 4 && e < left; ++e) c[e] = result(sum[e], alpha, beta, &c[e]);
-  }
-}
-
 template <bool WIDE>
 __global__ void __launch_bounds__(THREADS, 2)
-    outer_product(int M, int N, int K, float alpha, const float* A, int lda, const float* B,
-                  int ldb, float beta, float* C, int ldc) {
+    no_conflicts(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,
+                 float beta, float* C, int ldc) {
   const int tiles_n = (N + BN - 1) / BN;
   const int m0 = blockIdx.x / tiles_n * BM, n0 = blockIdx.x % tiles_n * BN;
   const int tm = threadIdx.y, tn = threadIdx.x;
   const int tid = tm * (BN / TN) + tn;
-  __shared__ float sA[BK][BM + 4], sB[BK][BN];  // 4: rows of sA begin 4 banks apart
+  alignas(16) __shared__ float sA[BK][BM + 4], sB[BK][BN];  // 4: rows of sA begin 4 banks apart
 
   float acc[TM][TN] = {};
   for (int k0 = 0; k0 < K; k0 += BK) {
@@ -84,24 +65,21 @@ __global__ void __launch_bounds__(THREADS, 2)
     copy_tile<WIDE>(sB, B + n0 + (size_t)k0 * ldb, ldb, K - k0, N - n0, tid);
     __syncthreads();
 #pragma unroll
-    for (int k = 0; k < BK; ++k) {
-      alignas(16) float rA[TM], rB[TN];
-      load_fragment(rA, sA[k], tm);
-      load_fragment(rB, sB[k], tn);
+    for (int k = 0; k < BK; ++k)
 #pragma unroll
-      for (int j = 0; j < TN; ++j)
+      for (int i = 0; i < TM; ++i)
 #pragma unroll
-        for (int i = 0; i < TM; ++i) acc[i][j] += rA[i] * rB[j];
-    }
+        for (int j = 0; j < TN; ++j) acc[i][j] += sA[k][tile_row(tm, i)] * sB[k][tile_row(tn, j)];
     __syncthreads();
   }
 
 #pragma unroll
   for (int i = 0; i < TM; ++i)
 #pragma unroll
-    for (int j = 0; j < TN; j += 4) {
+    for (int j = 0; j < TN; ++j) {
       const int row = m0 + tile_row(tm, i), col = n0 + tile_row(tn, j);
-      if (row < M) store4<WIDE>(&C[(size_t)row * ldc + col], N - col, &acc[i][j], alpha, beta);
+      float* const c = &C[(size_t)row * ldc + col];
+      if (row < M && col < N) *c = result(acc[i][j], alpha, beta, c);
     }
 }
 
@@ -110,7 +88,7 @@ void gemm(int M, int N, int K, float alpha, const float* A, int lda, const float
   const int blocks = ((M + BM - 1) / BM) * ((N + BN - 1) / BN);
   const bool wide = (N | K | lda | ldb | ldc) % 4 == 0 &&
                     ((size_t)A | (size_t)B | (size_t)C) % sizeof(float4) == 0;
-  const auto kernel = wide ? outer_product<true> : outer_product<false>;
+  const auto kernel = wide ? no_conflicts<true> : no_conflicts<false>;
   kernel<<<blocks, dim3(BN / TN, BM / TM), 0, stream>>>(M, N, K, alpha, A, lda, B, ldb, beta, C,
                                                         ldc);
 }
