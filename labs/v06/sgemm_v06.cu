@@ -74,13 +74,16 @@ __global__ void __launch_bounds__(THREADS, 2)
   }
 
 #pragma unroll
-  for (int i = 0; i < TM; ++i)
+  for (int i = 0; i < TM; ++i) {
+    const int row = m0 + tile_row(tm, i);
+    if (row >= M) break;
 #pragma unroll
     for (int j = 0; j < TN; ++j) {
-      const int row = m0 + tile_row(tm, i), col = n0 + tile_row(tn, j);
+      const int col = n0 + tile_row(tn, j);
       float* const c = &C[(size_t)row * ldc + col];
-      if (row < M && col < N) *c = result(acc[i][j], alpha, beta, c);
+      if (col < N) *c = result(acc[i][j], alpha, beta, c);
     }
+  }
 }
 
 void gemm(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,

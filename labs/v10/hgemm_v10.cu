@@ -33,7 +33,9 @@ __device__ uint4 load8(const half* g, int ld, int row, int col, int rows, int co
   if (WIDE) {
     if (row < rows && col < cols) v = *(const uint4*)from;
   } else {
-    for (int e = 0; e < 8 && row < rows && col + e < cols; ++e) ((half*)&v)[e] = from[e];
+#pragma unroll
+    for (int e = 0; e < 8; ++e)
+      if (row < rows && col + e < cols) ((half*)&v)[e] = from[e];
   }
   return v;
 }
