@@ -19,11 +19,11 @@ import operator
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
@@ -36,7 +36,7 @@ RAGGED = ("--shape", "70x65x33", "--alpha", "2", "--beta", "0.5", "--ld-pad", "5
 EVERY_SHAPE = "right at every shape that was tried"
 COMPARISONS = {"at most": operator.le, "at least": operator.ge}
 FINDINGS = 3  # shown of one file
-TIMEOUT = 300  # seconds, of a kernel that does not end
+PATIENCE = 60  # seconds for each file, once it is judged: a kernel may not end
 Counters = dict[str, float]
 Entry = dict[str, Any]  # of gemm_bench's JSON
 
@@ -125,48 +125,67 @@ class Report:
     counters: Counters  # none: the kernel has ended the microscope
 
 
-def run(files: list[Path], *options: str) -> tuple[str, list[Entry]]:
-    """What gemm_bench prints, and the entries of its JSON."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "out.json"
+class Run:
+    """A run of gemm_bench in the background; its processes end with the `with`."""
+
+    def __init__(self, files: list[Path], *options: str) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = Path(self.folder.name)
         command = [bench(), "--kernel", ",".join(map(str, files)), "--shape", SHAPE, *options]
-        done = subprocess.run(
-            [*command, "--json", str(out)],
-            env={**os.environ, "CPATH": str(LABS / "v01")},  # ../main.h, wherever the file is
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT,
-        )
-        if done.returncode > 1:
-            raise BadInput(f"{done.stdout}{done.stderr}".strip())
-        return done.stdout, json.loads(out.read_text())["benchmarks"]
+        with open(self.path / "stdout", "w") as out, open(self.path / "stderr", "w") as err:
+            self.process = subprocess.Popen(
+                [*command, "--json", str(self.path / "json")],
+                env={**os.environ, "CPATH": str(LABS / "v01")},  # ../main.h, wherever the file is
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        self.folder.cleanup()
+
+    def result(self, timeout: Optional[float] = None) -> tuple[list[str], list[Entry]]:
+        """The lines that it prints, and the entries of its JSON."""
+        status = self.process.wait(timeout)
+        told = (self.path / "stdout").read_text()
+        if status not in (0, 1):
+            raise BadInput(f"{told}{(self.path / 'stderr').read_text()}".strip())
+        return told.splitlines(), json.loads((self.path / "json").read_text())["benchmarks"]
 
 
 def look(files: list[Path]) -> list[Report]:
     """Judges several files at once, while the microscope looks at them."""
-    with ThreadPoolExecutor() as threads:
-        inspection = threads.submit(run, files, "--inspect")
-        told, judged = run(files, *RAGGED, "--backend", "sim")
-    lines, reports = told.splitlines(), []
+    seen: list[Entry] = []
+    with Run(files, *RAGGED, "--backend", "sim") as judge, Run(files, "--inspect") as microscope:
+        lines, judged = judge.result()
+        try:
+            seen = microscope.result(PATIENCE * len(files))[1]
+            failure = ""
+        except (BadInput, subprocess.TimeoutExpired) as error:
+            failure = f"The microscope could not look at it: {error}"
+    reports = []
     for file in files:
-        mine, seen = (
-            [entry for entry in entries if entry["name"].split("/")[0] == file.stem]
-            for entries in (judged, [] if inspection.exception() else inspection.result()[1])
-        )
-        wrong = [line for line in lines if line.startswith(f"{file}: ")]
-        wrong = [line for line in wrong if not line.endswith(EVERY_SHAPE)]
-        verdict = re.compile(re.escape(file.stem) + r" .*WRONG: (.*)")
-        wrong += [found[1] for line in lines if (found := verdict.match(line))]
+        name = file.stem
+        mine = [entry for entry in judged if entry["name"].split("/")[0] == name]
+        inspected = [entry for entry in seen if entry["name"].split("/")[0] == name]
         dtypes = {entry["name"].split("/")[1] for entry in mine}
         if len(dtypes) != 1:
             raise BadInput(f"{file} has {len(dtypes)} functions gemm; a lab wants one")
-        (dtype,) = dtypes
-        if not seen:
-            wrong.append(f"The microscope could not look at it: {inspection.exception()}")
-            reports.append(Report(wrong, [], dtype, {}))
-        else:
-            findings = [finding["what"] for finding in seen[0]["findings"]]
-            reports.append(Report(wrong, findings, dtype, flat(seen[0], mine[0])))
+        wrong = [line for line in lines if line.startswith(f"{file}: ")]
+        wrong = [line for line in wrong if not line.endswith(EVERY_SHAPE)]
+        verdict = re.compile(re.escape(name) + r" .*WRONG: (.*)")
+        wrong += [found[1] for line in lines if (found := verdict.match(line))]
+        wrong += [failure] if failure else []
+        findings = [finding["what"] for entry in inspected for finding in entry["findings"]]
+        counters = flat(inspected[0], mine[0]) if inspected else {}
+        reports.append(Report(wrong, findings, dtypes.pop(), counters))
     return reports
 
 
@@ -209,7 +228,7 @@ def grade(lab: Lab, report: Report) -> bool:
     """Prints what is reached, a line each."""
     wanted = "f16" if lab.solution.name.startswith("h") else "f32"
     passed = [say(report.wrong == [], "results", missed=" ".join(report.wrong[:1]))]
-    for what in report.findings[:FINDINGS] or [""]:
+    for what in report.findings[:FINDINGS] or [""] * bool(report.counters):
         passed.append(say(not what, "no race, no memory error", missed=what))
     passed.append(say(report.dtype == wanted, "type", report.dtype, f"This lab wants {wanted}."))
     for goal in lab.goals if report.counters else ():
