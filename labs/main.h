@@ -1,9 +1,9 @@
-// The main() of the bare files: multiplies, checks against the CPU, times. Last line of each file.
+// The main() of a file with a gemm: multiplies, checks against the CPU, times.
 //
 //   nvcc -arch=native sgemm_v08.cu && ./a.out    checks small problems, times 2048 x 2048 x 2048
 //   ./a.out 1000 500 300                         times M = 1000, N = 500, K = 300
 //
-// The simulator compiles no main(): gemm_bench judges the file there.
+// The simulator gets no main(): there gemm_bench calls the file's gemm.
 #pragma once
 #ifdef __CUDACC__
 #include <cmath>

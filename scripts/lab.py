@@ -111,6 +111,7 @@ def bench() -> str:
     """gemm_bench, which is built where there is none."""
     program = os.environ.get("GEMM_BENCH", str(ROOT / "gemm_bench"))
     if not Path(program).exists():
+        subprocess.run([ROOT / "scripts/setup.sh"], check=True)
         subprocess.run([ROOT / "scripts/build.py", "bench", "--kernel=v1", "--inspect"], check=True)
     return program
 

@@ -17,6 +17,19 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import lab  # noqa: E402
 
 LABS = lab.load_labs()
+FILES = [LABS[0].start, *(each.solution for each in LABS)]
+
+
+class Files(unittest.TestCase):
+    def test_are_short_and_plain(self) -> None:
+        for file in FILES:
+            with self.subTest(file.name):
+                lines = file.read_text(encoding="utf-8").splitlines()
+                self.assertLessEqual(len(lines), 150)
+                self.assertLessEqual(max(map(len, lines)), 100)
+                included = {line for line in lines if line.startswith('#include "')}
+                self.assertEqual(included, {'#include "../main.h"'})
+                self.assertEqual(lines[-1], '#include "../main.h"')
 
 
 class Grading(unittest.TestCase):
@@ -24,8 +37,7 @@ class Grading(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
-        files = [LABS[0].start, *(each.solution for each in LABS)]
-        cls.reports = dict(zip(files, lab.look(files)))
+        cls.reports = dict(zip(FILES, lab.look(FILES)))
 
     def test_solutions_pass(self) -> None:
         for each in LABS:
@@ -52,7 +64,7 @@ class Nvcc(unittest.TestCase):
         nvcc = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
         if nvcc is None:
             self.skipTest("no nvcc")
-        for file in sorted((ROOT / "labs").glob("*/*gemm_v*.cu")) + [LABS[0].start]:
+        for file in FILES:
             with self.subTest(file.name):
                 flags = ["-std=c++17", "-arch=sm_80", "-Werror=all-warnings", "-Xptxas=-v"]
                 command = [nvcc, *flags, str(file), "-o", "/dev/null"]
@@ -62,5 +74,5 @@ class Nvcc(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    chosen = "Nvcc" if sys.argv[1:] == ["nvcc"] else "Grading"
+    chosen = ["Nvcc"] if sys.argv[1:] == ["nvcc"] else ["Files", "Grading"]
     unittest.main(defaultTest=chosen, argv=sys.argv[:1])

@@ -1,6 +1,7 @@
 // The start of lab v1: one thread computes all of C, as a serial program would.
 //
-// C = alpha * A * B + beta * C, row-major, any shape. On a GPU give it a small one: ./a.out 64 64 64
+// C = alpha * A * B + beta * C, row-major, any shape. On a GPU give it a small one:
+// ./a.out 64 64 64
 
 __global__ void serial(int M, int N, int K, float alpha, const float* A, int lda, const float* B,
                        int ldb, float beta, float* C, int ldc) {

@@ -6,8 +6,8 @@ constexpr int BM = 128, BN = 128, BK = 8;       // block tile, and depth of a k-
 constexpr int TM = 8, TN = 8;                   // thread tile
 constexpr int THREADS = (BM / TM) * (BN / TN);  // 16 x 16
 
-// Four neighbours of a row, zero outside of the matrix. WIDE: rows are whole aligned groups of four,
-// each inside or outside, and one 128-bit load does it.
+// Four neighbours of a row, zero outside of the matrix. WIDE: rows are whole aligned groups of
+// four, each inside or outside, and one 128-bit load does it.
 template <bool WIDE>
 __device__ float4 load4(const float* g, int ld, int row, int col, int rows, int cols) {
   float4 v = {0, 0, 0, 0};

@@ -1,7 +1,7 @@
 // v10 tensor cores: one mma.sync computes a 16 x 8 tile of C with a whole warp.
 //
-// C = alpha * A * B + beta * C in half, row-major, any shape; sums in float. From sm_80 on.
-// In words: kernels/v10_mma.md.
+// C = alpha * A * B + beta * C in half, row-major, any shape; sums in float. nvcc -arch=native: it
+// needs sm_80 or later. In words: kernels/v10_mma.md.
 #include <cuda_fp16.h>
 
 #include <cstdint>

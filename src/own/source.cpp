@@ -201,7 +201,7 @@ class Translator {
       replace(i, end, fmt::format("static const ::gemm::own::DynamicShared<{}> {}{{}}", type, its));
   }
 
-  // asm volatile("..." : ... : ...): a call of what the simulator has, or of what says that it has not.
+  // Inline PTX: mma.sync becomes a call, anything else an error when it is reached.
   void inline_ptx(size_t i) {
     size_t open = next(i);
     while (open < t_.size() && t_[open].kind == Kind::word) open = next(open);  // volatile
@@ -214,8 +214,8 @@ class Translator {
                         line_ + 1));
   }
 
-  // asm("mma.sync..." : "+f"(x), ... : "r"(y), ...) becomes mma<function, order>(where, (x), ..., (y), ...):
-  // operands stay where they are, and `order` has their numbers as the text names them.
+  // Makes mma<function, order>(where, (x), ..., (y), ...) of asm("mma.sync..." : "+f"(x) : "r"(y)).
+  // Operands stay where they are; `order` has their numbers as the text names them.
   bool mma_sync(size_t i, size_t open, size_t close) {
     static const std::regex instruction(
         R"(\s*mma\.sync\.aligned\.(m16n8k\d+)\.row\.col\.f32\.(\w+)\.\2\.f32\s*([^;]*);\s*(\\n)?)");
