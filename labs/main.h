@@ -7,6 +7,7 @@
 #pragma once
 #ifdef __CUDACC__
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -26,8 +27,8 @@ bool run(Gemm gemm, int M, int N, int K, float alpha, float beta, bool check) {
   succeeded(cudaMallocManaged(&A, sizeof(T) * M * lda));
   succeeded(cudaMallocManaged(&B, sizeof(T) * K * ldb));
   succeeded(cudaMallocManaged(&C, sizeof(TC) * M * ldc));
-  for (size_t i = 0; i < size_t(M) * lda; ++i) A[i] = T(float(i % 5) - 2);
-  for (size_t i = 0; i < size_t(K) * ldb; ++i) B[i] = T(float(i % 7) - 3);
+  for (size_t i = 0; i < size_t(M) * lda; ++i) A[i] = T(float((i ^ i >> 4) % 5) - 2);
+  for (size_t i = 0; i < size_t(K) * ldb; ++i) B[i] = T(float((i ^ i >> 3) % 7) - 3);
   for (size_t i = 0; i < size_t(M) * ldc; ++i) C[i] = TC(beta == 0 ? NAN : float(i % 3));
   cudaEvent_t begin, end;
   succeeded(cudaEventCreate(&begin)), succeeded(cudaEventCreate(&end));
@@ -52,7 +53,7 @@ bool run(Gemm gemm, int M, int N, int K, float alpha, float beta, bool check) {
   succeeded(cudaEventElapsedTime(&ms, begin, end));
   std::printf("%d x %d x %d, alpha %g, beta %g: ", M, N, K, alpha, beta);
   if (check) std::printf(wrong ? "%lld elements wrong\n" : "right\n", (long long)wrong);
-  if (!check) std::printf("%.2f TFLOPS\n", 2e-9 * M * N * K * runs / ms);
+  if (!check) std::printf("%.3g TFLOPS\n", 2e-9 * M * N * K * runs / ms);
   succeeded(cudaFree(A)), succeeded(cudaFree(B)), succeeded(cudaFree(C));
   return wrong == 0;
 }

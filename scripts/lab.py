@@ -91,7 +91,7 @@ def load_labs() -> list[Lab]:
         rows = re.findall(row, page, re.MULTILINE)
         assert question and rows, f"{folder}: no question, or no goals"
         goals = tuple(Goal(c, float(s), how, float(limit), why) for c, s, how, limit, why in rows)
-        (solution,) = folder.glob("?gemm_v*.cu")
+        (solution,) = folder.glob(f"?gemm_{folder.name}.cu")
         labs.append(
             Lab(folder, before, solution, question[1], " ".join(question[2].split()), goals)
         )

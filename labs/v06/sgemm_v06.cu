@@ -57,7 +57,8 @@ __global__ void __launch_bounds__(THREADS, 2)
   const int m0 = blockIdx.x / tiles_n * BM, n0 = blockIdx.x % tiles_n * BN;
   const int tm = threadIdx.y, tn = threadIdx.x;
   const int tid = tm * (BN / TN) + tn;
-  alignas(16) __shared__ float sA[BK][BM + 4], sB[BK][BN];  // 4: rows of sA begin 4 banks apart
+  alignas(16) __shared__ float sA[BK][BM + 4];  // rows begin 4 banks apart
+  alignas(16) __shared__ float sB[BK][BN];
 
   float acc[TM][TN] = {};
   for (int k0 = 0; k0 < K; k0 += BK) {

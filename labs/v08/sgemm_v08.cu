@@ -57,8 +57,8 @@ __global__ void __launch_bounds__(THREADS, 2)
   const int m0 = blockIdx.x / tiles_n * BM, n0 = blockIdx.x % tiles_n * BN;
   const int tm = threadIdx.y, tn = threadIdx.x;
   const int tid = tm * (BN / TN) + tn;
-  alignas(16) __shared__ float sA[2][BK][BM + 4],
-      sB[2][BK][BN];  // 4: rows of sA begin 4 banks apart
+  alignas(16) __shared__ float sA[2][BK][BM + 4];  // rows begin 4 banks apart
+  alignas(16) __shared__ float sB[2][BK][BN];
   static_assert(BM * BK == THREADS * 4 && BK * BN == THREADS * 4, "a group of each per thread");
 
   const int rowA = tid * 4 / BK, colA = tid * 4 % BK, rowB = tid * 4 / BN, colB = tid * 4 % BN;

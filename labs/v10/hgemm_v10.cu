@@ -53,7 +53,8 @@ __global__ void __launch_bounds__(THREADS, 2)
   const int m0 = blockIdx.x / tiles_n * BM, n0 = blockIdx.x % tiles_n * BN;
   const int tid = threadIdx.x, warp = tid / 32, g = tid % 32 / 4, t = tid % 4;
   const int wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
-  alignas(16) __shared__ uint32_t sA[2][BM][SA], sB[2][WORDS][SB];
+  alignas(16) __shared__ uint32_t sA[2][BM][SA];
+  alignas(16) __shared__ uint32_t sB[2][WORDS][SB];
 
   const int rowA = tid / 4, wordA = tid % 4 * 4, wordB = tid / 16, colB = tid % 16 * 8;
   uint4 nextA[2], nextB[2];  // the k-tile on its way: rows rowA and rowA + 64, rows of k in a word
