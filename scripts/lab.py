@@ -257,7 +257,7 @@ def main() -> int:
     predicted = None if args.solution else predict(lab, args.predict)
     (report,) = look([file])
     passed = grade(lab, report)
-    if predicted is not None and report.counters:
+    if predicted is not None and passed:
         counted = quotient(lab.predicted, report.counters)
         print(f"  {lab.predicted}: you predicted {predicted:g}, counted {counted:g}")
     print(f"{lab.id}: {'passed' if passed else 'not passed'}")
