@@ -47,7 +47,7 @@ bool supports(const Configuration& config, const Problem& problem, bool swapped)
 Choice choose(const Problem& problem, const Arch& arch, int configuration);
 
 // What whole tiles of bm x bn take, by two consumers' turns, in clusters of `cluster` CTAs that share
-// A: v24's, in microseconds.
+// B, in microseconds.
 double whole_tiles_us(const Problem& p, const Arch& arch, int bm, int bn, int cluster);
 
 // All that choose() compares, for scripts that fit the estimate; at most `room`. Returns how many.
