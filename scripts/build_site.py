@@ -318,6 +318,8 @@ def navigation(stage: Stage, rungs: list[Rung]) -> list[Any]:
     nav.append({"Plot": "plot.md"})
     tasks = sorted(p for p in stage.markdown if re.match(r"exercises/ex\d+\w*/README", str(p)))
     nav.append({"Exercises": ["exercises/index.md", *(str(page_of(p)) for p in tasks)]})
+    labs = sorted(p for p in stage.markdown if re.match(r"labs/v\d+/README", str(p)))
+    nav.append({"Labs": ["labs/index.md", *(str(page_of(p)) for p in labs)]})
     nav += [
         {name: [str(page_of(Path(p))) for p in pages if (ROOT / p).exists()]}
         for name, pages in BACK.items()

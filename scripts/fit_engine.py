@@ -3,8 +3,8 @@
 
   scripts/fit_engine.py times.jsonl.gz [more]   from build/engine_sweep; prints the constants
 
-The estimate is computed here once more, in numpy; that it is the same one is checked against the
-estimates in the first file, which were made with the constants of src/plan/costs_h200.h.
+The estimate is computed here once more, in numpy. The first files' own estimates were made with the
+constants of their day.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from scipy.optimize import least_squares
+from scipy.optimize import least_squares  # type: ignore[import-untyped]
 
 ROOT = Path(__file__).resolve().parent.parent
 SMS, BK = 132, 64
@@ -39,7 +39,7 @@ def configurations() -> list[dict]:
 
 def clusters_filled() -> list[float]:
     text = (ROOT / "src/plan/costs_h200.h").read_text()
-    listed = re.search(r"\.clusters = \{(.*?)\}", text, re.DOTALL)[1]
+    listed = text.split(".clusters = {")[1].split("}")[0]
     terms = [x.split("/") for x in listed.split(",")]
     return [float(x[0]) / float(x[1]) if len(x) > 1 else float(x[0]) for x in terms]
 
@@ -102,7 +102,8 @@ def requests(ld: int) -> int:
 def load(paths: list[str]):
     """A row a measured choice: what its estimate depends on, and the time."""
     configs, filled = configurations(), clusters_filled()
-    rows, times, estimates, problems = [], [], [], []
+    rows: list[dict] = []
+    times, problems = [], []
     for path in paths:
         for line in gzip.open(path, "rt"):
             problem = json.loads(line)
@@ -111,7 +112,7 @@ def load(paths: list[str]):
             ra, rb = requests(M if ta else K), requests(K if tb else N)
             problems.append((len(rows), problem))
             for choice in problem["choices"]:
-                index, swapped, log_x, log_y, height, parts, estimate, us = choice[:8]
+                index, swapped, log_x, log_y, height, parts, _, us = choice[:8]
                 if len(choice) > 8:
                     continue
                 config = configs[index]
@@ -125,9 +126,20 @@ def load(paths: list[str]):
                     )
                     k = kt * BK
                     row = dict(
-                        pp=1, waves=waves, depth=k * span / mean, bx=bx, by=mean, mult=mean,
-                        x_rows=bx, y_rows=mean, all=k * tiles, busy=min(tiles, SMS), size=1,
-                        results=1e-6 * bx * tall, parts=1, tiles=tiles,
+                        pp=1,
+                        waves=waves,
+                        depth=k * span / mean,
+                        bx=bx,
+                        by=mean,
+                        mult=mean,
+                        x_rows=bx,
+                        y_rows=mean,
+                        all=k * tiles,
+                        busy=min(tiles, SMS),
+                        size=1,
+                        results=1e-6 * bx * tall,
+                        parts=1,
+                        tiles=tiles,
                     )
                 else:
                     size = 1 << (log_x + log_y)
@@ -139,17 +151,26 @@ def load(paths: list[str]):
                     atom = 8 << log_x if y_k else 64
                     columns = cdiv(height, atom) * atom
                     row = dict(
-                        pp=0, waves=waves, depth=waves * k, bx=bx, by=columns, mult=height,
-                        x_rows=bx / (1 << log_y), y_rows=columns / (1 << log_x),
-                        all=k * units * size, busy=min(units, at) * size, size=size,
-                        results=1e-6 * bx * height, parts=parts, tiles=clusters * size,
+                        pp=0,
+                        waves=waves,
+                        depth=waves * k,
+                        bx=bx,
+                        by=columns,
+                        mult=height,
+                        x_rows=bx / (1 << log_y),
+                        y_rows=columns / (1 << log_x),
+                        all=k * units * size,
+                        busy=min(units, at) * size,
+                        size=size,
+                        results=1e-6 * bx * height,
+                        parts=parts,
+                        tiles=clusters * size,
                     )
                 row.update(qx=qx, qy=qy, bytes=2e-6 * (M * K + K * N + M * N), index=index)
                 rows.append(row)
                 times.append(us)
-                estimates.append(estimate)
     table = {k: np.array([r[k] for r in rows], float) for k in rows[0]}
-    return table, np.array(times), np.array(estimates), problems
+    return table, np.array(times), problems
 
 
 def estimate(t, c):
@@ -187,7 +208,7 @@ def estimate(t, c):
 
 def regret(problems, times, estimates):
     losses = []
-    for (begin, problem), (end, _) in zip(problems, [*problems[1:], (len(times), None)]):
+    for (begin, _problem), (end, _) in zip(problems, [*problems[1:], (len(times), None)]):
         if begin == end:
             continue
         chosen = begin + int(np.argmin(estimates[begin:end]))
@@ -196,12 +217,11 @@ def regret(problems, times, estimates):
 
 
 def main() -> int:
-    table, times, stored, problems = load(sys.argv[1:])
+    table, times, problems = load(sys.argv[1:])
     now = constants()
     print("rows", len(times), "problems", len(problems))
-    print("regret before: %.4f p90 %.3f max %.2f" % regret(problems, times, stored))
     mine = estimate(table, now)
-    print("largest difference of the two estimates: %.2g" % np.max(np.abs(mine / stored - 1)))
+    print("regret before: {:.4f} p90 {:.3f} max {:.2f}".format(*regret(problems, times, mine)))
     spans = [
         (begin, end)
         for (begin, _), (end, _) in zip(problems, [*problems[1:], (len(times), None)])
@@ -225,8 +245,8 @@ def main() -> int:
     fit = least_squares(residual, start, loss="soft_l1", f_scale=0.05)
     after = {**now, **dict(zip(names, np.exp(fit.x)))}
     fitted = estimate(table, after)
-    print("regret after: %.4f p90 %.3f max %.2f" % regret(problems, times, fitted))
-    print("error: %.3f" % np.std(np.log(fitted / times)))
+    print("regret after: {:.4f} p90 {:.3f} max {:.2f}".format(*regret(problems, times, fitted)))
+    print(f"error: {np.std(np.log(fitted / times)):.3f}")
     for name in now:
         print(f"            .{name} = {after[name]:.4g},")
     return 0

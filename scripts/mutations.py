@@ -1555,12 +1555,14 @@ ENGINE = (
     ),
     of_engine(
         "loads before the others' barriers are there",
-        "  cluster_wait();  // the others' barriers are there\n",
+        "  if (!alone) cluster_wait();  // the others' barriers are there\n",
         "",
     ),
     of_engine("X goes to the first row of CTAs", "  share_x <<= rank_x;\n", ""),
     of_engine(
-        "all load the first part of X", "share_x, rank_y * rows_x);", "share_x, 0 * rows_x);"
+        "all load the first part of X",
+        "share_x, rank_y * rows_x, alone);",
+        "share_x, 0 * rows_x, alone);",
     ),
     of_engine(
         "all parts of K are the first",

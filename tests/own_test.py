@@ -225,6 +225,41 @@ class Files(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertRegex(done.stderr.splitlines()[-1], r"mine\.cu:2: .*no nvcuda::wmma")
 
+    def test_mma_sync_as_inline_ptx(self) -> None:
+        """Operands in an order of the file's own, an index within them, and C apart from D."""
+        text = """
+#include <cuda_fp16.h>
+__device__ unsigned pair(half x, half y) {
+  half2 both = __halves2half2(x, y);
+  return *(unsigned*)&both;
+}
+__global__ void tile(const half* A, const half* B, half* C, int K, int N) {
+  const int g = threadIdx.x / 4, t = threadIdx.x % 4;
+  const half *a = A + (blockIdx.y * 16 + g) * K, *b = B + blockIdx.x * 8 + g;
+  float d[4] = {}, e[4];
+  for (int k = 2 * t; k < K; k += 16) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%6, %7, %8, %9}, {%4, %5}, {%10, %10, %11, %11};"
+        : "=f"(e[0]), "=f"(e[1]), "=f"(e[2]), "=f"(e[3])
+        : "r"(pair(b[k * N], b[(k + 1) * N])), "r"(pair(b[(k + 8) * N], b[(k + 9) * N])),
+          "r"(pair(a[k], a[k + 1])), "r"(pair(a[8 * K + k], a[8 * K + k + 1])),
+          "r"(pair(a[k + 8], a[k + 9])), "r"(pair(a[8 * K + k + 8], a[8 * K + k + 9])),
+          "f"(0.0f), "f"(threadIdx.x == 99 ? 1.0f : 0.0f));
+    for (int i = 0; i < 4; ++i) d[i] += e[i];
+  }
+  for (int i = 0; i < 4; ++i)
+    C[(blockIdx.y * 16 + g + i / 2 * 8) * N + blockIdx.x * 8 + 2 * t + i % 2] = d[i];
+}
+void gemm(int M, int N, int K, const half* A, const half* B, half* C) {
+  tile<<<dim3(N / 8, M / 16), 32>>>(A, B, C, K, N);
+}
+"""
+        done = bench("--kernel", self.file(text), "--size", "32")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        other = self.file(text.replace("m16n8k16.row", "m16n8k8.row"))
+        done = bench("--kernel", other, "--size", "32")
+        self.assertRegex(done.stdout, r"mine\.cu:12: the simulator cannot run inline PTX")
+
     def test_a_file_without_gemm(self) -> None:
         mine = self.file(WHOLE_TILES + CALL.replace("gemm(", "multiply("))
         self.refused("has no function gemm that can be called: want void gemm", "--kernel", mine)

@@ -77,6 +77,7 @@ int run(int argc, char** argv) {
   arch.costs = &costs;
   FfmaCosts::Split& s = costs.fp32.split;
   WgmmaCosts& w = costs.wgmma;
+  EngineCosts& e = costs.engine;
   std::map<std::string, double*> known = {{"fp32.multiply", &s.multiply},
                                           {"fp32.alone", &s.alone},
                                           {"fp32.copy_4", &s.copy_4},
@@ -114,6 +115,15 @@ int run(int argc, char** argv) {
                                           {"wgmma.apart", &w.apart},
                                           {"wgmma.copies.launch", &w.copies.launch},
                                           {"wgmma.copies.memory", &w.copies.memory},
+                                          {"engine.launch", &e.launch},
+                                          {"engine.cluster", &e.cluster},
+                                          {"engine.wave", &e.wave},
+                                          {"engine.k_tile", &e.k_tile},
+                                          {"engine.tensor", &e.tensor},
+                                          {"engine.memory", &e.memory},
+                                          {"engine.l2", &e.l2},
+                                          {"engine.fetch", &e.fetch},
+                                          {"engine.store", &e.store},
                                           {"unaligned.launch", &costs.unaligned.launch},
                                           {"unaligned.k_tile", &costs.unaligned.k_tile},
                                           {"unaligned.by_elements", &costs.unaligned.by_elements},

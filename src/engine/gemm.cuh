@@ -14,7 +14,7 @@
 //   order[wg]      ping-pong: 4 arrivals, one of each warp of the other consumer
 //
 // X is A and Y is B; swapped, the other way round, and C^T is computed: then tiles are cut finely
-// along C's rows. Roles and ping-pong are as in v18 to v24. Taught in v27.
+// along C's rows. Taught in v27.
 #pragma once
 
 #include "device/dynamic_shared.cuh"

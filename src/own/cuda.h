@@ -10,7 +10,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <source_location>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "device/platform.h"
@@ -68,6 +70,21 @@ struct DynamicShared {
     return static_cast<U*>(dynamic_shared());
   }
 };
+
+// mma.sync as inline PTX, D = A * B + C. ORDER: which operands its text names for D, A, B and C.
+template <auto MMA, int... ORDER, class... Operands>
+GEMM_SIM_INLINE void mma(std::source_location where, Operands&&... operands) {
+  const auto all = std::forward_as_tuple(operands...);
+  constexpr int AT[] = {ORDER...};
+  float d[] = {std::get<AT[10]>(all), std::get<AT[11]>(all), std::get<AT[12]>(all),
+               std::get<AT[13]>(all)};
+  const uint32_t a[] = {std::get<AT[4]>(all), std::get<AT[5]>(all), std::get<AT[6]>(all),
+                        std::get<AT[7]>(all)};
+  const uint32_t b[] = {std::get<AT[8]>(all), std::get<AT[9]>(all)};
+  MMA(d, a, b, where);
+  std::get<AT[0]>(all) = d[0], std::get<AT[1]>(all) = d[1];
+  std::get<AT[2]>(all) = d[2], std::get<AT[3]>(all) = d[3];
+}
 
 }  // namespace gemm::own
 

@@ -62,8 +62,8 @@ void launch(dim3 shape, dim3 block, size_t smem, const void* stream, void (*body
 
 void inline_ptx(const char* where) {
   throw sim::Error(fmt::format(
-      "{}: the simulator cannot run inline PTX (asm); it runs CUDA C++, and the functions of "
-      "src/device/ptx",
+      "{}: the simulator cannot run inline PTX (asm) but mma.sync alone; it runs CUDA C++, and the "
+      "functions of src/device/ptx",
       where));
 }
 

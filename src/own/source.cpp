@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -200,16 +201,61 @@ class Translator {
       replace(i, end, fmt::format("static const ::gemm::own::DynamicShared<{}> {}{{}}", type, its));
   }
 
-  // asm volatile("..." : ... : ...);
+  // Inline PTX: mma.sync becomes a call, anything else an error when it is reached.
   void inline_ptx(size_t i) {
     size_t open = next(i);
     while (open < t_.size() && t_[open].kind == Kind::word) open = next(open);  // volatile
     if (!is(open, "(")) return;
     const size_t close = closing(open, "(", ")");
     if (close == NONE) return;
+    if (mma_sync(i, open, close)) return;
     replace(i, close + 1,
             fmt::format("::gemm::own::inline_ptx(\"{}:{}\")", fs::path(path_).filename().string(),
                         line_ + 1));
+  }
+
+  // Makes mma<function, order>(where, (x), ..., (y), ...) of asm("mma.sync..." : "+f"(x) : "r"(y)).
+  // Operands stay where they are; `order` has their numbers as the text names them.
+  bool mma_sync(size_t i, size_t open, size_t close) {
+    static const std::regex instruction(
+        R"(\s*mma\.sync\.aligned\.(m16n8k\d+)\.row\.col\.f32\.(\w+)\.\2\.f32\s*([^;]*);\s*(\\n)?)");
+    static const std::map<std::string, const char*> functions = {
+        {"m16n8k16.f16", "f16"}, {"m16n8k16.bf16", "bf16"}, {"m16n8k8.tf32", "tf32"}};
+    std::string text;
+    std::vector<size_t> dropped, colons;  // literals; what comes between the operands
+    int operands = 0;
+    for (size_t k = next(open); k < close; k = next(k)) {
+      if (t_[k].kind == Kind::text) {
+        dropped.push_back(k);
+        if (colons.empty())
+          text += t_[k].text.substr(1, t_[k].text.size() - 2);
+        else
+          ++operands;
+      } else if (is(k, ":")) {
+        colons.push_back(k);
+      } else if (is(k, "(")) {
+        k = closing(k, "(", ")");
+      }
+    }
+    std::smatch found;
+    if (colons.size() != 2 || !std::regex_match(text, found, instruction)) return false;
+    const auto function = functions.find(found.str(1) + "." + found.str(2));
+    std::string order;
+    int places = 0;
+    const std::string named = found.str(3);
+    static const std::regex operand(R"(%(\d+))");
+    for (std::sregex_iterator o(named.begin(), named.end(), operand), end; o != end;
+         ++o, ++places) {
+      if (o->length(1) > 2 || std::stoi(o->str(1)) >= operands) return false;
+      order += ", " + o->str(1);
+    }
+    if (function == functions.end() || places != 4 + 4 + 2 + 4) return false;
+    replace(i, open,
+            fmt::format("::gemm::own::mma<::gemm::sim::mma_{}{}>", function->second, order));
+    for (const size_t k : dropped) t_[k] = {Kind::space, ""};
+    t_[dropped.front()] = {Kind::text, "std::source_location::current()"};
+    for (const size_t k : colons) t_[k].text = ",";
+    return true;
   }
 
   // threadIdx and its like, unless the file has a variable of that name: dim3 gridDim(...).

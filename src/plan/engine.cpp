@@ -103,26 +103,29 @@ double cooperative_us(const Problem& p, const Oriented& o, const Arch& arch, con
   return around_us(p, c) + (size > 1 ? c.cluster : 0) + (waves - 1) * c.wave + loop + end;
 }
 
-double ping_pong_us(const Problem& p, const Oriented& o, const Arch& arch, const Choice& choice,
-                    const RowPanelChoice& panels) {
-  const EngineCosts& c = arch.costs->engine;
-  const Configuration& config = choice.config();
-  const double waves = double(panels.waves(arch.sms)), tiles = double(panels.tiles());
-  const double makespan = double(panels.makespan_rows(arch.sms));  // of the busiest SM
-  const double k = ceil_div(p.K, BK) * BK, height = panels.height();
+// Tiles that two consumers compute by turns.
+struct Turns {
+  double waves, tiles;
+  double of_busiest;       // tiles that the busiest SM computes, in tiles of bx x by
+  double bx, by, tallest;  // extents; by: on average
+  double rows;             // as in Work
+  bool in_clusters = false;
+};
+double by_turns_us(const Problem& p, const EngineCosts& c, const Turns& t) {
+  const double k = ceil_div(p.K, BK) * BK;
   const double loop = loop_us(p, c,
-                              {.depth = k * makespan / height,
-                               .all_depth = k * tiles,
-                               .bx = double(config.bx),
-                               .by = height,
-                               .columns = height,
-                               .rows = config.bx * o.x_requests + height * o.y_requests,
-                               .tensor = c.ping_pong});
+                              {.depth = k * t.of_busiest,
+                               .all_depth = k * t.tiles,
+                               .bx = t.bx,
+                               .by = t.by,
+                               .columns = t.by,
+                               .rows = t.rows,
+                               .tensor = c.ping_pong,
+                               .in_clusters = t.in_clusters});
   // The last tile's epilogue is alone; the others hide behind the other consumer's main loop.
-  const double results = 1e-6 * config.bx * panels.tallest();
-  const double store = results * c.store * epilogue_factor(p, c);
-  const double hidden = loop / waves;  // of one tile
-  return around_us(p, c) + loop + store + (waves - 1) * std::max(0.0, store * c.staged - hidden);
+  const double store = 1e-6 * t.bx * t.tallest * c.store * epilogue_factor(p, c);
+  const double hidden = loop / t.waves;  // of one tile
+  return around_us(p, c) + loop + store + (t.waves - 1) * std::max(0.0, store * c.staged - hidden);
 }
 
 // Calls consider(choice) for every legal choice in one configuration.
@@ -140,7 +143,15 @@ void for_each_choice(const Problem& p, const Arch& arch, int index, Consider&& c
       const RowPanelChoice panels =
           choose_row_panels(o.Y, o.X, {config.bx, config.shortest, config.by}, arch.sms);
       choice.panels = panels.row_panels;
-      choice.us = ping_pong_us(p, o, arch, choice, panels);
+      const double height = panels.height();
+      choice.us = by_turns_us(p, c,
+                              {.waves = double(panels.waves(arch.sms)),
+                               .tiles = double(panels.tiles()),
+                               .of_busiest = panels.makespan_rows(arch.sms) / height,
+                               .bx = double(config.bx),
+                               .by = height,
+                               .tallest = double(panels.tallest()),
+                               .rows = config.bx * o.x_requests + height * o.y_requests});
       consider(choice);
       continue;
     }
@@ -191,6 +202,22 @@ bool supports(const Configuration& config, const Problem& p, bool swapped) {
   // y along the operand that is K-major, so that a box of it has any height; else neither is.
   if (!y_k_major && (config.ping_pong() || x_k_major)) return false;
   return true;
+}
+
+double whole_tiles_us(const Problem& p, const Arch& arch, int bm, int bn, int cluster) {
+  const EngineCosts& c = arch.costs->engine;
+  const Oriented o(p, c, false);
+  const double tiles = double(ceil_div(p.M, bm)) * ceil_div(p.N, bn);
+  const double waves = std::ceil(tiles / arch.sms);
+  return by_turns_us(p, c,
+                     {.waves = waves,
+                      .tiles = tiles,
+                      .of_busiest = waves,
+                      .bx = double(bm),
+                      .by = double(bn),
+                      .tallest = double(bn),
+                      .rows = bm * o.x_requests + bn * o.y_requests / cluster,
+                      .in_clusters = cluster > 1});
 }
 
 Choice choose(const Problem& p, const Arch& arch, int configuration) {

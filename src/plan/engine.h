@@ -46,6 +46,10 @@ bool supports(const Configuration& config, const Problem& problem, bool swapped)
 // The choice with the least estimate, of all configurations or of one; configuration -1: none.
 Choice choose(const Problem& problem, const Arch& arch, int configuration);
 
+// What whole tiles of bm x bn take, by two consumers' turns, in clusters of `cluster` CTAs that share
+// B, in microseconds.
+double whole_tiles_us(const Problem& p, const Arch& arch, int bm, int bn, int cluster);
+
 // All that choose() compares, for scripts that fit the estimate; at most `room`. Returns how many.
 int candidates(const Problem& problem, const Arch& arch, Choice* choices, int room);
 
