@@ -290,6 +290,14 @@ def pages() -> list[Path]:
 
 
 class EveryPage(unittest.TestCase):
+    def test_the_readme_fits_on_one_screen(self) -> None:
+        text = re.sub(
+            r"<!--.*?-->", "", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.S
+        )
+        words = re.sub(r"\]\([^)]*\)", "]", text).split()
+        self.assertLessEqual(sum(bool(re.search(r"\w", word)) for word in words), 900)
+        self.assertNotIn("not measured", text)
+
     def test_links_lead_somewhere(self) -> None:
         for page in pages():
             text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
