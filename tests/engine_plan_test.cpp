@@ -101,5 +101,21 @@ TEST(EnginePlan, AnEpilogueTakesLonger) {
   }
 }
 
+// A pass after the kernel takes a launch, and time for the memory; by turns the kernel does it all.
+TEST(EnginePlan, CountsThePassOfAWholeEpilogue) {
+  const Problem plain = problem(3000, 3000, 1024);
+  Problem biased = plain;
+  biased.vectors = biased.whole_epilogue = true;
+  const EngineCosts& c = ARCH.costs->engine;
+  const double pass = c.launch + 2 * 2e-6 * 3000 * 3000 / c.memory;
+  for (int i = 0; i < CONFIGURATION_COUNT; ++i) {
+    const double more = choose(biased, ARCH, i).us - choose(plain, ARCH, i).us;
+    if (CONFIGURATIONS[i].ping_pong())
+      EXPECT_LT(more, pass) << i;
+    else
+      EXPECT_NEAR(more, pass, 1e-6) << i;
+  }
+}
+
 }  // namespace
 }  // namespace gemm::engine

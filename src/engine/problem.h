@@ -30,6 +30,7 @@ Problem problem_of(const FusedArgs<T>& p) {
   problem.aligned_c = has_aligned_c(p);
   problem.reads_c = p.fused.reads_c(), problem.vectors = p.fused.has_vectors();
   problem.function = info(p.fused.activation).roundings > 1;
+  problem.whole_epilogue = wants_fused(p.fused);
   return problem;
 }
 

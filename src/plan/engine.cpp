@@ -92,14 +92,17 @@ double cooperative_us(const Problem& p, const Oriented& o, const Arch& arch, con
                                .tensor = config.warpgroups() == 1 ? c.one_consumer : 1,
                                .in_clusters = size > 1});
   const double results = 1e-6 * config.bx * cut.height;
+  const double store = c.store * (p.whole_epilogue ? 1 : epilogue_factor(p, c));
   double end = 0;
   if (cut.parts == 1) {
-    end = waves * results * c.store * epilogue_factor(p, c);
+    end = waves * results * store;
   } else {
     const double sums = 4e-6 * results * 1e6 * units * size;  // millions of bytes
     end = waves * results * c.store_sums + sums / c.l2 + c.reduce_launch +
-          results * cut.clusters * size / arch.sms * c.store * epilogue_factor(p, c);
+          results * cut.clusters * size / arch.sms * store;
   }
+  if (p.whole_epilogue)  // a pass reads the product, and C, and writes
+    end += c.launch + 1e-6 * p.element_bytes * p.M * p.N * (p.reads_c ? 3 : 2) / c.memory;
   return around_us(p, c) + (size > 1 ? c.cluster : 0) + (waves - 1) * c.wave + loop + end;
 }
 

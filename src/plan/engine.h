@@ -22,6 +22,7 @@ struct Problem {
   double copied_elements;           // of operands that TMA cannot address
   bool aligned_c;                   // C's rows are in whole 16 bytes
   bool reads_c, vectors, function;  // what an epilogue has: C, biases and scales, an activation
+  bool whole_epilogue;  // one that only ping-pong kernels have: a pass follows the others
 };
 
 // A legal way to compute it, and how long that takes by the estimate.
