@@ -17,7 +17,6 @@ measurement for breaks its line and is marked with an x. What bounds the rungs (
   plots/wave_quantisation.svg  TFLOPS in small steps of M
 
   plots/shapes_*.svg       wins and losses over many shapes: random, grid1000, layers (shape_map.py)
-  plots/compare_runs.svg   two committed runs overlaid (overlay.py)
   plots/accuracy.svg       errors against K, by class of inputs (accuracy.py)
   plots/fp8_error.svg      errors of FP8 against K (fp8_error.py)
   plots/several_gpus.svg   what hiding the wire gains (several_gpus.py)
@@ -298,11 +297,6 @@ def draw_sweep(results: Results, rungs: list[Rung], figure: str) -> Optional[Pic
     return draw_panels(results, panels, f"{TITLES[figure]}: {', '.join(told)}")
 
 
-def load_known(path: Path, rungs: list[Rung]) -> Run:
-    """A run without the rungs that are gone."""
-    return part(runs.load(path), [(rung, dtype) for rung in rungs for dtype in rung.dtypes])
-
-
 # The ladder as bars
 # --------------------------------------------------------------------------------------------------
 
@@ -412,21 +406,7 @@ def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
         wanted |= {path: svg(figure) if figure else None for path, figure in others.items()}
     wanted |= mechanisms.figures(root, rungs)
     wanted |= phases.figures(root, rungs, reference)
-    wanted[root / "plots" / "compare_runs.svg"] = draw_compared(root, rungs, reference)
     return wanted
-
-
-def draw_compared(root: Path, rungs: list[Rung], gpu: str) -> Optional[bytes]:
-    """Two committed runs overlaid, as scripts/compare.py does with any two."""
-    paths = [ladder.folder_of(gpu, root) / name for name in ("rungs_sweep.json", ladder.LADDER)]
-    if not all(path.exists() for path in paths):
-        return None
-    before, after = (load_known(path, rungs) for path in paths)
-    runs.name_runs([before, after])
-    comparison = runs.compare(before, after)
-    if not comparison.changes:
-        return None
-    return overlay.render(*overlay.draw([before, after], [comparison], None))
 
 
 def draw_climb(run: Path, to: Path) -> None:
