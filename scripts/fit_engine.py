@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from scipy.optimize import least_squares  # type: ignore[import-untyped]
+from scipy.optimize import least_squares, minimize  # type: ignore[import-untyped]
 
 ROOT = Path(__file__).resolve().parent.parent
 SMS, BK = 132, 64
@@ -166,6 +166,10 @@ def load(paths: list[str]):
                         parts=parts,
                         tiles=clusters * size,
                     )
+                tiles_x, tiles_y = cdiv(X, bx), cdiv(Y, row["mult"])
+                if config["ping_pong"]:
+                    tiles_y = row["tiles"] / tiles_x
+                row["full"] = X * Y / (tiles_x * bx * tiles_y * row["mult"])
                 row.update(qx=qx, qy=qy, bytes=2e-6 * (M * K + K * N + M * N), index=index)
                 rows.append(row)
                 times.append(us)
@@ -176,13 +180,12 @@ def load(paths: list[str]):
 def estimate(t, c):
     asked = np.array([1.0, c["sectors"], c["half"]])
     rows = t["x_rows"] * asked[t["qx"].astype(int)] + t["y_rows"] * asked[t["qy"].astype(int)]
-    tensor = c["tensor"] * np.where(
-        t["pp"] > 0, c["ping_pong"], np.where(t["bx"] == 64, c["one_consumer"], 1)
-    )
+    tensor = c["tensor"] * np.where(t["pp"] > 0, c["ping_pong"], 1)
+    k_tile = np.where(t["pp"] > 0, c["k_tile_alone"], c["k_tile"])
     multiply = t["depth"] * np.maximum(
-        2e-6 * t["bx"] * (t["mult"] + c["narrow"]) / tensor, c["k_tile"] / BK
+        2e-6 * t["bx"] * (t["mult"] + c["narrow"]) / tensor, k_tile / BK
     )
-    from_l2 = 2e-6 * t["all"] * rows / c["l2"]
+    from_l2 = 2e-6 * t["all"] * rows / c["l2"] * t["full"] ** -c["edge"]
     into_sm = 2e-6 * t["depth"] * (t["bx"] + t["by"]) / c["fetch"]
     memory = t["bytes"] / c["memory"]
     loop = np.sqrt(multiply**2 + from_l2**2 + into_sm**2 + memory**2)
@@ -236,14 +239,29 @@ def main() -> int:
 
     def residual(logs):
         """Errors within a problem count three times those that all its choices share."""
-        c = {**now, **dict(zip(names, np.exp(logs)))}
-        error = np.log(estimate(table, c) / times)
+        error = np.log(estimate(table, with_logs(logs)) / times)
         shared = (np.bincount(problem_of, weight * error) / of_problem)[problem_of]
         return np.concatenate([0.3 * weight * error, weight * (error - shared)])
 
+    def with_logs(logs):
+        return {**now, **dict(zip(names, np.exp(logs)))}
+
+    def expected_regret(logs):
+        """What a choice loses that takes the estimates for right to 2.5 %, beside their errors."""
+        estimates = np.log(estimate(table, with_logs(logs)))
+        least = np.full(len(spans), np.inf)
+        np.minimum.at(least, problem_of, estimates)
+        taken = np.exp((least[problem_of] - estimates) / 0.025)
+        lost = np.bincount(problem_of, taken * np.log(times / best))
+        errors = np.minimum(np.abs(estimates - np.log(times)), 0.3) ** 2
+        return np.mean(lost / np.bincount(problem_of, taken)) + 1.5 * np.average(
+            errors, weights=weight
+        )
+
     start = np.log([now[n] for n in names])
     fit = least_squares(residual, start, loss="soft_l1", f_scale=0.05)
-    after = {**now, **dict(zip(names, np.exp(fit.x)))}
+    fit = minimize(expected_regret, fit.x, method="L-BFGS-B", options={"maxiter": 60})
+    after = with_logs(fit.x)
     fitted = estimate(table, after)
     print("regret after: {:.4f} p90 {:.3f} max {:.2f}".format(*regret(problems, times, fitted)))
     print(f"error: {np.std(np.log(fitted / times)):.3f}")

@@ -62,23 +62,23 @@ struct WgmmaCosts {
 
 // What takes time in the engine's kernels (plan/engine.cpp). Fitted by scripts/fit_engine.py.
 struct EngineCosts {
-  double launch;               // us of a kernel with one k-tile
-  double cluster;              // us in which the CTAs of a cluster wait for each other
-  double wave;                 // us to begin and end another tile
-  double k_tile;               // us of a k-tile at least, however small
-  double tensor;               // TFLOPS of an SM's tensor cores in a tile
-  double narrow;               // columns that a wgmma takes beside its own
-  double one_consumer;         // tensor where one warpgroup multiplies, as a part of it
-  double ping_pong;            // tensor where two take turns, likewise
-  double memory, l2, fetch;    // TB/s from memory; from L2 into all SMs, into one
-  double sectors, half;        // requests for a row across lines: of whole sectors, of half ones
-  double alone;                // a main loop's time without clusters, rows in whole lines
-  double store;                // ps a result stored
-  double staged;               // a store's time while the other consumer multiplies, in stores
+  double launch;                // us of a kernel with one k-tile
+  double cluster;               // us in which the CTAs of a cluster wait for each other
+  double wave;                  // us to begin and end another tile
+  double k_tile, k_tile_alone;  // us of a k-tile at least: of all consumers, of one by turns
+  double tensor;                // TFLOPS of an SM's tensor cores in a tile
+  double narrow;                // columns that a wgmma takes beside its own
+  double ping_pong;             // tensor where two consumers take turns, as a part of it
+  double memory, l2, fetch;     // TB/s from memory; from L2 into all SMs, into one
+  double sectors, half;         // requests for a row across lines: of whole sectors, of half ones
+  double edge;                  // L2 slows by this power of the part of all tiles that lies in C
+  double alone;                 // a main loop's time without clusters, rows in whole lines
+  double store;                 // ps a result stored
+  double staged;                // a store's time while the other consumer multiplies, in stores
   double residual, vectors, function;  // what an epilogue takes besides, likewise
-  double store_sums;           // ps a sum that a CTA stores for the second kernel
-  double reduce_launch;        // us of that kernel
-  double copy_launch, copies;  // of a kernel that copies operands first: us, TB/s
+  double store_sums;                   // ps a sum that a CTA stores for the second kernel
+  double reduce_launch;                // us of that kernel
+  double copy_launch, copies;          // of a kernel that copies operands first: us, TB/s
 };
 
 // What a kernel's choices cost on one architecture. Times are relative: 1 is a result of a tile of

@@ -33,6 +33,13 @@ struct Oriented {
   }
 };
 
+// The part of all tiles that lies in C: a tile at its edge takes as long as a whole one.
+double full(const Oriented& o, int bx, int height) {
+  const double columns = double(ceil_div(o.X, bx)) * bx,
+               rows = double(ceil_div(o.Y, height)) * height;
+  return double(o.X) * o.Y / (columns * rows);
+}
+
 // What every kernel takes besides its main loop, in microseconds.
 double around_us(const Problem& p, const EngineCosts& c) {
   const double copies = p.copied_elements > 0
@@ -55,14 +62,15 @@ struct Work {
   double depth, all_depth;  // of K, in tiles of bx x by: on the busiest SM, on all
   double bx, by, columns;   // by: of wgmma; columns: as loaded
   double rows;              // that a CTA asks L2 for, a k at a time; those across lines count more
-  double tensor = 1;        // of the tensor cores' speed
-  bool in_clusters = false;
+  double full;              // part of all tiles that lies in C
+  bool by_turns = false, in_clusters = false;
 };
 // The main loop: what it waits for longest, and a part of what comes second.
 double loop_us(const Problem& p, const EngineCosts& c, const Work& w) {
-  const double multiply =
-      w.depth * std::max(2e-6 * w.bx * (w.by + c.narrow) / (c.tensor * w.tensor), c.k_tile / BK);
-  const double from_l2 = 2e-6 * w.all_depth * w.rows / c.l2;
+  const double tensor = c.tensor * (w.by_turns ? c.ping_pong : 1);
+  const double k_tile = w.by_turns ? c.k_tile_alone : c.k_tile;
+  const double multiply = w.depth * std::max(2e-6 * w.bx * (w.by + c.narrow) / tensor, k_tile / BK);
+  const double from_l2 = 2e-6 * w.all_depth * w.rows / c.l2 * std::pow(w.full, -c.edge);
   const double into_sm = 2e-6 * w.depth * (w.bx + w.columns) / c.fetch;
   const double memory = memory_us(p, c);
   const bool whole_lines = p.a == RowRequests::one && p.b == RowRequests::one;
@@ -89,7 +97,7 @@ double cooperative_us(const Problem& p, const Oriented& o, const Arch& arch, con
                                .by = double(cut.height),
                                .columns = columns,
                                .rows = rows,
-                               .tensor = config.warpgroups() == 1 ? c.one_consumer : 1,
+                               .full = full(o, config.bx, cut.height),
                                .in_clusters = size > 1});
   const double results = 1e-6 * config.bx * cut.height;
   const double store = c.store * (p.whole_epilogue ? 1 : epilogue_factor(p, c));
@@ -111,7 +119,7 @@ struct Turns {
   double waves, tiles;
   double of_busiest;       // tiles that the busiest SM computes, in tiles of bx x by
   double bx, by, tallest;  // extents; by: on average
-  double rows;             // as in Work
+  double rows, full;       // as in Work
   bool in_clusters = false;
 };
 double by_turns_us(const Problem& p, const EngineCosts& c, const Turns& t) {
@@ -123,7 +131,8 @@ double by_turns_us(const Problem& p, const EngineCosts& c, const Turns& t) {
                                .by = t.by,
                                .columns = t.by,
                                .rows = t.rows,
-                               .tensor = c.ping_pong,
+                               .full = t.full,
+                               .by_turns = true,
                                .in_clusters = t.in_clusters});
   // The last tile's epilogue is alone; the others hide behind the other consumer's main loop.
   const double store = 1e-6 * t.bx * t.tallest * c.store * epilogue_factor(p, c);
@@ -154,7 +163,8 @@ void for_each_choice(const Problem& p, const Arch& arch, int index, Consider&& c
                                .bx = double(config.bx),
                                .by = height,
                                .tallest = double(panels.tallest()),
-                               .rows = config.bx * o.x_requests + height * o.y_requests});
+                               .rows = config.bx * o.x_requests + height * o.y_requests,
+                               .full = o.X * double(o.Y) / (panels.tiles() * config.bx * height)});
       consider(choice);
       continue;
     }
@@ -220,6 +230,7 @@ double whole_tiles_us(const Problem& p, const Arch& arch, int bm, int bn, int cl
                       .by = double(bn),
                       .tallest = double(bn),
                       .rows = bm * o.x_requests + bn * o.y_requests / cluster,
+                      .full = full(o, bm, bn),
                       .in_clusters = cluster > 1});
 }
 
