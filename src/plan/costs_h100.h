@@ -17,22 +17,22 @@ constexpr Costs H100_COSTS = [] {
   costs.rows_of_pass = 1024;
   costs.wgmma = {
       // [fitted]
-      .tensor = 9.44,
-      .narrow = 9.436,
-      .memory = 3.526,
-      .l2 = 8.91,
-      .fetch = 0.1157,
-      .uneven = 0.3516,
-      .launch = 2.586,
+      .tensor = 9.791,
+      .narrow = 9.437,
+      .memory = 3.486,
+      .l2 = 8.913,
+      .fetch = 0.1322,
+      .uneven = 0.3517,
+      .launch = 2.588,
       .wave = 2.202,
-      .cluster = 0.6411,
+      .cluster = 0.6412,
       .store = 170.9,
       .send = 45.73,
       .fixup = 0.8655,
       .exchange = 149.6,
       .add = 268.7,
       .persistent_launch = 1.699,
-      .epilogue_k = 361.7,
+      .epilogue_k = 361.5,
       // [/fitted]
       // All of these, and an H200's of the same names, are fitted to what 12 rungs take at 1000
       // shapes on H100s: plots/NOTES.md. An H200's own are in the ratios of an earlier fit.
