@@ -76,7 +76,7 @@ constexpr Costs H200_COSTS = {
             .wave = 0.482,           .k_tile = 0.1369,
             .k_tile_alone = 0.06424, .tensor = 7.838,
             .narrow = 4.352,         .ping_pong = 1.373,
-            .memory = 3.8,           .l2 = 14.27,
+            .memory = 3.5,           .l2 = 14.27,
             .fetch = 0.2247,         .sectors = 1.429,
             .half = 2.214,           .edge = 0.2658,
             .alone = 0.8932,         .store = 44.08,
