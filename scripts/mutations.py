@@ -1566,8 +1566,8 @@ ENGINE = (
     ),
     of_engine(
         "all parts of K are the first",
-        "load_k_tiles(s.full, s.empty, state, k_begin(part), k_begin(part + 1), bytes, load);",
-        "load_k_tiles(s.full, s.empty, state, 0, k_begin(part + 1) - k_begin(part), bytes, load);",
+        "load_k_tiles(s.full, s.empty, state, begin, end, bytes, load);",
+        "load_k_tiles(s.full, s.empty, state, 0, end - begin, bytes, load);",
     ),
     of_engine("the last k-tile's stage stays taken", "      if (k_tiles > 0) release(last);\n", ""),
     of_engine(

@@ -148,7 +148,8 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
       const int bytes = size_y * rows_x * TileX::PANELS * TileX::ROW_BYTES +
                         size_x * rows_y * panels * TileY::ROW_BYTES;
       for_each_unit([&](int x, int y, int part, int) {
-        grid_dependency_wait(x, y);  // after the first tile's coordinates have been computed
+        const int begin = k_begin(part), end = k_begin(part + 1);
+        grid_dependency_wait(x | y, begin | end);  // after the divisions for the first tile
         // [region multicast]
         const auto load = [&](int stage, int k_tile) {
           const int k = k_tile * BK;
@@ -157,7 +158,7 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
           load_part_for<TileY>(s.Y[stage], map_y, y, k, full, share_y, rank_x * rows_y, alone,
                                panels);
         };
-        load_k_tiles(s.full, s.empty, state, k_begin(part), k_begin(part + 1), bytes, load);
+        load_k_tiles(s.full, s.empty, state, begin, end, bytes, load);
         // [/region multicast]
       });
     }
