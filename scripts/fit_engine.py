@@ -135,7 +135,6 @@ def load(paths: list[str]):
                         x_rows=bx,
                         y_rows=mean,
                         all=k * tiles,
-                        busy=min(tiles, SMS),
                         size=1,
                         results=1e-6 * bx * tall,
                         parts=1,
@@ -160,7 +159,6 @@ def load(paths: list[str]):
                         x_rows=bx / (1 << log_y),
                         y_rows=columns / (1 << log_x),
                         all=k * units * size,
-                        busy=min(units, at) * size,
                         size=size,
                         results=1e-6 * bx * height,
                         parts=parts,
@@ -170,7 +168,7 @@ def load(paths: list[str]):
                 if config["ping_pong"]:
                     tiles_y = row["tiles"] / tiles_x
                 row["full"] = X * Y / (tiles_x * bx * tiles_y * row["mult"])
-                row.update(qx=qx, qy=qy, bytes=2e-6 * (M * K + K * N + M * N), index=index)
+                row.update(qx=qx, qy=qy, bytes=2e-6 * (M * K + K * N + M * N))
                 rows.append(row)
                 times.append(us)
     table = {k: np.array([r[k] for r in rows], float) for k in rows[0]}
