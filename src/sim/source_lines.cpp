@@ -25,7 +25,7 @@ int add_frame(void* frames_, uintptr_t, const char* file, int line, const char*)
   Place& place = frames.place;
   if (file == nullptr || line == 0) return 0;
   const std::string_view path = file;
-  if (path.find("/src/sim/") != path.npos) return 0;
+  if (path.starts_with("src/sim/") || path.find("/src/sim/") != path.npos) return 0;
   if (path.ends_with(".cu")) {
     place.line = {file, line};
     return 1;  // no further frames
