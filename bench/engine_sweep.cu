@@ -126,7 +126,7 @@ int main(int argc, char** argv) {
                    &one, p.B, CUDA_R_16F, ldb, p.A, CUDA_R_16F, lda, &zero, to, CUDA_R_16F, ldc,
                    CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
     };
-    const engine::Problem problem = engine_device::problem_of(FusedArgs<half>{args(0), {}});
+    const PlannedProblem problem = problem_of(FusedArgs<half>{args(0), {}});
     static std::vector<engine::Choice> all(1 << 18);
     const int count = engine::candidates(problem, arch, all.data(), int(all.size()));
     std::sort(all.begin(), all.begin() + count,

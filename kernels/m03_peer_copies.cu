@@ -153,7 +153,7 @@ void launch(const GemmArgs<T>& p, const Shards& shards, int rank, const Arrivals
   });
 }
 
-constexpr Costs::Tile TILES[] = {{128, 192, 1.0}, {128, 128, 1.05}};
+constexpr TileCost TILES[] = {{128, 192, 1.0}, {128, 128, 1.05}};
 template <class T>
 constexpr decltype(&launch<T, 128, 192, 5, 1>) LAUNCHES[] = {launch<T, 128, 192, 5, 1>,
                                                              launch<T, 128, 128, 6, 2>};

@@ -10,10 +10,11 @@
 // needs:  sm_80, clusters sm_90; rows that are not whole aligned 16-byte groups are repacked first,
 //         and a transposed B is transposed: read as it is, it costs a fifth of the time
 #include "device/dynamic_shared.cuh"
-#include "device/ffma_costs.h"
 #include "device/ptx/cluster.cuh"
 #include "device/ptx/grid.cuh"
 #include "device/repack.cuh"
+#include "engine/problem_of.h"
+#include "plan/ffma.h"
 #include "rung.h"
 #include "v13_ffma/ffma_loop.cuh"
 #include "v13_ffma/transposed_copy.cuh"
@@ -135,13 +136,15 @@ const Variant<float> VARIANTS[] = {
 static_assert(std::size(VARIANTS) == std::size(WHOLE_TILES), "in the same order");
 
 Plan plan(const FusedArgs<float>& p, const Arch& arch, int variant) {
-  if (variant != ANY_VARIANT)
-    return {.variant = variant,
-            .makespan = whole_tile_us(p, arch.sms, arch.costs->fp32, WHOLE_TILES[variant])};
-  const Estimate best = best_whole_tile(p, arch.sms, arch.costs->fp32, [&](int i) {
-    return VARIANTS[i].fits == nullptr || VARIANTS[i].fits(p);
-  });
-  return {.variant = best.variant, .makespan = best.us};
+  const PlannedProblem problem = problem_of(p);
+  Plan best{.makespan = NEVER};
+  for (int i = 0; i < int{std::size(VARIANTS)}; ++i) {
+    const bool fits = VARIANTS[i].fits == nullptr || VARIANTS[i].fits(p);
+    if (variant == ANY_VARIANT ? !fits : variant != i) continue;
+    if (const double us = whole_tile_us(problem, arch, WHOLE_TILES[i]); us < best.makespan)
+      best = {.variant = i, .makespan = us};
+  }
+  return best;
 }
 
 std::string explain(const GemmArgs<float>&, const Plan& plan) {

@@ -10,13 +10,14 @@
 // needs:  sm_80, clusters sm_90
 #include "device/dynamic_shared.cuh"
 #include "device/epilogue.cuh"
-#include "device/ffma_costs.h"
 #include "device/ffma_tile.cuh"
 #include "device/ptx/cluster.cuh"
 #include "device/ptx/cp_async.cuh"
 #include "device/ptx/grid.cuh"
 #include "device/scheduler.cuh"
 #include "device/workspace.h"
+#include "engine/problem_of.h"
+#include "plan/ffma.h"
 #include "rung.h"
 
 namespace {
@@ -275,7 +276,7 @@ void launch(const GemmArgs<float>& call, const Plan&, Stream stream) {
   const Split split{ctas, SPLITS / ctas};
   const int64_t tiles = int64_t{cdiv(p.M, Tile::BM)} * cdiv(p.N, Tile::BN);
   const int groups = cdiv(p.N, 4);
-  const bool aligned_c = aligned_rows(p.C, p.ldc) && p.N % 4 == 0;
+  const bool aligned_c = tma_can_address(p.C, p.ldc) && p.N % 4 == 0;
   const bool first_aligned = split.parts > 1 || aligned_c;
   const Workspace partial(
       split.parts > 1 ? size_t(split.parts) * p.M * groups * sizeof(Vec<float>) : 0, stream);
@@ -291,7 +292,8 @@ void launch(const GemmArgs<float>& call, const Plan&, Stream stream) {
     };
     // Of an operand that is not K-major, 16 bytes at a time where its rows are whole groups of 16.
     if constexpr (!a_k_major() || !b_k_major())
-      if (whole_groups(p)) return start(gemm_v13s<Tile, a_k_major(), b_k_major(), 16>);
+      if (whole_groups(problem_of(FusedArgs<float>{p, {}})))
+        return start(gemm_v13s<Tile, a_k_major(), b_k_major(), 16>);
     start(gemm_v13s<Tile, a_k_major(), b_k_major(), 4>);
   });
   if (split.parts > 1)
@@ -323,7 +325,7 @@ const Variant<float> VARIANTS[] = {
 static_assert(std::size(VARIANTS) == split_variants(), "SPLIT_TILES, in the same order");
 
 Plan plan(const FusedArgs<float>& p, const Arch& arch, int variant) {
-  const Estimate best = best_split_tile(p, arch.sms, arch.costs->fp32, variant);
+  const Estimate best = best_split_tile(problem_of(p), arch, variant);
   return {.variant = best.variant, .makespan = best.us};
 }
 

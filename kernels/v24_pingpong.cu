@@ -35,9 +35,9 @@
 #include "device/ptx/warp_roles.cuh"
 #include "device/ptx/wgmma.cuh"
 #include "device/tma_epilogue.cuh"
-#include "device/wgmma_costs.h"
 #include "device/wgmma_main_loop.cuh"
-#include "engine/problem.h"
+#include "engine/problem_of.h"
+#include "plan/engine.h"
 #include "plan/tiles.h"
 #include "rung.h"
 
@@ -261,42 +261,18 @@ const Variant<T> VARIANTS[] = {
     variant<T, 64, 128, 8, 2, 1>("64x128 s8"),      variant<T, 128, 192, 5, 1, 2>("128x192 s5 c2"),
     variant<T, 128, 128, 6, 2, 2>("128x128 s6 c2"), variant<T, 64, 128, 8, 2, 2>("64x128 s8 c2")};
 
-constexpr int WHOLE = std::size(Costs{}.whole);
+// The same tiles, of each CTA.
+constexpr struct {
+  int bm, bn, cluster;
+} TILES[] = {{128, 192, 1}, {128, 128, 1}, {64, 128, 1},
+             {128, 192, 2}, {128, 128, 2}, {64, 128, 2}};
+static_assert(std::size(VARIANTS<half>) == std::size(TILES));
 
-template <class T>
-bool in_one_launch(const GemmArgs<T>& p) {
-  return !p.batch.is_single() && fits_in_one_launch(p);
-}
 // Of groups the plan knows how many there are and their rows together: it takes them as equal.
 template <class T>
 int rows_of_product(const GemmArgs<T>& p) {
   return p.batch.ends == nullptr ? p.M : cdiv(p.M, p.batch.count);
 }
-template <class T>
-bool is_straddled(const GemmArgs<T>& p) {
-  return rows_of_product(p) > 128 && straddles_lines(p) && !in_one_launch(p);
-}
-
-// A variant's tiles: one of costs.whole; or, numbered behind those, one of costs.cluster, tiles of
-// two CTAs one above the other.
-template <class T>
-TileChoice tile_of(const FusedArgs<T>& p, const Arch& arch, int variant) {
-  const Costs& costs = *arch.costs;
-  const int M = rows_of_product(p);
-  if (variant < WHOLE) {
-    TileChoice choice = choose_tile(M, p.N, costs.whole, WHOLE, arch.sms, variant,
-                                    in_one_launch(p) ? p.batch.count : 1, epilogue_waves(p, costs));
-    if (is_straddled(p)) choice.makespan *= costs.straddled_whole;
-    return choice;
-  }
-  TileChoice choice = choose_tile(M, p.N, costs.cluster, std::size(costs.cluster), arch.sms / 2,
-                                  variant - WHOLE, 1, epilogue_waves(p, costs));
-  choice.index += WHOLE;
-  choice.makespan /= 2;  // one SM's
-  choice.tiling.cluster = 2;
-  return choice;
-}
-
 // CTAs on one GPC that compute neighbours ask L2 together for common rows and columns: up to a
 // quarter faster where a few tiles with a long K ask for most. Measured: pairs lie along the side
 // with fewer tiles. Few tiles rather have a TPC each; in many waves CTAs drift apart.
@@ -308,51 +284,27 @@ Pairs choose_pairs(const FusedArgs<T>& p, const Arch& arch, const Tiling& tiling
   return cdiv(p.M, tiling.bm) >= cdiv(p.N, tiling.bn) ? Pairs::rows : Pairs::columns;
 }
 
-// The plan by one variant.
-template <class T>
-Plan plan_of(const FusedArgs<T>& p, const Arch& arch, const TileChoice& tile) {
-  Tiling tiling = tile.tiling;
-  const bool one_launch = tiling.cluster == 1 && fits_in_one_launch(p);
-  const int launches = one_launch ? 1 : p.batch.count, rows = arch.costs->rows_of_pass;
-  // The first CTAs go to different TPCs, but for clusters. Only the smallest tiles gain, and those
-  // of one row: a larger one has one consumer at work, which takes longer than L2, if not than
-  // memory. Of few tiles with a long K none does.
-  const int64_t tiles = tiling.tiles * p.batch.count / launches;
-  const bool alone = tiling.cluster == 1 && (tiling.bm == 64 || p.M <= tiling.bm) &&
-                     !straddles_lines(p) && tiles * 2 <= arch.sms &&
-                     (tiles * 4 > arch.sms || p.K <= 512);
-  // Such rows are what L2 is asked most for.
-  const WgmmaCosts& c = arch.costs->wgmma;
-  const double requests = tiling.cluster == 1
-                              ? 0
-                              : double(tiling.tiles) * (tiling.bm * requests_of_row(p.A, p.lda, c) +
-                                                        tiling.bn * requests_of_row(p.B, p.ldb, c));
-  Plan plan{.variant = tile.index,
-            .makespan = launches * persistent_us(p, arch, tile.makespan, p.batch.count / launches,
-                                                 {.requests = requests, .alone = alone})};
-  if (tiling.cluster == 1 && tiling.bn <= 128 && rows > 0)
-    plan.makespan += second_reading_us(p, arch, cdiv(p.M, rows));
-  tiling.pairs = choose_pairs(p, arch, tiling);
-  plan.keep(tiling);
-  return plan;
-}
-
 template <class T>
 Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
-  if (variant != ANY_VARIANT) return plan_of(p, arch, tile_of(p, arch, variant));
-  // Tiles of two CTAs where rows straddle 128-byte lines. Fused kernels have none.
-  const bool fused = wants_fused(p.fused) && has_rows_of_a(p);
-  const int first = is_straddled(p) && !fused ? WHOLE : 0;
+  PlannedProblem problem = problem_of(p);
+  problem.M = rows_of_product(p);
+  // Clusters pay where rows straddle 128-byte lines. Fused kernels have none.
+  const bool clusters = straddles_lines(p) && !(wants_fused(p.fused) && has_rows_of_a(p));
   Plan best{.makespan = NEVER};
-  for (int i = first; i < first + WHOLE; ++i) {
-    const Plan plan = plan_of(p, arch, tile_of(p, arch, i));
-    if (i == first || plan.makespan < best.makespan) best = plan;
-  }
-  // Beside the engine's choices (v27) one estimate serves both.
-  if (p.batch.count == 1 && has_aligned_c(p)) {
-    const Tiling t = best.kept<Tiling>();
-    best.makespan =
-        engine::whole_tiles_us(engine_device::problem_of(p), arch, t.bm, t.bn, t.cluster);
+  for (int i = 0; i < int{std::size(TILES)}; ++i) {
+    const auto [bm, bn, cluster] = TILES[i];
+    if (variant == ANY_VARIANT ? cluster > 1 && !clusters : variant != i) continue;
+    const bool one_launch = cluster == 1 && fits_in_one_launch(p);
+    problem.products = one_launch ? p.batch.count : 1;
+    const double us =
+        engine::whole_tiles_us(problem, arch, bm, bn, cluster) * (one_launch ? 1 : p.batch.count);
+    if (best.variant != ANY_VARIANT && us >= best.makespan) continue;
+    Tiling tiling =
+        tiling_of(problem.M, p.N, bm * cluster, bn, arch.sms / cluster, problem.products);
+    tiling.cluster = cluster;
+    tiling.pairs = choose_pairs(p, arch, tiling);
+    best = {.variant = i, .makespan = us};
+    best.keep(tiling);
   }
   return best;
 }

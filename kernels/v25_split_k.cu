@@ -35,8 +35,9 @@
 #include "device/ptx/wgmma.cuh"
 #include "device/unit_rows.cuh"
 #include "device/vec.cuh"
-#include "device/wgmma_costs.h"
 #include "device/wgmma_epilogue.cuh"
+#include "engine/problem_of.h"
+#include "plan/split_k.h"
 #include "rung.h"
 #include "v25_split_k/cluster_sums.cuh"
 
@@ -217,7 +218,7 @@ static_assert(std::size(VARIANTS<half>) == split_k_variants(), "SPLIT_K_TILES, i
 
 template <class T>
 Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
-  const Estimate best = best_split_k_tile(p, arch, variant);
+  const Estimate best = best_split_k_tile(problem_of(p), arch, variant);
   return {.variant = best.variant, .makespan = best.us};
 }
 

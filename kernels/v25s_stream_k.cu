@@ -32,8 +32,9 @@
 #include "device/ptx/wgmma.cuh"
 #include "device/unit_rows.cuh"
 #include "device/vec.cuh"
-#include "device/wgmma_costs.h"
 #include "device/wgmma_epilogue.cuh"
+#include "engine/problem_of.h"
+#include "plan/split_k.h"
 #include "rung.h"
 #include "v25s_stream_k/fixup.cuh"
 
@@ -223,7 +224,7 @@ static_assert(std::size(VARIANTS<half>) == std::size(STREAM_K_TILES), "in the sa
 
 template <class T>
 Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
-  const Estimate best = best_stream_k_tile(p, arch, variant);
+  const Estimate best = best_stream_k_tile(problem_of(p), arch, variant);
   // Wider results are other rungs': their tiles fetch less for each.
   const bool narrow = variant != ANY_VARIANT || std::min(p.M, p.N) <= 512;
   return {.variant = best.variant, .makespan = narrow ? best.us : NEVER};

@@ -61,7 +61,7 @@ bool takes(const GemmArgs<T>& p) {
 // The configuration with the least estimated time, and how it cuts C; or that of one variant.
 template <class T>
 Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
-  const engine::Choice choice = engine::choose(engine_device::problem_of(p), arch, variant);
+  const engine::Choice choice = engine::choose(problem_of(p), arch, variant);
   Plan plan{.variant = choice.configuration, .makespan = choice.us};
   plan.keep(choice);
   return plan;

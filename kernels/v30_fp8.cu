@@ -152,7 +152,7 @@ void launch_fused(const FusedArgs<T, T, bf16>& p, const Plan& plan, Stream strea
 }
 
 // The variants: their tiles, and what a result costs in each; plans choose from the first.
-constexpr Costs::Tile TILES[] = {
+constexpr TileCost TILES[] = {
     {128, 192, 1.0}, {128, 128, 1.05}, {64, 128, 1.6}, {64, 64, 2.2}, {128, 192, 1.0}};
 constexpr int CLUSTERS[] = {1, 1, 1, 1, 2}, CHOICES = 4;
 

@@ -1,5 +1,6 @@
 #include "registration.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "batch.h"
@@ -28,24 +29,31 @@ size_t move_to_workspace(GemmCall& product, void* workspace, DType dtype) {
   return size_t(product.batch.count * product.batch.stride_c * info(info(dtype).out).bytes);
 }
 
-// launch(product), and an epilogue pass. The product is computed in D's memory, but where the pass
-// still has to read C there, or D has fewer columns.
+// Whether halves between kernel and pass would lose what scales bring back: sums above 65,504.
+bool needs_float_sums(const GemmCall& c, DType dtype) {
+  return c.epilogue.has_scales() && info(dtype).out == Element::f16;
+}
+
+// launch(product), and an epilogue pass. Products of the call's type are computed in D's memory, but
+// where the pass still has to read C there, or D has fewer columns.
 template <class Launch>
-void launch_with_pass(const GemmCall& call, DType dtype, const BackendCalls& backend,
-                      Launch&& launch) {
+void launch_with_pass(const GemmCall& call, DType dtype, DType of_products,
+                      const BackendCalls& backend, Launch&& launch) {
   GemmCall product = call, pass = call;
   FusedEpilogue& e = pass.epilogue;
   product.epilogue = before_pass(call);
-  const bool reads_d = reads_own_c(call), apart = (reads_d && e.has_scales()) || e.gated;
+  const bool reads_d = reads_own_c(call);
+  const bool apart = (reads_d && e.has_scales()) || e.gated || of_products != dtype;
   if (reads_d) e.c = nullptr;
   e.alpha = 1;
   if (reads_d && !apart) e.beta = 0;
-  const size_t bytes = apart ? move_to_workspace(product, nullptr, dtype) : 0;
+  const size_t bytes = apart ? move_to_workspace(product, nullptr, of_products) : 0;
   const auto both = [&](void* products) {
-    if (apart) move_to_workspace(product, products, dtype);
+    if (apart) move_to_workspace(product, products, of_products);
     launch(product);
-    launch_epilogue_pass(backend.backend, dtype, pass,
-                         {product.C, product.ldc, product.batch.stride_c});
+    launch_epilogue_pass(
+        backend.backend, dtype, pass,
+        {product.C, product.ldc, product.batch.stride_c, info(of_products).out == Element::f32});
   };
   backend.with_workspace(bytes, call.stream, std::ref(both));
 }
@@ -59,46 +67,46 @@ double epilogue_pass_us(const GemmCall& c, DType dtype, const Arch& arch) {
   return costs.launch + 1e-6 * bytes / costs.memory;
 }
 
-// Added to a makespan in microseconds: more than any product takes, and less than NEVER.
-constexpr double ROUNDS_BETWEEN = 1e12;
-
-// Whether the pass scales what was rounded to a narrower type: a sum of halves may be infinite by then.
-bool scales_rounded(const GemmCall& c, DType dtype) {
-  return c.epilogue.has_scales() && info(info(dtype).out).bytes < 4;
-}
-
 }  // namespace
 
-Entry with_epilogue_pass(Entry e, const BackendCalls& backend) {
+Entry with_epilogue_pass(Entry e, const BackendCalls& backend, const char* prev,
+                         const Entry* in_float) {
   const DType dtype = e.dtype;
-  if (e.plan && e.estimates)
-    e.plan = [dtype, fuses = e.fuses, plan = std::move(e.plan)](const Rung& self, const GemmCall& c,
-                                                                const Arch& arch, int variant) {
+  const bool has_float_sums = in_float != nullptr;
+  if (e.plan && !e.dispatches)
+    e.plan = [dtype, has_float_sums, estimates = e.estimates, fuses = e.fuses,
+              plan = std::move(e.plan)](const Rung& self, const GemmCall& c, const Arch& arch,
+                                        int variant) {
       std::optional<Plan> planned = plan(self, c, arch, variant);
       if (!planned || c.epilogue.is_plain() || (fuses && fuses(c, *planned))) return planned;
+      if (needs_float_sums(c, dtype) && !has_float_sums) return std::optional<Plan>();
+      if (!estimates) return planned;
       GemmCall product = c;
       product.epilogue = before_pass(c);
       if (c.epilogue.gated) move_to_workspace(product, nullptr, dtype);
       planned = plan(self, product, arch, variant);
       planned->makespan += epilogue_pass_us(c, dtype, arch);
-      if (scales_rounded(c, dtype)) planned->makespan += ROUNDS_BETWEEN;  // where others fuse
       return planned;
     };
-  if (e.explain)
-    e.explain = [explain = std::move(e.explain)](const GemmCall& c, Plan plan) {
-      if (plan.makespan >= ROUNDS_BETWEEN && plan.makespan != NEVER)
-        plan.makespan -= ROUNDS_BETWEEN;
-      return explain(c, plan);
+  // A product, and the pass.
+  const auto both = [dtype, backend, prev, float_type = has_float_sums ? in_float->dtype : dtype,
+                     sums = has_float_sums ? in_float->launch : nullptr](const GemmCall& c,
+                                                                         const auto& own) {
+    if (!needs_float_sums(c, dtype)) return launch_with_pass(c, dtype, dtype, backend, own);
+    if (sums) return launch_with_pass(c, dtype, float_type, backend, sums);
+    const auto by_the_rung_before = [&](const Arch& arch) {
+      gemm::launch(c, plan(*find_rung(backend.backend, prev, dtype), c, arch));
     };
+    backend.on_gpu_of(c.stream, std::ref(by_the_rung_before));
+  };
   if (e.launch)
-    e.launch = [dtype, backend, plain = std::move(e.launch)](const GemmCall& c) {
-      c.epilogue.is_plain() ? plain(c) : launch_with_pass(c, dtype, backend, plain);
+    e.launch = [both, plain = std::move(e.launch)](const GemmCall& c) {
+      c.epilogue.is_plain() ? plain(c) : both(c, plain);
     };
   if (e.run)
-    e.run = [dtype, backend, fuses = e.fuses, run = std::move(e.run)](const GemmCall& c,
-                                                                      const Plan& plan) {
+    e.run = [both, fuses = e.fuses, run = std::move(e.run)](const GemmCall& c, const Plan& plan) {
       if (c.epilogue.is_plain() || (fuses && fuses(c, plan))) return run(c, plan);
-      launch_with_pass(c, dtype, backend, [&](const GemmCall& product) { run(product, plan); });
+      both(c, [&](const GemmCall& product) { run(product, plan); });
     };
   return e;
 }
@@ -146,7 +154,14 @@ void register_entries(const About& about, std::vector<Entry> entries, const Back
   for (Entry& e : entries) {
     if (!about.needs.batches) e = product_by_product(std::move(e));
     if (!about.needs.groups) e = without_groups(std::move(e));
-    e = with_epilogue_pass(std::move(e), backend);
+  }
+  const auto found = std::find_if(entries.begin(), entries.end(), [](const Entry& e) {
+    return info(e.dtype).in == Element::f16 && info(e.dtype).out == Element::f32;
+  });
+  const std::optional<Entry> in_float =
+      found == entries.end() ? std::nullopt : std::optional(*found);
+  for (Entry& e : entries) {
+    e = with_epilogue_pass(std::move(e), backend, about.prev, in_float ? &*in_float : nullptr);
     Rung& rung = detail::add({.id = {},
                               .name = {},
                               .file = file,

@@ -55,9 +55,11 @@ struct BackendCalls {
 Entry product_by_product(Entry e);
 // Of a rung that takes no groups: it has no plan for them, so that no dispatcher chooses it.
 Entry without_groups(Entry e);
-// Of a rung's entry: calls whose epilogue its kernel has not, by a launch and a pass, which its plan
-// counts in.
-Entry with_epilogue_pass(Entry e, const BackendCalls& backend);
+// An entry that takes every epilogue: what its kernel lacks is left to a pass, which its plan counts in.
+// Scales of f16 need sums in float between both. `in_float`: the rung's entry that writes them, with
+// neither a pass nor a plan; null: it has none, and the rung `prev` takes such a call.
+Entry with_epilogue_pass(Entry e, const BackendCalls& backend, const char* prev = "",
+                         const Entry* in_float = nullptr);
 
 // Adds a rung, under its file's name.
 void register_entries(const About& about, std::vector<Entry> entries, const BackendCalls& backend,

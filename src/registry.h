@@ -5,12 +5,12 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "gemm_types.h"
+#include "launch_status.h"
 #include "plan/plan.h"
 
 namespace gemm {
@@ -38,28 +38,6 @@ struct RungVariant {
   std::function<void(const GemmCall&)> launch;
   std::function<bool(const GemmCall&)> fits;  // whether it takes this call
 };
-
-// How a kernel's launch went: 0, or the error of the CUDA call that refused it.
-struct LaunchStatus {
-  int code = 0;  // cudaError_t
-  const char* name = "cudaSuccess";
-  const char* text = "no error";
-  const char* call = "";  // "cudaLaunchKernelEx"
-  bool ok() const { return code == 0; }
-};
-// What LaunchMode::stream refuses: nobody would wait for this kernel, nor time it.
-inline constexpr LaunchStatus ON_ANOTHER_STREAM = {
-    400, "cudaErrorInvalidResourceHandle", "the kernel's stream is not the call's", "gemm::launch"};
-
-// A kernel's launch was refused: nothing of it runs, and what() says why in one line. Rungs' launch
-// functions throw it until they return the status themselves.
-struct LaunchRefused : std::runtime_error {
-  LaunchRefused(const LaunchStatus& s, const std::string& what)
-      : std::runtime_error(what), status(s) {}
-  LaunchStatus status;
-};
-// Throws std::bad_alloc when memory ran out (cudaErrorMemoryAllocation), else LaunchRefused.
-[[noreturn]] void throw_refused(const LaunchStatus& status, int64_t grid, int threads, size_t smem);
 
 struct Rung {
   std::string id;    // "v5", from the file name
@@ -116,10 +94,11 @@ std::vector<const Rung*> rungs(Backend backend);
 // The one entry, or null.
 const Rung* find_rung(Backend backend, const std::string& id_or_name, DType dtype);
 
-// The products of a call's batch, of C's type, before their epilogue: in D's memory, or elsewhere.
+// The products of a call's batch before their epilogue: in D's memory, or elsewhere.
 struct ProductsInMemory {
   const void* first;
   int64_t ld, stride;
+  bool in_float = false;  // else of C's type
 };
 // The elementwise kernel that applies the call's epilogue to them and writes D. Launched by the host,
 // asynchronous on the GPU.

@@ -10,14 +10,14 @@ namespace {
 
 const Arch& ARCH = simulated_arch();
 
-Problem problem(int m, int n, int k, bool a_k_major = true, bool b_k_major = true) {
-  Problem p{};
+PlannedProblem problem(int m, int n, int k, bool a_k_major = true, bool b_k_major = true) {
+  PlannedProblem p{};
   p.M = m, p.N = n, p.K = k, p.element_bytes = 2;
   p.a_k_major = a_k_major, p.b_k_major = b_k_major;
-  p.aligned_c = true;
+  p.a_aligned = p.b_aligned = p.aligned_c = true;
   return p;
 }
-std::vector<Choice> all_choices(const Problem& p) {
+std::vector<Choice> all_choices(const PlannedProblem& p) {
   std::vector<Choice> all(1 << 16);
   all.resize(candidates(p, ARCH, all.data(), int(all.size())));
   return all;
@@ -32,7 +32,7 @@ TEST(EnginePlan, ChoicesCoverC) {
                                   {1176, 1680, 2512},
                                   {4096, 4096, 4096},
                                   {16, 16384, 1024}}) {
-      const Problem p = problem(m, n, k, layout & 1, layout & 2);
+      const PlannedProblem p = problem(m, n, k, layout & 1, layout & 2);
       const std::vector<Choice> all = all_choices(p);
       ASSERT_FALSE(all.empty()) << m << " x " << n;
       for (const Choice& choice : all) {
@@ -74,7 +74,7 @@ TEST(EnginePlan, OrientationByLayout) {
 }
 
 TEST(EnginePlan, UnalignedRowsOfCAreNobodys) {
-  Problem p = problem(600, 801, 512);
+  PlannedProblem p = problem(600, 801, 512);
   p.aligned_c = false;
   EXPECT_EQ(choose(p, ARCH, -1).configuration, -1);
 }
@@ -94,7 +94,7 @@ TEST(EnginePlan, TheLeastEstimateIsChosen) {
 // In every configuration, whoever stores the results.
 TEST(EnginePlan, AnEpilogueTakesLonger) {
   for (int i = 0; i < CONFIGURATION_COUNT; ++i) {
-    Problem p = problem(2048, 4096, 4096);
+    PlannedProblem p = problem(2048, 4096, 4096);
     const double plain = choose(p, ARCH, i).us;
     p.reads_c = p.vectors = p.function = true;
     EXPECT_GT(choose(p, ARCH, i).us, plain) << i;
@@ -103,8 +103,8 @@ TEST(EnginePlan, AnEpilogueTakesLonger) {
 
 // A pass after the kernel takes a launch, and time for the memory; by turns the kernel does it all.
 TEST(EnginePlan, CountsThePassOfAWholeEpilogue) {
-  const Problem plain = problem(3000, 3000, 1024);
-  Problem biased = plain;
+  const PlannedProblem plain = problem(3000, 3000, 1024);
+  PlannedProblem biased = plain;
   biased.vectors = biased.whole_epilogue = true;
   const EngineCosts& c = ARCH.costs->engine;
   const double pass = c.launch + 2 * 2e-6 * 3000 * 3000 / c.memory;

@@ -1,32 +1,49 @@
-// Estimated times of the FP32 kernels (device/ffma_costs.h), on the host.
-#include "device/ffma_costs.h"
-
+// Estimated times of the FP32 kernels (plan/ffma.h), on the host.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
+#include "plan/estimate.h"
+#include "plan/ffma.h"
 #include "split_variant.h"
 
 namespace gemm {
 namespace {
 
-constexpr int SMS = 132;
-const FfmaCosts& COSTS = costs_of("NVIDIA H200").fp32;
+const Arch& ARCH = simulated_arch();
+const FfmaCosts& COSTS = ARCH.costs->fp32;
 
 // As stored, rows without a gap; a base that is aligned.
-GemmArgs<float> problem(int m, int n, int k) {
-  static const float* const aligned = reinterpret_cast<const float*>(uintptr_t{4096});
-  return {{}, m, n, k, aligned, k, aligned, n, nullptr, n, {}, Op::N, Op::N};
+PlannedProblem problem(int m, int n, int k) {
+  return {.M = m,
+          .N = n,
+          .K = k,
+          .element_bytes = 4,
+          .a_k_major = true,
+          .b_k_major = false,
+          .a_aligned = k % 4 == 0,
+          .b_aligned = n % 4 == 0,
+          .a = RowRequests::one,
+          .b = RowRequests::one,
+          .aligned_c = n % 4 == 0,
+          .reads_c = false,
+          .vectors = false,
+          .function = false,
+          .whole_epilogue = false};
 }
 
-double whole(const GemmArgs<float>& p) {
-  return best_whole_tile(p, SMS, COSTS, [](int) { return true; }).us;
+double whole(const PlannedProblem& p) {
+  double least = NEVER;
+  for (const WholeTile& tile : WHOLE_TILES) least = std::min(least, whole_tile_us(p, ARCH, tile));
+  return least;
 }
-double split(const GemmArgs<float>& p) { return best_split_tile(p, SMS, COSTS).us; }
+double split(const PlannedProblem& p) { return best_split_tile(p, ARCH).us; }
+int cdiv(int a, int b) { return (a + b - 1) / b; }
 
 TEST(FfmaCosts, SmallResultsHaveTheirKSplit) {
   for (const auto& p : {problem(93, 120, 6295), problem(34, 835, 6037), problem(64, 64, 8192)}) {
-    const auto [tile, splits] = split_variant(SPLIT_TILES, best_split_tile(p, SMS, COSTS).variant);
+    const auto [tile, splits] = split_variant(SPLIT_TILES, best_split_tile(p, ARCH).variant);
     const int ctas = cdiv(p.M, tile.bm) * cdiv(p.N, tile.bn) * splits;
     EXPECT_GE(splits, 4) << p.M << " x " << p.N;
     EXPECT_GE(ctas, 32) << p.M << " x " << p.N;
@@ -36,7 +53,7 @@ TEST(FfmaCosts, SmallResultsHaveTheirKSplit) {
 
 TEST(FfmaCosts, ShortKIsNotSplit) {
   for (const auto& p : {problem(205, 57, 44), problem(3329, 206, 48), problem(512, 512, 32)})
-    EXPECT_EQ(split_variant(SPLIT_TILES, best_split_tile(p, SMS, COSTS).variant).second, 1)
+    EXPECT_EQ(split_variant(SPLIT_TILES, best_split_tile(p, ARCH).variant).second, 1)
         << p.M << " x " << p.N;
 }
 
@@ -50,17 +67,18 @@ TEST(FfmaCosts, NoEstimateBeatsTheCard) {
   for (const int m : {1, 32, 333, 4096})
     for (const int n : {1, 57, 1000, 8192})
       for (const int k : {1, 44, 700, 8192}) {
-        const GemmArgs<float> p = problem(m, n, k);
-        const double limit = std::max(2e-6 * m * n * k / (SMS * COSTS.ffma), memory_us(p, COSTS)) +
-                             COSTS.split.launch;
+        const PlannedProblem p = problem(m, n, k);
+        const double limit =
+            std::max(2e-6 * m * n * k / (ARCH.sms * COSTS.ffma), memory_us(p, COSTS.memory)) +
+            COSTS.split.launch;
         EXPECT_GE(split(p), limit) << m << " x " << n << " x " << k;
       }
 }
 
 TEST(FfmaCosts, UnalignedRowsTakeLonger) {
-  GemmArgs<float> p = problem(1024, 1024, 1024);
+  PlannedProblem p = problem(1024, 1024, 1024);
   const double aligned_split = split(p), aligned_whole = whole(p);
-  p.B += 1;
+  p.b_aligned = false;
   EXPECT_GT(split(p), aligned_split);
   EXPECT_GT(whole(p), aligned_whole);
 }

@@ -1124,7 +1124,12 @@ class WhatUsersTripOver(Base):
         for m, n in ((16, 16), (128, 64), (1, 40), (200, 256)):
             a, b = np.full((m, 4096), 4, np.float16), np.full((4096, n), 4.1, np.float16)
             wanted = np.full((m, n), 672, np.float16)
-            for layout, right in (("nn", b), ("nt", b.T.copy().T)):
+            for layout, left, right in (
+                ("nn", a, b),
+                ("nt", a, b.T.copy().T),
+                ("tn", a.T.copy().T, b),
+                ("tt", a.T.copy().T, b.T.copy().T),
+            ):
                 for scales in (
                     {"scale_rows": np.full(m, 0.01, np.float32)},
                     {"scale_columns": np.full(n, 0.01, np.float32)},
@@ -1135,8 +1140,28 @@ class WhatUsersTripOver(Base):
                         with self.subTest(
                             m=m, n=n, layout=layout, scales=list(scales), more=list(more)
                         ):
-                            got = gemm.matmul(a, right, **scales, **more)
+                            got = gemm.matmul(left, right, **scales, **more)
                             np.testing.assert_array_equal(got, wanted)
+
+    def test_sums_that_only_a_scale_makes_small_enough_of_every_rung(self) -> None:
+        a, b = np.full((17, 4096), 4, np.float16), np.full((4096, 34), 4.1, np.float16)
+        rows = np.full(17, 0.01, np.float32)
+        rungs = [r.id for r in gemm.rungs() if r.dtype == r.out_dtype == "float16" and r.runs]
+        self.assertGreater(len(rungs), 20)
+        for rung in rungs:
+            with self.subTest(rung=rung):
+                self.assertTrue((gemm.matmul(a, b, scale_rows=rows, rung=rung) == 672).all())
+        out = np.ones((17, 34), np.float16)
+        gemm.matmul(a, b, scale_rows=rows, beta=-2, out=out)
+        self.assertTrue((out == 670).all())
+        self.assertTrue((gemm.batched_matmul(np.stack([a, a]), b, scale_rows=rows) == 672).all())
+        ends = np.array([4, 4, 17], np.int32)
+        grouped = gemm.grouped_matmul(
+            a, np.stack([b, b, b]), ends, scale_columns=np.full(34, 0.01, np.float32)
+        )
+        self.assertTrue((grouped == 672).all())
+        gated = gemm.matmul(a, b, scale_rows=rows / 40, gated=True, activation="relu")
+        self.assertTrue((gated == np.float16(16.8 * 16.8)).all())
 
     def test_integers_that_c_would_cut(self) -> None:
         one = matrix(4, 4)

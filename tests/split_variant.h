@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "device/estimates.h"
+#include "plan/splits.h"
 
 namespace gemm {
 

@@ -66,6 +66,15 @@ class EveryRung(unittest.TestCase):
                 )
                 self.assertEqual([i for i in included if not allowed.fullmatch(i)], [])
 
+    def test_device_headers_include_no_rung_and_no_planning(self) -> None:
+        values = {"plan/arch.h", "plan/row_panels.h"}  # plain, which kernels and launches are given
+        for path in sorted((ladder.ROOT / "src" / "device").rglob("*.*h")):
+            included = set(re.findall(r'#\s*include\s+"([^"]+)"', path.read_text(encoding="utf-8")))
+            wrong = {i for i in included if re.match(r"rung\.h|regist\w+\.h|plan/|engine/", i)}
+            self.assertEqual(wrong - values, set(), path.name)
+        for path in sorted((ladder.ROOT / "src" / "plan").iterdir()):
+            self.assertNotIn('#include "device/', path.read_text(encoding="utf-8"), path.name)
+
     def test_kernels_carry_its_id(self) -> None:
         for rung in RUNGS:
             with self.subTest(rung=rung.name):

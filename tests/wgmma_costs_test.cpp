@@ -1,9 +1,9 @@
-// Estimated times of the kernels of 16-bit wgmma (device/wgmma_costs.h), on the host.
-#include "device/wgmma_costs.h"
-
+// Estimated times of the kernels of 16-bit wgmma (plan/split_k.h, plan/engine.h), on the host.
 #include <gtest/gtest.h>
 
-#include "plan/tiles.h"
+#include "plan/engine.h"
+#include "plan/estimate.h"
+#include "plan/split_k.h"
 #include "split_variant.h"
 
 namespace gemm {
@@ -11,12 +11,24 @@ namespace {
 
 const Arch& ARCH = simulated_arch();
 
-FusedArgs<half> problem(int m, int n, int k) {
-  FusedArgs<half> p{};
-  p.M = m, p.N = n, p.K = k;
-  return p;
+PlannedProblem problem(int m, int n, int k) {
+  return {.M = m,
+          .N = n,
+          .K = k,
+          .element_bytes = 2,
+          .a_k_major = true,
+          .b_k_major = false,
+          .a_aligned = true,
+          .b_aligned = true,
+          .a = RowRequests::one,
+          .b = RowRequests::one,
+          .aligned_c = true,
+          .reads_c = false,
+          .vectors = false,
+          .function = false,
+          .whole_epilogue = false};
 }
-double best(const FusedArgs<half>& p) { return best_split_k_tile(p, ARCH, ANY_VARIANT).us; }
+double best(const PlannedProblem& p) { return best_split_k_tile(p, ARCH, ANY_VARIANT).us; }
 
 TEST(WgmmaCosts, FewTilesShareTheirK) {
   for (const auto& p : {problem(64, 64, 16384), problem(256, 512, 16384), problem(128, 1280, 8192)})
@@ -45,32 +57,49 @@ TEST(WgmmaCosts, EqualSharesWhereTilesFitNoWave) {
 TEST(WgmmaCosts, BothSidesAreAlike) {
   auto tall = problem(4096, 16, 4096);
   EXPECT_LT(best(problem(16, 4096, 4096)), best(tall));
-  tall.op_b = Op::T;
+  tall.b_k_major = true;
   EXPECT_EQ(best(problem(16, 4096, 4096)), best(tall));
 }
 
-// Large results are those of persistent kernels: 1024 tiles of 128 x 128 on 132 SMs, in 8 waves.
 TEST(WgmmaCosts, LargeResultsAreWholeTiles) {
   const auto p = problem(4096, 4096, 4096);
-  EXPECT_LT(persistent_us(p, ARCH, 8 * 128 * 128), best(p));
+  EXPECT_LT(engine::whole_tiles_us(p, ARCH, 128, 128, 1), best(p));
 }
 
 // The epilogue of a CTA's last tile, which nothing hides, is shorter for a smaller tile.
 TEST(WgmmaCosts, ALongEpilogueWantsSmallLastTiles) {
-  constexpr Costs::Tile TILES[] = {{128, 192, 1.0}, {64, 192, 1.1}};
-  const auto rows = [&](double epilogue) {
-    return choose_tile(128 * 132, 192 * 4, TILES, 2, 132, ANY_VARIANT, 1, epilogue).tiling.bm;
+  const auto smaller = [&](bool has_epilogue) {
+    auto p = problem(128 * 132, 192 * 4, 64);
+    p.reads_c = p.function = has_epilogue;
+    return engine::whole_tiles_us(p, ARCH, 128, 192, 1) /
+           engine::whole_tiles_us(p, ARCH, 64, 128, 1);
   };
-  EXPECT_EQ(rows(0), 128);
-  EXPECT_EQ(rows(1), 64);
+  EXPECT_GT(smaller(true), smaller(false));
+}
+
+// C is cut in tiles of whole rows and columns: those of a batch lie in the same waves.
+TEST(WgmmaCosts, ProductsOfABatchShareWaves) {
+  auto p = problem(128, 192, 4096);
+  const double one = engine::whole_tiles_us(p, ARCH, 128, 192, 1);
+  p.products = 100;
+  EXPECT_LT(engine::whole_tiles_us(p, ARCH, 128, 192, 1), 3 * one);
+  p.products = 1000;
+  EXPECT_GT(engine::whole_tiles_us(p, ARCH, 128, 192, 1), 5 * one);
+}
+
+TEST(WgmmaCosts, RowsOfCThatAreNotWholeTakeLonger) {
+  auto p = problem(8192, 8192, 64);
+  const double aligned = engine::whole_tiles_us(p, ARCH, 128, 192, 1), few = best(p);
+  p.aligned_c = false;
+  EXPECT_GT(engine::whole_tiles_us(p, ARCH, 128, 192, 1), aligned);
+  EXPECT_GT(best(p), few);
 }
 
 // The CTAs of a cluster share a tile's epilogue, which nothing hides.
 TEST(WgmmaCosts, SplitTilesHaveAnEpilogueToo) {
   auto p = problem(64, 4096, 4096);
   const double plain = best(p);
-  p.fused.beta = 1;
-  p.fused.activation = Activation::gelu;
+  p.reads_c = p.function = true;
   EXPECT_GT(best(p), plain);
 }
 
@@ -78,7 +107,7 @@ TEST(WgmmaCosts, NoEstimateBeatsMemory) {
   for (const int m : {1, 64, 1000})
     for (const int n : {8, 500, 8192})
       for (const int k : {1, 64, 8192})
-        EXPECT_GE(best(problem(m, n, k)), memory_us(problem(m, n, k), ARCH.costs->wgmma))
+        EXPECT_GE(best(problem(m, n, k)), memory_us(problem(m, n, k), ARCH.costs->wgmma.memory))
             << m << " x " << n << " x " << k;
 }
 

@@ -104,17 +104,10 @@ int run(int argc, char** argv) {
                                           {"wgmma.fixup", &w.fixup},
                                           {"wgmma.exchange", &w.exchange},
                                           {"wgmma.add", &w.add},
-                                          {"wgmma.epilogue_k", &w.epilogue_k},
-                                          {"wgmma.persistent_launch", &w.persistent_launch},
-                                          {"wgmma.alone", &w.alone},
                                           {"wgmma.part", &w.part},
                                           {"wgmma.sectors", &w.sectors},
                                           {"wgmma.half", &w.half},
                                           {"wgmma.stream_memory", &w.stream_memory},
-                                          {"wgmma.persistent_full", &w.persistent_full},
-                                          {"wgmma.apart", &w.apart},
-                                          {"wgmma.copies.launch", &w.copies.launch},
-                                          {"wgmma.copies.memory", &w.copies.memory},
                                           {"engine.launch", &e.launch},
                                           {"engine.cluster", &e.cluster},
                                           {"engine.wave", &e.wave},
@@ -124,18 +117,14 @@ int run(int argc, char** argv) {
                                           {"engine.l2", &e.l2},
                                           {"engine.fetch", &e.fetch},
                                           {"engine.store", &e.store},
+                                          {"engine.apart", &e.apart},
+                                          {"engine.copy_launch", &e.copy_launch},
+                                          {"engine.copies", &e.copies},
                                           {"unaligned.launch", &costs.unaligned.launch},
                                           {"unaligned.k_tile", &costs.unaligned.k_tile},
                                           {"unaligned.by_elements", &costs.unaligned.by_elements},
                                           {"unaligned.more_groups", &costs.unaligned.more_groups},
                                           {"unaligned.results", &costs.unaligned.results}};
-  // Costs of several tiles: "tiles.whole.0", ...
-  const auto add = [&](const std::string& name, auto& tiles) {
-    for (size_t i = 0; i < std::size(tiles); ++i)
-      known.emplace(fmt::format("tiles.{}.{}", name, i), &tiles[i].cost);
-  };
-  add("whole", costs.whole);
-  add("cluster", costs.cluster);
   std::vector<double*> fields;
   std::istringstream names(argv[2]);
   for (std::string name; std::getline(names, name, ',');) {

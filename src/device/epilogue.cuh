@@ -3,9 +3,9 @@
 #pragma once
 
 #include "device/gemm_args.h"
+#include "device/launch.h"
 #include "device/scheduler.cuh"
 #include "device/vec.cuh"
-#include "rung.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 

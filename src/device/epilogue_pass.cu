@@ -1,6 +1,7 @@
 // The epilogue pass: what a rung's kernel lacks of an epilogue, as a second, elementwise kernel. It
 // reads the products, and writes D. All rungs share it.
 #include <algorithm>
+#include <type_traits>
 
 #include "device/vec.cuh"
 #include "rung.h"
@@ -10,11 +11,17 @@ using namespace gemm;
 
 constexpr int THREADS = 256, CTAS_PER_SM = 8;
 
+template <int SIZE>
+struct Floats {
+  float x[SIZE];
+  __device__ float operator[](int j) const { return x[j]; }
+};
+
 // The products of a batch, rows of N elements, and D, of as many or, where they are gated, half of them.
-template <class T>
+template <class T, class From>
 struct Pass {
   int M, N, products;
-  const T* from;
+  const From* from;
   int64_t ld_from, stride_from;
   T* D;
   int64_t ldd, stride_d;
@@ -23,11 +30,11 @@ struct Pass {
 
 // Elements (m, n) to (m, n + VEC) of a product with all of the epilogue but its activation. `to`: where
 // the same of D lie.
-template <bool ALIGNED, class T, int VEC = Vec<T>::SIZE>
-__device__ void before_activation(const Pass<T>& p, int product, int m, int n, const T* to,
+template <bool ALIGNED, class T, class From, int VEC = Vec<T>::SIZE>
+__device__ void before_activation(const Pass<T, From>& p, int product, int m, int n, const T* to,
                                   float (&x)[VEC]) {
   const FusedEpilogue& e = p.epilogue;
-  const T* const from = p.from + product * p.stride_from + m * p.ld_from + n;
+  const From* const from = p.from + product * p.stride_from + m * p.ld_from + n;
   const T* const bias = e.bias == nullptr ? nullptr : static_cast<const T*>(e.bias) + n;
   const auto load = [&](const T* x) {
     Vec<T> v = {};
@@ -40,7 +47,17 @@ __device__ void before_activation(const Pass<T>& p, int product, int m, int n, c
     }
     return v;
   };
-  const Vec<T> sums = load(from);
+  const auto sums = [&] {
+    if constexpr (std::is_same_v<T, From>) {
+      return load(from);
+    } else {
+      Floats<VEC> v = {};
+#pragma unroll
+      for (int j = 0; j < VEC; ++j)
+        if (n + j < p.N) v.x[j] = from[j];
+      return v;
+    }
+  }();
   Vec<T> old = {}, terms = {};
   if (e.reads_c()) old = load(e.c_at(m, n, to));
   if (bias != nullptr) terms = load(bias);
@@ -55,8 +72,8 @@ __device__ void before_activation(const Pass<T>& p, int product, int m, int n, c
 }
 
 // 16 bytes of a row of D a thread: at once if ALIGNED, which also a residual's rows and a bias must be.
-template <class T, bool ALIGNED, bool GATED>
-__global__ void __launch_bounds__(THREADS) epilogue_pass(Pass<T> p) {
+template <class T, class From, bool ALIGNED, bool GATED>
+__global__ void __launch_bounds__(THREADS) epilogue_pass(Pass<T, From> p) {
   constexpr int VEC = Vec<T>::SIZE;
   const int columns = GATED ? p.N / 2 : p.N;
   const int64_t groups = cdiv(columns, VEC), all = groups * p.M * p.products;
@@ -95,25 +112,27 @@ __global__ void __launch_bounds__(THREADS) epilogue_pass(Pass<T> p) {
   }
 }
 
-template <class T>
+template <class T, class From = T>
 void launch_pass(const GemmCall& call, const ProductsInMemory& products) {
   constexpr int VEC = Vec<T>::SIZE;
   const FusedEpilogue& e = call.epilogue;
-  const Pass<T> pass{call.M,
-                     call.N,
-                     call.batch.count,
-                     static_cast<const T*>(products.first),
-                     products.ld,
-                     products.stride,
-                     static_cast<T*>(call.C),
-                     call.ldc,
-                     call.batch.stride_c,
-                     e};
+  const Pass<T, From> pass{call.M,
+                           call.N,
+                           call.batch.count,
+                           static_cast<const From*>(products.first),
+                           products.ld,
+                           products.stride,
+                           static_cast<T*>(call.C),
+                           call.ldc,
+                           call.batch.stride_c,
+                           e};
   const auto aligned_matrix = [](const void* first, int64_t ld, int64_t stride) {
     return reinterpret_cast<uintptr_t>(first) % 16 == 0 && ld % VEC == 0 && stride % VEC == 0;
   };
   const int columns = e.gated ? call.N / 2 : call.N;
-  const bool aligned = columns % VEC == 0 &&
+  constexpr bool FLOAT_SUMS =
+      !std::is_same_v<T, From>;  // for few calls: no faster kernel of their own
+  const bool aligned = !FLOAT_SUMS && columns % VEC == 0 &&
                        aligned_matrix(pass.from, pass.ld_from, pass.stride_from) &&
                        aligned_matrix(pass.D, pass.ldd, pass.stride_d) &&
                        aligned_matrix(e.c, e.ldc, 0) && aligned_matrix(e.bias, 0, 0);
@@ -121,10 +140,11 @@ void launch_pass(const GemmCall& call, const ProductsInMemory& products) {
   const int64_t grid =
       std::min((groups + THREADS - 1) / THREADS, int64_t{sm_count()} * CTAS_PER_SM);
   const auto stream = static_cast<Stream>(call.stream);
-  const auto kernel = e.gated
-                          ? aligned ? epilogue_pass<T, true, true> : epilogue_pass<T, false, true>
-                      : aligned ? epilogue_pass<T, true, false>
-                                : epilogue_pass<T, false, false>;
+  auto* kernel =
+      e.gated ? epilogue_pass<T, From, false, true> : epilogue_pass<T, From, false, false>;
+  if constexpr (!FLOAT_SUMS)
+    if (aligned)
+      kernel = e.gated ? epilogue_pass<T, T, true, true> : epilogue_pass<T, T, true, false>;
   gemm::launch(kernel, grid, dim3(THREADS), {}, stream, pass);
 }
 
@@ -134,7 +154,8 @@ void launch_pass_of(DType dtype, const GemmCall& call, const ProductsInMemory& p
     case Element::f32:
       return launch_pass<float>(call, products);
     case Element::f16:
-      return launch_pass<half>(call, products);
+      return products.in_float ? launch_pass<half, float>(call, products)
+                               : launch_pass<half>(call, products);
     case Element::bf16:
       return launch_pass<bf16>(call, products);
     case Element::f8e4m3:

@@ -1,8 +1,8 @@
 // The FFMA tile: which thread has which elements of C, one K step, and the sums in memory.
 #pragma once
 
+#include "device/launch.h"
 #include "device/vec.cuh"
-#include "rung.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 

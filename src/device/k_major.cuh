@@ -1,10 +1,10 @@
 // K-major copies of 8-bit operands, which wgmma takes in no other layout.
 #pragma once
 
+#include "device/launch.h"
 #include "device/ptx/grid.cuh"
 #include "device/repack.cuh"
 #include "device/workspace.h"
-#include "rung.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 

@@ -1,12 +1,12 @@
 // TMA multicast: k-tiles of B that the CTAs of a cluster load for each other. Taught in v22.
 #pragma once
 
+#include "device/launch.h"
 #include "device/persistent.cuh"
 #include "device/pipeline.cuh"
 #include "device/ptx/mbarrier.cuh"
 #include "device/ptx/tma.cuh"
 #include "device/tma.h"
-#include "rung.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "device/launch.h"
 #include "device/scheduler.cuh"
-#include "rung.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "device/current_device.h"
+#include "device/launch.h"
 #include "device/ptx/grid.cuh"
 #include "device/workspace.h"
-#include "rung.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
+#include "device/launch.h"
 #include "device/workspace.h"
-#include "rung.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 

@@ -3,11 +3,11 @@
 
 #include <type_traits>
 
+#include "device/launch.h"
 #include "device/major.h"
 #include "device/repack.cuh"
 #include "device/tma.h"
 #include "device/with_constant.h"
-#include "rung.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 

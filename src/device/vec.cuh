@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "device/gemm_args.h"
-#include "rung.h"
+#include "device/launch.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
@@ -71,6 +71,15 @@ GEMM_DEVICE void load_fragment(float (&r)[N], const T* s, int stride) {
 #pragma unroll
     for (int e = 0; e < Vec<T>::SIZE; ++e) r[i + e] = float(v[e]);
   }
+}
+
+// Whether C's rows are 16-byte aligned, so that pairs can be stored at once and TMA can store
+// tiles.
+template <class... T>
+bool has_aligned_c(const GemmArgs<T...>& p) {
+  constexpr int VEC = Vec<typename GemmArgs<T...>::TypeC>::SIZE;
+  return reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % VEC == 0 && p.N % VEC == 0 &&
+         p.batch.stride_c % VEC == 0;
 }
 
 GEMM_BUILD_NAMESPACE_END

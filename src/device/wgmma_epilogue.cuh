@@ -5,17 +5,9 @@
 #include "device/ptx/ldmatrix.cuh"
 #include "device/ptx/tma.cuh"
 #include "device/tma.h"
+#include "device/vec.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN
-
-// Whether C's rows are 16-byte aligned, so that pairs can be stored at once and TMA can store
-// tiles.
-template <class... T>
-bool has_aligned_c(const GemmArgs<T...>& p) {
-  constexpr int VEC = Vec<typename GemmArgs<T...>::TypeC>::SIZE;
-  return reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % VEC == 0 && p.N % VEC == 0 &&
-         p.batch.stride_c % VEC == 0;
-}
 
 // A word of two T, `lower` in its lower half.
 template <class T>

@@ -19,6 +19,7 @@
 
 #include "device/dynamic_shared.cuh"
 #include "device/fused_epilogue.cuh"
+#include "device/launch.h"
 #include "device/multicast.cuh"
 #include "device/operand_tile.cuh"
 #include "device/pipeline.cuh"
@@ -33,7 +34,6 @@
 #include "device/vec.cuh"
 #include "device/wgmma_main_loop.cuh"
 #include "engine/config.h"
-#include "rung.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 namespace engine_device {

@@ -4,7 +4,7 @@
 #include "device/tma_operands.cuh"
 #include "device/workspace.h"
 #include "engine/gemm.cuh"
-#include "engine/problem.h"
+#include "engine/problem_of.h"
 #include "engine/reduce.cuh"
 #include "plan/engine.h"
 

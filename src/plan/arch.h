@@ -31,33 +31,22 @@ struct FfmaCosts {
 
 // What takes time in kernels of 16-bit wgmma, in microseconds.
 struct WgmmaCosts {
-  double tensor;       // TFLOPS of an SM's tensor cores in a tile
-  double narrow;       // columns that a narrow wgmma takes beside its own
-  double memory, l2;   // TB/s from memory, from L2 into all SMs
-  double fetch;        // TB/s into one SM
-  double uneven;       // memory slows by this power of how unevenly SMs fetch
-  double launch;       // us of a kernel with one k-tile
-  double wave;         // us to begin and end another wave of CTAs
-  double cluster;      // us in which the CTAs of a cluster wait for each other
-  double store, send;  // ps a result stored, a sum sent to another CTA: stream-K
-  double fixup;        // us in which a stream-K CTA waits for the others' sums
-  double exchange;     // ps a sum sent to another CTA of the cluster
-  double add;          // ps a result whose parts a CTA of a cluster adds up and stores
-  // Of persistent kernels, whose makespan counts results: us beside the main loop; a tile's begin
-  // and end take as long as so much of K.
-  double persistent_launch, epilogue_k;
-  double persistent_full;  // us that it takes longer to begin on all SMs than on one
-  double clusters[9];      // [n]: part of the SMs that clusters of n CTAs fill
-  double sectors, half;    // requests for a row across lines: of whole sectors, of half ones
-  double stream_memory;    // of narrow stream-K, as a part of memory
-  double apart;            // ps a result of an SM, where rows of C are not in whole 16 bytes
-  double alone;            // fetch is so many times as much where the TPC's other SM has no CTA
-  double part;             // us in which a stream-K CTA comes by the sums of each other one
-  // Of a kernel that copies operands first.
-  struct Copies {
-    double launch;  // us of that kernel
-    double memory;  // as a part of memory above
-  } copies;
+  double tensor;         // TFLOPS of an SM's tensor cores in a tile
+  double narrow;         // columns that a narrow wgmma takes beside its own
+  double memory, l2;     // TB/s from memory, from L2 into all SMs
+  double fetch;          // TB/s into one SM
+  double uneven;         // memory slows by this power of how unevenly SMs fetch
+  double launch;         // us of a kernel with one k-tile
+  double wave;           // us to begin and end another wave of CTAs
+  double cluster;        // us in which the CTAs of a cluster wait for each other
+  double store, send;    // ps a result stored, a sum sent to another CTA: stream-K
+  double fixup;          // us in which a stream-K CTA waits for the others' sums
+  double exchange;       // ps a sum sent to another CTA of the cluster
+  double add;            // ps a result whose parts a CTA of a cluster adds up and stores
+  double clusters[9];    // [n]: part of the SMs that clusters of n CTAs fill
+  double sectors, half;  // requests for a row across lines: of whole sectors, of half ones
+  double stream_memory;  // of narrow stream-K, as a part of memory
+  double part;           // us in which a stream-K CTA comes by the sums of each other one
 };
 
 // What takes time in the engine's kernels (plan/engine.cpp). Fitted by scripts/fit_engine.py.
@@ -79,26 +68,11 @@ struct EngineCosts {
   double store_sums;                   // ps a sum that a CTA stores for the second kernel
   double reduce_launch;                // us of that kernel
   double copy_launch, copies;          // of a kernel that copies operands first: us, TB/s
+  double apart;                        // ps a result, where rows of C are not in whole 16 bytes
 };
 
-// What a kernel's choices cost on one architecture. Times are relative: 1 is a result of a tile of
-// 128 x 192 in a kernel whose tensor cores never wait. Measured, see plots/NOTES.md.
+// What kernels' choices cost on one architecture. Measured, see plots/NOTES.md.
 struct Costs {
-  // A result, by tile: larger tiles read less for each.
-  struct Tile {
-    int bm, bn;
-    double cost;
-  };
-  struct Epilogue {
-    double residual, vectors;  // reading C; biases and scales
-    double activation;         // one that takes the special function unit
-  };
-  Tile whole[3];           // whole tiles in each wave
-  Tile cluster[3];         // cluster tiles of two CTAs, where rows straddle 128-byte lines
-  Epilogue epilogue_k;     // what an epilogue has besides alpha, of one tile, as so much of K
-  double straddled_whole;  // factor on whole tiles without clusters where rows straddle lines
-  // Rows of A after which tiles of 128 x 128 and less read B from memory once more. 0: never.
-  int rows_of_pass;
   FfmaCosts fp32;
   WgmmaCosts wgmma;
   EngineCosts engine;

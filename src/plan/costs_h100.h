@@ -9,12 +9,6 @@ namespace gemm {
 
 constexpr Costs H100_COSTS = [] {
   Costs costs = H200_COSTS;
-  // Read off the layers' products at M = 256 to 8192, all kernels in pairs with cuBLAS.
-  costs.whole[0].cost = 0.96;
-  costs.whole[1].cost = 0.95;
-  costs.whole[2].cost = 1.26;
-  for (Costs::Tile& tile : costs.cluster) tile.cost *= 0.96;
-  costs.rows_of_pass = 1024;
   costs.wgmma = {
       // [fitted]
       .tensor = 9.791,
@@ -31,25 +25,20 @@ constexpr Costs H100_COSTS = [] {
       .fixup = 0.8655,
       .exchange = 149.6,
       .add = 268.7,
-      .persistent_launch = 1.699,
-      .epilogue_k = 361.5,
       // [/fitted]
       // All of these, and an H200's of the same names, are fitted to what 12 rungs take at 1000
       // shapes on H100s: plots/NOTES.md. An H200's own are in the ratios of an earlier fit.
-      .persistent_full = H200_COSTS.wgmma.persistent_full,
       .clusters = {},
       .sectors = H200_COSTS.wgmma.sectors,
       .half = H200_COSTS.wgmma.half,
       .stream_memory = 0.9072,
-      .apart = H200_COSTS.wgmma.apart,
-      .alone = 1.673,
       .part = 0.3116,
-      .copies = H200_COSTS.wgmma.copies,
   };
   std::ranges::copy(H200_COSTS.wgmma.clusters, costs.wgmma.clusters);
   // By four rungs' times at 258 shapes: plots/NOTES.md.
   costs.engine.memory = 3;
   costs.engine.l2 *= 0.9;
+  costs.engine.copies = 2.155;
   return costs;
 }();
 

@@ -6,11 +6,6 @@
 namespace gemm {
 
 constexpr Costs H200_COSTS = {
-    .whole = {{128, 192, 1.0}, {128, 128, 1.01}, {64, 128, 1.15}},
-    .cluster = {{256, 192, 1.272}, {256, 128, 1.606}, {128, 128, 1.863}},
-    .epilogue_k = {.residual = 1000, .vectors = 250, .activation = 1000},
-    .straddled_whole = 1.9,
-    .rows_of_pass = 0,
     .fp32 =
         {
             .ffma = 0.496,
@@ -54,20 +49,14 @@ constexpr Costs H200_COSTS = {
             .fixup = 0.8655,
             .exchange = 149.7,
             .add = 268.8,
-            .persistent_launch = 1.699,
-            .epilogue_k = 361.7,
             // [/fitted]
-            .persistent_full = 0.6229,
             .clusters = {0, 1, 1, 117.0 / 132, 120.0 / 132, 110.0 / 132, 102.0 / 132, 105.0 / 132,
                          120.0 / 132},
-            // Fitted on H100s (costs_h100.h), but for stream_memory, alone and part: an H200's own.
+            // Fitted on H100s (costs_h100.h), but for stream_memory and part: an H200's own.
             .sectors = 1.462,
             .half = 1.71,
             .stream_memory = 1,
-            .apart = 345.8,
-            .alone = 1.35,
             .part = 0.33,
-            .copies = {.launch = 1.93, .memory = 0.6182},
         },
     .engine =
         {
@@ -85,6 +74,7 @@ constexpr Costs H200_COSTS = {
             .vectors = 0.5,          .function = 2,
             .store_sums = 136,       .reduce_launch = 1.809,
             .copy_launch = 1.93,     .copies = 2.73,
+            .apart = 345.8,
             // [/fitted]
         },
     .unaligned = {.launch = 1.336,

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "plan/estimate.h"
+
 namespace gemm::engine {
 namespace {
 
@@ -21,7 +23,7 @@ struct Oriented {
   bool x_k_major, y_k_major;
   double x_requests, y_requests;  // for 128 bytes of a row
 
-  Oriented(const Problem& p, const EngineCosts& c, bool swapped) {
+  Oriented(const PlannedProblem& p, const EngineCosts& c, bool swapped) {
     const auto requests = [&](RowRequests r) {
       return r == RowRequests::one ? 1 : r == RowRequests::sectors ? c.sectors : c.half;
     };
@@ -40,21 +42,9 @@ double full(const Oriented& o, int bx, int height) {
   return double(o.X) * o.Y / (columns * rows);
 }
 
-// What every kernel takes besides its main loop, in microseconds.
-double around_us(const Problem& p, const EngineCosts& c) {
-  const double copies = p.copied_elements > 0
-                            ? c.copy_launch + 2e-6 * p.element_bytes * p.copied_elements / c.copies
-                            : 0;
-  return c.launch + copies;
-}
-double memory_us(const Problem& p, const EngineCosts& c) {
-  const double m = p.M, n = p.N, k = p.K;
-  return p.element_bytes * 1e-6 * (m * k + k * n + m * n * (p.reads_c ? 2 : 1)) / c.memory;
-}
-// An epilogue's time, in multiples of the time of one that stores alone.
-double epilogue_factor(const Problem& p, const EngineCosts& c) {
-  return 1 + (p.reads_c ? c.residual : 0) + (p.vectors ? c.vectors : 0) +
-         (p.function ? c.function : 0);
+// What storing a million results of an SM takes, with the epilogue, in microseconds.
+double store_us(const PlannedProblem& p, const EngineCosts& c) {
+  return c.store + epilogue_us(p, c);
 }
 
 // What the main loops of all CTAs do.
@@ -66,19 +56,20 @@ struct Work {
   bool by_turns = false, in_clusters = false;
 };
 // The main loop: what it waits for longest, and a part of what comes second.
-double loop_us(const Problem& p, const EngineCosts& c, const Work& w) {
+double loop_us(const PlannedProblem& p, const EngineCosts& c, const Work& w) {
   const double tensor = c.tensor * (w.by_turns ? c.ping_pong : 1);
   const double k_tile = w.by_turns ? c.k_tile_alone : c.k_tile;
   const double multiply = w.depth * std::max(2e-6 * w.bx * (w.by + c.narrow) / tensor, k_tile / BK);
   const double from_l2 = 2e-6 * w.all_depth * w.rows / c.l2 * std::pow(w.full, -c.edge);
   const double into_sm = 2e-6 * w.depth * (w.bx + w.columns) / c.fetch;
-  const double memory = memory_us(p, c);
+  const double memory = memory_us(p, c.memory);
   const bool whole_lines = p.a == RowRequests::one && p.b == RowRequests::one;
   return std::sqrt(multiply * multiply + from_l2 * from_l2 + into_sm * into_sm + memory * memory) *
          (!w.in_clusters && whole_lines ? c.alone : 1);
 }
 
-double cooperative_us(const Problem& p, const Oriented& o, const Arch& arch, const Choice& choice) {
+double cooperative_us(const PlannedProblem& p, const Oriented& o, const Arch& arch,
+                      const Choice& choice) {
   const EngineCosts& c = arch.costs->engine;
   const Configuration& config = choice.config();
   const Rectangle& cut = choice.cut;
@@ -100,7 +91,7 @@ double cooperative_us(const Problem& p, const Oriented& o, const Arch& arch, con
                                .full = full(o, config.bx, cut.height),
                                .in_clusters = size > 1});
   const double results = 1e-6 * config.bx * cut.height;
-  const double store = c.store * (p.whole_epilogue ? 1 : epilogue_factor(p, c));
+  const double store = p.whole_epilogue ? c.store : store_us(p, c);
   double end = 0;
   if (cut.parts == 1) {
     end = waves * results * store;
@@ -111,7 +102,8 @@ double cooperative_us(const Problem& p, const Oriented& o, const Arch& arch, con
   }
   if (p.whole_epilogue)  // a pass reads the product, and C, and writes
     end += c.launch + 1e-6 * p.element_bytes * p.M * p.N * (p.reads_c ? 3 : 2) / c.memory;
-  return around_us(p, c) + (size > 1 ? c.cluster : 0) + (waves - 1) * c.wave + loop + end;
+  return c.launch + copies_us(p, c) + (size > 1 ? c.cluster : 0) + (waves - 1) * c.wave + loop +
+         end;
 }
 
 // Tiles that two consumers compute by turns.
@@ -122,7 +114,7 @@ struct Turns {
   double rows, full;       // as in Work
   bool in_clusters = false;
 };
-double by_turns_us(const Problem& p, const EngineCosts& c, const Turns& t) {
+double by_turns_us(const PlannedProblem& p, const EngineCosts& c, const Turns& t) {
   const double k = ceil_div(p.K, BK) * BK;
   const double loop = loop_us(p, c,
                               {.depth = k * t.of_busiest,
@@ -135,14 +127,15 @@ double by_turns_us(const Problem& p, const EngineCosts& c, const Turns& t) {
                                .by_turns = true,
                                .in_clusters = t.in_clusters});
   // The last tile's epilogue is alone; the others hide behind the other consumer's main loop.
-  const double store = 1e-6 * t.bx * t.tallest * c.store * epilogue_factor(p, c);
+  const double store = 1e-6 * t.bx * t.tallest * store_us(p, c);
   const double hidden = loop / t.waves;  // of one tile
-  return around_us(p, c) + loop + store + (t.waves - 1) * std::max(0.0, store * c.staged - hidden);
+  return c.launch + copies_us(p, c) + loop + store +
+         (t.waves - 1) * std::max(0.0, store * c.staged - hidden);
 }
 
 // Calls consider(choice) for every legal choice in one configuration.
 template <class Consider>
-void for_each_choice(const Problem& p, const Arch& arch, int index, Consider&& consider) {
+void for_each_choice(const PlannedProblem& p, const Arch& arch, int index, Consider&& consider) {
   const Configuration& config = CONFIGURATIONS[index];
   const EngineCosts& c = arch.costs->engine;
   for (const bool swapped : {false, true}) {
@@ -208,7 +201,7 @@ int clusters_at_a_time(const Arch& arch, int size) {
   return std::max(int(arch.sms * arch.costs->wgmma.clusters[size] + 0.5) / size, 1);
 }
 
-bool supports(const Configuration& config, const Problem& p, bool swapped) {
+bool supports(const Configuration& config, const PlannedProblem& p, bool swapped) {
   if (!p.aligned_c) return false;
   const bool x_k_major = swapped ? p.b_k_major : p.a_k_major;
   const bool y_k_major = swapped ? p.a_k_major : p.b_k_major;
@@ -217,24 +210,26 @@ bool supports(const Configuration& config, const Problem& p, bool swapped) {
   return true;
 }
 
-double whole_tiles_us(const Problem& p, const Arch& arch, int bm, int bn, int cluster) {
+double whole_tiles_us(const PlannedProblem& p, const Arch& arch, int bm, int bn, int cluster) {
   const EngineCosts& c = arch.costs->engine;
   const Oriented o(p, c, false);
-  const double tiles = double(ceil_div(p.M, bm)) * ceil_div(p.N, bn);
-  const double waves = std::ceil(tiles / arch.sms);
-  return by_turns_us(p, c,
-                     {.waves = waves,
-                      .tiles = tiles,
-                      .of_busiest = waves,
-                      .bx = double(bm),
-                      .by = double(bn),
-                      .tallest = double(bn),
-                      .rows = bm * o.x_requests + bn * o.y_requests / cluster,
-                      .full = full(o, bm, bn),
-                      .in_clusters = cluster > 1});
+  const int high = ceil_div(p.M, bm * cluster) * cluster;
+  const double tiles = double(high) * ceil_div(p.N, bn) * p.products;
+  const double waves = std::ceil(tiles / (clusters_at_a_time(arch, cluster) * cluster));
+  const double us = by_turns_us(p, c,
+                                {.waves = waves,
+                                 .tiles = tiles,
+                                 .of_busiest = waves,
+                                 .bx = double(bm),
+                                 .by = double(bn),
+                                 .tallest = double(bn),
+                                 .rows = bm * o.x_requests + bn * o.y_requests / cluster,
+                                 .full = full(o, bm, bn),
+                                 .in_clusters = cluster > 1});
+  return p.aligned_c ? us : overlapping(us, waves * bm * bn * 1e-6 * c.apart);
 }
 
-Choice choose(const Problem& p, const Arch& arch, int configuration) {
+Choice choose(const PlannedProblem& p, const Arch& arch, int configuration) {
   Choice best{};
   best.configuration = -1;
   best.us = std::numeric_limits<double>::infinity();
@@ -246,7 +241,7 @@ Choice choose(const Problem& p, const Arch& arch, int configuration) {
   return best;
 }
 
-int candidates(const Problem& p, const Arch& arch, Choice* choices, int room) {
+int candidates(const PlannedProblem& p, const Arch& arch, Choice* choices, int room) {
   int count = 0;
   for (int i = 0; i < CONFIGURATION_COUNT; ++i)
     for_each_choice(p, arch, i, [&](const Choice& choice) {

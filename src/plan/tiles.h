@@ -22,18 +22,23 @@ struct Tiling {
   double waves = 0;
 };
 
+// M x N results of each of `products` in tiles of bm x bn, all in the same waves of so many at a time.
+Tiling tiling_of(int M, int N, int bm, int bn, int at_a_time, int products = 1);
+
+// A tile, and what a result of it costs beside those of other tiles: larger ones read less for each.
+struct TileCost {
+  int bm, bn;
+  double cost;
+};
 struct TileChoice {
-  int index = 0;        // of the tiles
-  double makespan = 0;  // results that the last SM to end computes, in tiles of cost 1
+  int index = 0;  // of the tiles
   Tiling tiling;
 };
 
-// The tile with the least makespan on `sms` SMs, for M x N results, or the one
-// asked for. All waves but the last are full, and a tile that overlaps the edge takes as long as a
-// whole one. Of a batch the tiles of all `products` lie in the same waves. No main loop hides the
-// epilogue of a CTA's last tile, which takes as long as `epilogue` waves.
-TileChoice choose_tile(int M, int N, const Costs::Tile* tiles, int count, int sms,
-                       int index = ANY_VARIANT, int products = 1, double epilogue = 0);
+// The tile whose last SM ends first, for M x N results on `sms` SMs, or the one asked for. All waves but
+// the last are full, and a tile that overlaps the edge takes as long as a whole one.
+TileChoice choose_tile(int M, int N, const TileCost* tiles, int count, int sms,
+                       int index = ANY_VARIANT, int products = 1);
 
 // "1024 tiles of 128 x 128 in 8 waves"
 std::string explain(const Tiling& tiling);

@@ -1,3 +1,3 @@
 // For NVRTC: copying operands for TMA is the host's work.
 #include "device/major.h"
-#include "rung.h"
+#include "device/launch.h"

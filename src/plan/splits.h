@@ -1,20 +1,12 @@
-// What cost models have in common: the time of memory, and variants that are tiles times splits of
-// K. Host code.
+// Variants that are tiles times splits of K. Host only.
 #pragma once
 
 #include <cmath>
 #include <cstddef>
 
-#include "rung.h"
+#include "plan/plan.h"
 
-GEMM_BUILD_NAMESPACE_BEGIN
-
-// Time for A, B and C to come from memory and go there, once.
-template <class T, class Costs>
-double memory_us(const GemmArgs<T>& p, const Costs& costs) {
-  const double m = p.M, n = p.N, k = p.K;
-  return sizeof(T) * 1e-6 * (m * k + k * n + m * n * (p.epilogue.reads_c() ? 2 : 1)) / costs.memory;
-}
+namespace gemm {
 
 struct Estimate {
   int variant = 0;  // index in its table
@@ -53,4 +45,4 @@ Estimate best_split(const Tile (&tiles)[N], int only, Us&& us) {
   return best;
 }
 
-GEMM_BUILD_NAMESPACE_END
+}  // namespace gemm

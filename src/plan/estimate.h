@@ -1,0 +1,36 @@
+// Times that estimates have in common. Host only.
+#pragma once
+
+#include <cmath>
+
+#include "plan/arch.h"
+#include "plan/problem.h"
+
+namespace gemm {
+
+// Times that overlap, added as the sides of a box are, with an exponent of 2.5 instead of 2: the longest
+// counts most.
+inline double overlapping(double a, double b, double c = 0) {
+  const auto power = [](double x) { return x * x * std::sqrt(x); };
+  return std::pow(power(a) + power(b) + power(c), 1 / 2.5);
+}
+
+// Time for A, B and C to come from memory and go there, once, in microseconds. `memory`: TB/s.
+inline double memory_us(const PlannedProblem& p, double memory) {
+  const double m = p.M, n = p.N, k = p.K, c = m * n * (p.reads_c ? 2 : 1);
+  return p.products * p.element_bytes * 1e-6 * (m * k + k * n + c) / memory;
+}
+
+// Copies of the operands that TMA cannot address (device/repack.cuh): a kernel before the kernel.
+inline double copies_us(const PlannedProblem& p, const EngineCosts& c) {
+  const double elements = p.copied_elements();
+  return elements == 0 ? 0 : c.copy_launch + 2e-6 * p.element_bytes * elements / c.copies;
+}
+
+// What an epilogue takes besides storing, for a million results of an SM that nothing hides.
+inline double epilogue_us(const PlannedProblem& p, const EngineCosts& c) {
+  return c.store * ((p.reads_c ? c.residual : 0) + (p.vectors ? c.vectors : 0) +
+                    (p.function ? c.function : 0));
+}
+
+}  // namespace gemm
