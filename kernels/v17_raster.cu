@@ -56,6 +56,7 @@ __global__ void __launch_bounds__(THREADS, 1) gemm_v17(GemmArgs<T> p) {
   const T* gB = p.B + bn * BN;
   auto* stages = static_cast<Stage<T>*>(dynamic_shared());
 
+  // [region copy]
   // The next k-tile's copies, one group; past the end of K zeros, so that every wait counts alike.
   int copied = 0;
   const auto copy_next = [&] {
@@ -68,6 +69,7 @@ __global__ void __launch_bounds__(THREADS, 1) gemm_v17(GemmArgs<T> p) {
     gA += BK;
     gB += BK * p.ldb;
   };
+  // [/region copy]
   uint32_t rA[2][WM / MMA_M][4], rB[2][WN / MMA_N / 2][2][2];
   const auto load = [&](int k_tile, int k) {
     Stage<T>& s = stages[k_tile % STAGES];
@@ -79,6 +81,7 @@ __global__ void __launch_bounds__(THREADS, 1) gemm_v17(GemmArgs<T> p) {
   };
 
   float acc[WM / MMA_M][WN / MMA_N][4] = {};
+  // [region loop]
 #pragma unroll
   for (int s = 0; s < STAGES - 1; ++s) copy_next();
   cp_async_wait<STAGES - 2>();
@@ -102,6 +105,7 @@ __global__ void __launch_bounds__(THREADS, 1) gemm_v17(GemmArgs<T> p) {
           mma<T>(acc[i][j], rA[k / MMA_K % 2][i], rB[k / MMA_K % 2][j / 2][j % 2]);
     }
   }
+  // [/region loop]
 
   // Epilogue: lane (g, t) holds columns 2t and 2t + 1 of rows g and g + 8.
   with_epilogue(p, [&](const auto& out) {

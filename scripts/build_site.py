@@ -306,10 +306,12 @@ def abbreviations() -> str:
 
 def navigation(stage: Stage, rungs: list[Rung]) -> list[Any]:
     nav: list[Any] = [{"Home": "index.md"}, *(str(page_of(Path(path))) for path in FRONT)]
-    tracks: dict[str, list[Any]] = {}
-    for rung in rungs:
-        tracks.setdefault(course_path.track(rungs, rung), []).append(
-            {f"{rung.id} {rung.idea.split(':')[0]}": f"kernels/{rung.name}.md"}
+    tracks: dict[str, list[Any]] = {"the core": []}  # one path: its pages link to their next
+    for rung in course_path.with_bridge(rungs):
+        name = "bridge" if rung.name == course_path.BRIDGE else rung.id
+        of = "the core" if course_path.is_core(rung.name) else course_path.track(rungs, rung)
+        tracks.setdefault(of, []).append(
+            {f"{name} {rung.idea.split(':')[0]}": f"kernels/{rung.name}.md"}
         )
     nav.append({"The ladder": ["kernels/index.md", *({name: t} for name, t in tracks.items())]})
     sharded = sorted(p for p in stage.markdown if re.match(r"kernels/m\d+_\w+", str(p)))

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 import ladder
-from course_path import kind, minutes, track
+from course_path import kind, minutes, track, with_bridge
 from ladder import Rung
 from limits import BLUE, GREEN, KINDS, RED, latency_of, serial, time_axis
 from pictures import GREY, LANES, ORANGE, PALE, SHADES, bare, fill, heading
@@ -87,16 +87,18 @@ def mark(kind: str, color: str) -> dict[str, object]:
     }
 
 
-def draw_map(rungs: list[Rung]) -> Figure:
+def draw_map(ladder_rungs: list[Rung]) -> Figure:
+    rungs = with_bridge(ladder_rungs)
+    bridge = " and a bridge" if len(rungs) > len(ladder_rungs) else ""
     columns, step, top = lanes_of(rungs), 0.245, 1.12  # inches
     fig = plt.figure(figsize=(10, top + step * len(rungs) + 0.1))
     height = fig.get_figheight()
-    core = [rung for rung in rungs if kind(rungs, rung) == "core"]
+    core = [rung for rung in ladder_rungs if kind(rungs, rung) == "core"]
     heading(
         fig,
-        f"The course as a tree: {len(core)} rungs of {len(rungs)} are its core",
-        "Each rung changes the one that its line comes from. Read the core downwards, then a track or "
-        "an elective.",
+        f"The course as a tree: {len(core)} rungs of {len(ladder_rungs)}{bridge} are its core",
+        "Each rung changes the one that its line comes from; the bridge shows v17, which v17t changes. "
+        "Read the core downwards.",
     )
     ax = fig.add_axes((0, 0.1 / height, 1, step * len(rungs) / height))
     bare(ax, 10, len(rungs))

@@ -352,15 +352,15 @@ class Embedder:
     def core(self, page: Path) -> str:
         """One share a rung: in f32 where it multiplies that, else in f16."""
         lines = ["| rung | idea | of cuBLAS | minutes |", "|---|---|---|---:|"]
-        shown = [
-            (r, "f32" if "f32" in r.dtypes else "f16")
-            for r in self.rungs
-            if course_path.is_core(r.name)
-        ]
-        for rung, dtype in shown:
-            share = self.share(rung, dtype) or NOT_MEASURED
+        shown = []
+        for rung in course_path.core(self.rungs):
+            speed, name = "", "bridge"
+            if rung.name != course_path.BRIDGE:
+                shown.append((rung, "f32" if "f32" in rung.dtypes else "f16"))
+                share = self.share(*shown[-1]) or NOT_MEASURED
+                speed, name = f"{shown[-1][1]} {share}", rung.id
             lines.append(
-                f"| [{rung.id}]({link(rung.chapter, page)}) | {rung.idea} | {dtype} {share} "
+                f"| [{name}]({link(rung.chapter, page)}) | {rung.idea} | {speed} "
                 f"| {course_path.minutes(rung)} |"
             )
         return "\n".join([*lines, *self.quick_note(shown)])

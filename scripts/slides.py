@@ -94,7 +94,7 @@ def decks(rungs: list[Rung]) -> dict[str, list[Path]]:
     """Chapters by track, in the course's order."""
     kernels = ROOT / "kernels"
     found: dict[str, list[Path]] = {"introduction and closing": [kernels / "00_introduction.md"]}
-    for rung in rungs:
+    for rung in course_path.with_bridge(rungs):
         page = kernels / f"{rung.name}.md"
         found.setdefault(course_path.track(rungs, rung), []).append(page)
     found["several GPUs"] = sorted(kernels.glob("m*_*.md"))

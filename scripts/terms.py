@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Optional
 
 import ladder
-from course_path import is_core
+from course_path import BRIDGE, is_core, with_bridge
 
 GLOSSARY = Path("docs") / "glossary.md"
 INDEX = Path("docs") / "index_of_terms.md"
@@ -67,7 +67,10 @@ def terms(glossary: str) -> list[Term]:
 def pages(root: Path) -> list[tuple[str, Path]]:
     """In the order of the course: what the index calls a page, and its path."""
     chapters = [("introduction", INTRODUCTION)]
-    chapters += [(r.id, Path("kernels") / f"{r.name}.md") for r in ladder.load_rungs(root)]
+    chapters += [
+        ("bridge" if r.name == BRIDGE else r.id, Path("kernels") / f"{r.name}.md")
+        for r in with_bridge(ladder.load_rungs(root))
+    ]
     chapters.append(("closing", Path("kernels/99_closing.md")))
     others = sorted(p.relative_to(root) for p in (root / "docs").glob("*.md"))
     chapters += [

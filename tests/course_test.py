@@ -215,11 +215,23 @@ class Course(unittest.TestCase):
 
     def test_every_rung_has_a_place(self) -> None:
         kinds = {rung.id: course_path.kind(self.RUNGS, rung) for rung in self.RUNGS}
-        self.assertEqual({kinds[i] for i in ("v1", "v10", "v18", "v23")}, {"core"})
-        self.assertEqual({kinds[i] for i in ("v1u", "v24", "v28")}, {"elective"})
+        self.assertEqual({kinds[i] for i in ("v1", "v10", "v18", "v24")}, {"core"})
+        self.assertEqual({kinds[i] for i in ("v1u", "v25", "v28")}, {"elective"})
         self.assertEqual({kinds[i] for i in ("v11", "v16")}, {"track"})
         for rung in self.RUNGS:
             self.assertIn(course_path.track(self.RUNGS, rung), course_pictures.COLORS)
+        tracks = [course_path.track(self.RUNGS, r) for r in self.RUNGS if r.id in ("v24", "v25")]
+        self.assertEqual(tracks, ["Hopper: TMA and wgmma", "research"])
+
+    def test_the_core_is_one_path(self) -> None:
+        """Each page of it stands on the one before, but for v9, a library, and what follows it."""
+        path = course_path.core(self.RUNGS)
+        ids = [step.id for step in path]
+        self.assertEqual(ids[9:14], ["v10", "10b", "v17t", "v17w", "v18"])
+        self.assertEqual(ids[-1], course_path.SUMMIT)
+        for before, step in zip(path, path[1:]):
+            wanted = "v8" if before.is_baseline else before.id
+            self.assertEqual(step.prev, wanted, step.id)
 
     def test_every_exercise_is_linked_from_the_chapter_that_it_follows(self) -> None:
         for task in sorted((ROOT / "exercises").glob("ex*/README.md")):
@@ -230,12 +242,13 @@ class Course(unittest.TestCase):
                 self.assertIn(f"../exercises/{task.parent.name}/README.md", text, chapter)
 
     def test_no_line_of_the_map_runs_through_another_rung(self) -> None:
-        columns = course_pictures.lanes_of(self.RUNGS)
-        row = {rung.id: i for i, rung in enumerate(self.RUNGS)}
+        steps = course_path.with_bridge(self.RUNGS)
+        columns = course_pictures.lanes_of(steps)
+        row = {rung.id: i for i, rung in enumerate(steps)}
         self.assertEqual(columns.keys(), row.keys())
         self.assertEqual(len({(columns[i], row[i]) for i in row}), len(row))
-        for rung in self.RUNGS:
-            for other in self.RUNGS:
+        for rung in steps:
+            for other in steps:
                 if rung.prev and row[rung.prev] < row[other.id] < row[rung.id]:
                     self.assertNotEqual(columns[other.id], columns[rung.id], (rung.id, other.id))
 

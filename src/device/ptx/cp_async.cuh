@@ -11,9 +11,11 @@ GEMM_BUILD_NAMESPACE_BEGIN
 // is read. Complete only after cp_async_wait.
 GEMM_DEVICE void cp_async_16(void* shared, const void* global, int src_bytes GEMM_CALLER_ARG) {
 #if GEMM_ON_GPU
+  // [region cp_async_16]
   GEMM_SM80_ASM("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
                 "l"(global), "r"(src_bytes)
                 : "memory");
+  // [/region cp_async_16]
 #else
   sim::cp_async(shared, global, 16, src_bytes GEMM_CALLER_PASS);
 #endif
@@ -34,7 +36,9 @@ GEMM_DEVICE void cp_async_4(void* shared, const void* global, int src_bytes GEMM
 // cp.async.commit_group: closes this thread's current group of copies.
 GEMM_DEVICE void cp_async_commit() {
 #if GEMM_ON_GPU
+  // [region cp_async_commit]
   GEMM_SM80_ASM("cp.async.commit_group;" ::: "memory");
+  // [/region cp_async_commit]
 #else
   sim::cp_async_commit();
 #endif
@@ -44,7 +48,9 @@ GEMM_DEVICE void cp_async_commit() {
 template <int PENDING>
 GEMM_DEVICE void cp_async_wait() {
 #if GEMM_ON_GPU
+  // [region cp_async_wait]
   GEMM_SM80_ASM("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+  // [/region cp_async_wait]
 #else
   sim::cp_async_wait(PENDING);
 #endif

@@ -11,10 +11,12 @@ GEMM_BUILD_NAMESPACE_BEGIN
 // 4 of matrix i.
 GEMM_DEVICE void ldmatrix_x4(uint32_t (&r)[4], const void* row GEMM_CALLER_ARG) {
 #if GEMM_ON_GPU
+  // [region ldmatrix_x4]
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(shared_address(row))
                : "memory");
+  // [/region ldmatrix_x4]
 #else
   sim::ldmatrix(r, 4, row, /*transposed=*/false GEMM_CALLER_PASS);
 #endif
@@ -23,10 +25,12 @@ GEMM_DEVICE void ldmatrix_x4(uint32_t (&r)[4], const void* row GEMM_CALLER_ARG) 
 // ldmatrix.x4.trans: as above with each 8x8 matrix transposed on the way.
 GEMM_DEVICE void ldmatrix_x4_trans(uint32_t (&r)[4], const void* row GEMM_CALLER_ARG) {
 #if GEMM_ON_GPU
+  // [region ldmatrix_x4_trans]
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(shared_address(row))
                : "memory");
+  // [/region ldmatrix_x4_trans]
 #else
   sim::ldmatrix(r, 4, row, /*transposed=*/true GEMM_CALLER_PASS);
 #endif
