@@ -8,6 +8,7 @@
 
 #include "device/current_device.h"
 #include "device/launch.h"
+#include "device/with_constant.h"
 #include "device/workspace.h"
 #include "registration.h"
 
