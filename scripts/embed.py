@@ -13,7 +13,8 @@
   <!-- embed:compare flat.json f16 v24,v25 -->      rungs at every shape of another run
   <!-- embed:sizes f16 v19,v20 1024,4096 -->        ratios to cuBLAS at some sizes, p10 to p90
   <!-- embed:alone alone.json f16 v24,v27 -->        the same beside each by itself (--alone)
-  <!-- embed:summary layers.json M -->              ratios of a run of many shapes, by type, M, N or K
+  <!-- embed:summary layers.json M -->              ratios of a run of many shapes, by type, M, N or K;
+                                                    with "v24,v27" of these rungs alone
   <!-- embed:worst grid1000.json,random.json:f32 --> the same in one line a run, of all or of one type
   <!-- embed:energy -->                              joules of wgmma and of bytes
   <!-- embed:accuracy f32 -->                        grades of the rungs' errors (accuracy.py)
@@ -52,6 +53,7 @@ Nothing measured yet reads "not measured". --check writes nothing and fails when
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import math
 import os
@@ -130,6 +132,8 @@ class Embedder:
         filler, count = fillers[kind]
         if kind == "output" and len(args) == 3:
             return self.output(args[0], args[1], int(args[2]))
+        if kind == "summary" and len(args) == 3:
+            return self.summary(*args)
         if kind == "figure" and len(args) > 2:  # the words of its alternative text
             return self.figure(page, args[0], " ".join(args[1:]))
         if len(args) != count:
@@ -487,12 +491,19 @@ class Embedder:
             lines.append(f"| {' x '.join(map(str, shape))} | {' | '.join(cells)} |")
         return "\n".join(lines)
 
-    def summary(self, file: str, by: str) -> str:
-        """As scripts/summary.py prints it."""
+    def summary(self, file: str, by: str, wanted: str = "") -> str:
+        """As scripts/summary.py prints it; of the rungs asked for, where a run has more."""
         if by not in summary.BY:
             raise BadInput(f"embed:summary by one of {', '.join(summary.BY)}")
         path = ladder.folder_of(self.gpu, self.root) / file
-        return summary.markdown(runs.load(path), by) if path.exists() else NOT_MEASURED
+        if not path.exists():
+            return NOT_MEASURED
+        run = runs.load(path)
+        if wanted:
+            names = [ladder.measured_rung(self.rungs, one).name for one in wanted.split(",")]
+            of_these = {k: e for k, e in run.entries.items() if k.partition("/")[0] in names}
+            run = dataclasses.replace(run, entries=of_these)
+        return summary.markdown(run, by)
 
     def worst(self, wanted: str) -> str:
         """A line a run of many shapes: its mean, and where it is worst."""
