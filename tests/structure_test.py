@@ -113,14 +113,17 @@ class EveryRung(unittest.TestCase):
                     rf"region kernels/{rung.name}\.cu idea",
                 ]
                 own = rf"({rung.id}|{rung.tag}|{rung.name})"
-                wanted += [rf"(row {own}|(compare|summary) .+)" if elective else f"row {own}"]
-                wanted += [f"diff {own}"] if rung.prev and not elective else []
+                if not elective:
+                    wanted += [f"row {own}"] + ([f"diff {own}"] if rung.prev else [])
                 for marker in wanted:
                     self.assertTrue(
                         re.search(rf"(?m)^<!-- embed:{marker} -->$", text), f"no embed:{marker}"
                     )
-                if elective and f"embed:diff {rung.tag}" not in text and rung.prev:
-                    self.assertIn(f"({rung.name}.cu)", text, "no link to its code")
+                if elective:
+                    table = rf"(?m)^<!-- embed:(row {own}|compare |summary )|^\|.*<!-- embed:value "
+                    self.assertRegex(text, table, "no table of results")
+                    linked = f"({rung.name}.cu)" in text or f"<!-- embed:diff {rung.tag}" in text
+                    self.assertTrue(linked, "no link to its code")
 
 
 class EveryShardedRung(unittest.TestCase):
