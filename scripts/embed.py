@@ -491,10 +491,11 @@ class Embedder:
             "|---|" + "---:|" * len(columns),
         ]
         measured = dict.fromkeys(s for _, points in columns for s in points)
-        asked = [tuple(map(int, one.split("x"))) for one in shapes.split(",") if one]
-        if lost := [one for one in asked if one not in measured]:
-            raise BadInput(f"{file} has no shape {'x'.join(map(str, lost[0]))}")
-        for shape in asked or measured:
+        named = {"x".join(map(str, shape)): shape for shape in measured}
+        asked = [one for one in shapes.split(",") if one]
+        if lost := [one for one in asked if one not in named]:
+            raise BadInput(f"{file} has no shape {lost[0]}")
+        for shape in [named[one] for one in asked] or measured:
             here = [points.get(shape) for _, points in columns]
             cells = [cell(p) if p and not p.reason else "" for p in here]
             lines.append(f"| {' x '.join(map(str, shape))} | {' | '.join(cells)} |")
