@@ -10,10 +10,12 @@
   <!-- embed:row v05 -->                             its results at 4096
   <!-- embed:core -->                                the core of the course at 4096
   <!-- embed:sweep v28 f16 -->                       a rung at every shape of the committed sweep
-  <!-- embed:compare flat.json f16 v24,v25 -->      rungs at every shape of another run
+  <!-- embed:compare flat.json f16 v24,v25 -->      rungs at every shape of another run; at a fourth
+                                                    word's, such as 64x64x512,64x64x4096
   <!-- embed:sizes f16 v19,v20 1024,4096 -->        ratios to cuBLAS at some sizes, p10 to p90
   <!-- embed:alone alone.json f16 v24,v27 -->        the same beside each by itself (--alone)
-  <!-- embed:summary layers.json M -->              ratios of a run of many shapes, by type, M, N or K
+  <!-- embed:summary layers.json M -->              ratios of a run of many shapes, by type, M, N or K;
+                                                    with "v24,v27" of these rungs alone
   <!-- embed:worst grid1000.json,random.json:f32 --> the same in one line a run, of all or of one type
   <!-- embed:energy -->                              joules of wgmma and of bytes
   <!-- embed:accuracy f32 -->                        grades of the rungs' errors (accuracy.py)
@@ -52,6 +54,7 @@ Nothing measured yet reads "not measured". --check writes nothing and fails when
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import math
 import os
@@ -130,6 +133,10 @@ class Embedder:
         filler, count = fillers[kind]
         if kind == "output" and len(args) == 3:
             return self.output(args[0], args[1], int(args[2]))
+        if kind == "summary" and len(args) == 3:
+            return self.summary(*args)
+        if kind in ("compare", "alone") and len(args) == 4:
+            return fillers[kind][0](*args)
         if kind == "figure" and len(args) > 2:  # the words of its alternative text
             return self.figure(page, args[0], " ".join(args[1:]))
         if len(args) != count:
@@ -388,9 +395,9 @@ class Embedder:
             lines.append(f"| {' | '.join(cells)} |")
         return "\n".join(lines)
 
-    def compare(self, file: str, dtype: str, wanted: str) -> str:
+    def compare(self, file: str, dtype: str, wanted: str, shapes: str = "") -> str:
         """Ratios to the baseline, for each of nn, nt, tn and tt that was run."""
-        return self.ratios(file, dtype, wanted, lambda p: f"{p.ratio:.2f}")
+        return self.ratios(file, dtype, wanted, shapes, lambda p: f"{p.ratio:.2f}")
 
     def sizes(self, dtype: str, wanted: str, sides: str) -> str:
         """A row a size, a column a rung; and the baseline's speed in the same runs."""
@@ -407,14 +414,14 @@ class Embedder:
             lines.append(f"| {side} | {' | '.join(cells)} | {' - '.join(ends) or NOT_MEASURED} |")
         return "\n".join(lines)
 
-    def alone(self, file: str, dtype: str, wanted: str) -> str:
+    def alone(self, file: str, dtype: str, wanted: str, shapes: str = "") -> str:
         """Ratios in pairs and by itself, and the clock that the rung then has."""
 
         def cell(p: Point) -> str:
             alone = f"{p.alone:.3f} at {p.alone_clock:.0f} MHz" if p.alone else NOT_MEASURED
             return f"{p.ratio:.3f}, {alone}"
 
-        return self.ratios(file, dtype, wanted, cell)
+        return self.ratios(file, dtype, wanted, shapes, cell)
 
     def several(self, file: str) -> str:
         """A row a problem of a run of --gpus: its parts' times, and each rung's best way."""
@@ -462,7 +469,9 @@ class Embedder:
             lines.append(f"| {' | '.join(cells)} |")
         return "\n".join(lines)
 
-    def ratios(self, file: str, dtype: str, wanted: str, cell: Callable[[Point], str]) -> str:
+    def ratios(
+        self, file: str, dtype: str, wanted: str, shapes: str, cell: Callable[[Point], str]
+    ) -> str:
         path = ladder.folder_of(self.gpu, self.root) / file
         if not path.exists():
             return NOT_MEASURED
@@ -481,18 +490,30 @@ class Embedder:
             "| M x N x K |" + "".join(f" {title} |" for title, _ in columns),
             "|---|" + "---:|" * len(columns),
         ]
-        for shape in dict.fromkeys(s for _, points in columns for s in points):
+        measured = dict.fromkeys(s for _, points in columns for s in points)
+        named = {"x".join(map(str, shape)): shape for shape in measured}
+        asked = [one for one in shapes.split(",") if one]
+        if lost := [one for one in asked if one not in named]:
+            raise BadInput(f"{file} has no shape {lost[0]}")
+        for shape in [named[one] for one in asked] or measured:
             here = [points.get(shape) for _, points in columns]
             cells = [cell(p) if p and not p.reason else "" for p in here]
             lines.append(f"| {' x '.join(map(str, shape))} | {' | '.join(cells)} |")
         return "\n".join(lines)
 
-    def summary(self, file: str, by: str) -> str:
-        """As scripts/summary.py prints it."""
+    def summary(self, file: str, by: str, wanted: str = "") -> str:
+        """As scripts/summary.py prints it; of the rungs asked for, where a run has more."""
         if by not in summary.BY:
             raise BadInput(f"embed:summary by one of {', '.join(summary.BY)}")
         path = ladder.folder_of(self.gpu, self.root) / file
-        return summary.markdown(runs.load(path), by) if path.exists() else NOT_MEASURED
+        if not path.exists():
+            return NOT_MEASURED
+        run = runs.load(path)
+        if wanted:
+            names = [ladder.measured_rung(self.rungs, one).name for one in wanted.split(",")]
+            of_these = {k: e for k, e in run.entries.items() if k.partition("/")[0] in names}
+            run = dataclasses.replace(run, entries=of_these)
+        return summary.markdown(run, by)
 
     def worst(self, wanted: str) -> str:
         """A line a run of many shapes: its mean, and where it is worst."""

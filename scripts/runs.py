@@ -21,6 +21,7 @@ scripts/compare.py --false-alarms measures the rule's rate again, there or on ru
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import re
@@ -173,8 +174,10 @@ def entry_of(name: str, lines: list[dict[str, Any]]) -> Entry:
 def load(path: Path, label: str = "") -> Run:
     """Reads Google Benchmark's JSON; what has no counters of gemm_bench is compared by its time."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, RecursionError) as error:
+        packed = path.suffix == ".gz"
+        text = gzip.decompress(path.read_bytes()) if packed else path.read_bytes()
+        data = json.loads(text.decode("utf-8-sig"))
+    except (OSError, EOFError, ValueError, RecursionError) as error:
         raise BadInput(f"{path}: no JSON that can be read ({error})".replace("\n", " ")) from None
     lines: dict[str, list[dict[str, Any]]] = {}
     try:

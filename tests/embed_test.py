@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import unittest
@@ -75,6 +76,32 @@ class Embed(Fixture):
         self.script("embed.py")
         self.assertIn("| M x N x K | nn: v1 64x64 s3 | nn: v2 |", self.page.read_text())
         self.assertIn("| 512 x 512 x 512 | 0.60 | 1.20 |", self.page.read_text())
+
+    def test_compare_at_some_shapes(self) -> None:
+        sizes = ((512, 40), (768, 60), (1024, 70))
+        self.measure([entry("v01_first", "f16", n, t, 50) for n, t in sizes], file="other.json")
+        marker = "<!-- embed:compare other.json f16 v1 {} -->\n<!-- /embed -->\n"
+        self.page.write_text(marker.format("1024x1024x1024,512x512x512"))
+        self.script("embed.py")
+        rows = "| 1024 x 1024 x 1024 | 1.40 |\n| 512 x 512 x 512 | 0.80 |\n\n"
+        self.assertIn(rows, self.page.read_text())
+        self.page.write_text(marker.format("1x2x3"))
+        self.assertIn("other.json has no shape 1x2x3", self.script("embed.py", status=2))
+
+    def test_summary_of_some_rungs_of_a_packed_run(self) -> None:
+        speeds = (("v01_first", 40), ("v02_second", 60))
+        self.measure([entry(r, "f16", 512, t, 50) for r, t in speeds], file="other.json")
+        plain = self.root / "plots" / "results" / "h200" / "other.json"
+        plain.with_suffix(".json.gz").write_bytes(gzip.compress(plain.read_bytes()))
+        self.page.write_text(
+            "<!-- embed:summary other.json.gz type v2 -->\n<!-- /embed -->\n"
+            "<!-- embed:summary other.json.gz M v1,v2 -->\n<!-- /embed -->\n"
+        )
+        self.script("embed.py")
+        by_type, _, by_m = self.page.read_text().partition("embed:summary other.json.gz M")
+        self.assertIn("| v2 f16 nn | 1 | 1.200 | 1.200 | 512x512x512 |", by_type)
+        self.assertNotIn("| v1 ", by_type)
+        self.assertIn("| v1 f16 nn, M = 512 | 1 | 0.800 |", by_m)
 
     def test_alone_beside_pairs(self) -> None:
         self.page.write_text("<!-- embed:alone alone.json f16 v1,v2 -->\n<!-- /embed -->\n")

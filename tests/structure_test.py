@@ -14,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
+import course_path  # noqa: E402
 import ladder  # noqa: E402
 
 RUNGS = ladder.load_rungs(ROOT)  # also: the name's form, and exactly one registration
@@ -110,20 +111,28 @@ class EveryRung(unittest.TestCase):
                     self.assertLess(ladder.find_rung(RUNGS, rung.prev).order, rung.order)
 
     def test_chapter_embeds_its_facts(self) -> None:
+        """An elective is short: it links its code, and shows results of the shapes it is made for."""
         for rung in RUNGS:
             with self.subTest(rung=rung.name):
                 self.assertTrue(rung.chapter.is_file(), f"{rung.chapter.name} stands beside it")
                 text = rung.chapter.read_text(encoding="utf-8")
+                elective = course_path.kind(RUNGS, rung) == "elective"
                 wanted = [
                     rf"header kernels/{rung.name}\.cu",
                     rf"region kernels/{rung.name}\.cu idea",
                 ]
                 own = rf"({rung.id}|{rung.tag}|{rung.name})"
-                wanted += [f"row {own}"] + (
-                    [f"diff {own}"] if rung.prev and not rung.dispatches else []
-                )
+                if not elective:
+                    wanted += [f"row {own}"] + ([f"diff {own}"] if rung.prev else [])
                 for marker in wanted:
-                    self.assertRegex(text, rf"(?m)^<!-- embed:{marker} -->$")
+                    self.assertTrue(
+                        re.search(rf"(?m)^<!-- embed:{marker} -->$", text), f"no embed:{marker}"
+                    )
+                if elective:
+                    table = rf"(?m)^<!-- embed:(row {own}|compare |summary )|^\|.*<!-- embed:value "
+                    self.assertRegex(text, table, "no table of results")
+                    linked = f"({rung.name}.cu)" in text or f"<!-- embed:diff {rung.tag}" in text
+                    self.assertTrue(linked, "no link to its code")
 
 
 class EveryShardedRung(unittest.TestCase):
@@ -139,9 +148,9 @@ class EveryShardedRung(unittest.TestCase):
                 self.assertLessEqual(set(kernels), {f"gemm_{tag}"})
                 self.assertIsNotNone(ladder.region(source, "idea"))
                 text = path.with_suffix(".md").read_text(encoding="utf-8")
-                for marker in ("header {}", "region {} idea"):
-                    wanted = marker.format(rf"kernels/{path.stem}\.cu")
-                    self.assertRegex(text, rf"(?m)^<!-- embed:{wanted} -->$")
+                self.assertIn(f"\n<!-- embed:header kernels/{path.name} -->\n", text)
+                shown = f"\n<!-- embed:region kernels/{path.name} idea -->\n" in text
+                self.assertTrue(shown or f"({path.name})" in text, "neither its idea nor a link")
 
 
 class WhatAChangeTouches(unittest.TestCase):
