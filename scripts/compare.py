@@ -347,6 +347,11 @@ def main() -> int:
         raise BadInput(f"{shown[0].path}: nothing in it was timed")
 
     comparisons = [runs.compare(shown[0], other, args.by) for other in shown[1:]]
+    if args.plot and len(shown) > 1 and not any(c.changes for c in comparisons):
+        # Other kernels in each: nothing to compare, but one picture of all.
+        kernels = {name: entry for run in shown for name, entry in run.entries.items()}
+        labels = ", ".join(run.label for run in shown)
+        shown, comparisons = [Run(shown[0].path, shown[0].context, kernels, labels)], []
     for comparison in comparisons:
         if not comparison.changes and not args.beside_committed:
             a, b = comparison.a.path, comparison.b.path

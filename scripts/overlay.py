@@ -70,9 +70,16 @@ class Line:
         return [s for s in self.sizes(all_sizes) if s not in self.points]
 
 
+def step_of(sizes: list[float]) -> int:
+    """Of whose multiples a line goes through: 64 where most sizes are such, as of a ladder with 1000."""
+    of_64, of_8 = (sum(s % step == 0 for s in sizes) for step in (64, 8))
+    return 64 if 2 < 2 * of_64 > len(sizes) else 8 if of_8 > 1 else 1
+
+
 def connected(sizes: list[float]) -> list[float]:
     """The sizes that a line goes through."""
-    return [s for s in sizes if s % 8 == 0] if sum(s % 8 == 0 for s in sizes) > 1 else sizes
+    step = step_of(sizes)
+    return [s for s in sizes if s % step == 0] if step > 1 else sizes
 
 
 # What is drawn
@@ -383,7 +390,7 @@ def draw(
     tips = draw_lines(ax, lines, sizes)
     notes = ["Bands: p10 to p90."]
     if connected(sizes) != sizes:
-        notes.append("Dots beside the lines: no multiple of 8.")
+        notes.append(f"Dots beside the lines: no multiple of {step_of(sizes)}.")
     if any(c.verdict in ("slower", "faster") for line in lines for c in line.changed.values()):
         notes.append("Large dots: more than noise.")
     if any(line.gaps(sizes) for line in lines):

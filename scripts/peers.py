@@ -4,6 +4,7 @@
   scripts/peers.sh --sgemm-cuda ~/SGEMM_CUDA --sgemm-practice ~/NVIDIA_SGEMM_PRACTICE
   scripts/peers.sh --sgemm-cuda ~/SGEMM_CUDA --size 4096 --json peers.json   (a GPU)
   scripts/peers.sh --torch --dtype bf16 --layout nt --size 4096              (a GPU, and torch)
+  scripts/peers.sh --cutlass ~/cutlass --size 4096                           (a Hopper)
 
 Kernels are theirs, as cloned; only the launch is written here, as their own programs have it. Without a
 GPU they run in the simulator: what is right, and where. With one, also what share of cuBLAS each
@@ -43,9 +44,10 @@ class Kernel:
     grid: str  # blocks along x and y
     threads: str
     before: str = ""  # lines that its project has in another file
+    whole: str = ""  # the adapter, where it is no launch
 
     def adapter(self) -> str:
-        return (
+        return self.whole or (
             "#define CEIL_DIV(a, b) (((a) + (b) - 1) / (b))\n"
             f'{self.before}#include "{self.file}"\n'
             f"{SIGNATURE} {{\n"
@@ -89,6 +91,63 @@ SGEMM_PRACTICE = [
         for i in (4, 5, 6, 7)
     ],
 ]  # fmt: skip
+
+# The SGEMM of CUTLASS's defaults, and an HGEMM by its builders for Hopper: a tile of 128 x 256 x 64 in
+# clusters of two.
+CUTLASS_SGEMM = """#include "cutlass/gemm/device/gemm.h"
+cudaError_t gemm(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,
+                 float beta, float* C, int ldc, cudaStream_t stream) {
+  using Row = cutlass::layout::RowMajor;
+  cutlass::gemm::device::Gemm<float, Row, float, Row, float, Row, float,
+                              cutlass::arch::OpClassSimt, cutlass::arch::Sm80> product;
+  const auto status = product({{M, N, K}, {A, lda}, {B, ldb}, {C, ldc}, {C, ldc}, {alpha, beta}},
+                              nullptr, stream);
+  return status == cutlass::Status::kSuccess ? cudaGetLastError() : cudaErrorInvalidValue;
+}
+"""
+CUTLASS_HGEMM = """#define NDEBUG  // an assert between wgmma would serialise them
+#include "cutlass/epilogue/collective/collective_builder.hpp"
+#include "cutlass/gemm/collective/collective_builder.hpp"
+#include "cutlass/gemm/device/gemm_universal_adapter.h"
+#include "cutlass/gemm/kernel/gemm_universal.hpp"
+
+namespace of_cutlass {
+using namespace cutlass;
+using Row = layout::RowMajor;
+using Block = cute::Shape<cute::_128, cute::_256, cute::_64>;
+using Cluster = cute::Shape<cute::_2, cute::_1, cute::_1>;
+using Store = epilogue::collective::CollectiveBuilder<
+    arch::Sm90, arch::OpClassTensorOp, Block, Cluster, epilogue::collective::EpilogueTileAuto,
+    float, float, half_t, Row, 8, half_t, Row, 8,
+    epilogue::TmaWarpSpecializedCooperative>::CollectiveOp;
+using Multiply = gemm::collective::CollectiveBuilder<
+    arch::Sm90, arch::OpClassTensorOp, half_t, Row, 8, half_t, Row, 8, float, Block, Cluster,
+    gemm::collective::StageCountAutoCarveout<int(sizeof(Store::SharedStorage))>,
+    gemm::KernelTmaWarpSpecializedCooperative>::CollectiveOp;
+using Kernel = gemm::kernel::GemmUniversal<cute::Shape<int, int, int, int>, Multiply, Store>;
+using Product = gemm::device::GemmUniversalAdapter<Kernel>;
+}  // namespace of_cutlass
+
+cudaError_t gemm(int M, int N, int K, float alpha, const half* A, int lda, const half* B, int ldb,
+                 float beta, half* C, int ldc, cudaStream_t stream) {
+  using namespace cutlass;
+  using of_cutlass::Kernel;
+  const Kernel::StrideA rows_a{lda, {}, 0};
+  const Kernel::StrideB rows_b{{}, ldb, 0};
+  const Kernel::StrideC rows_c{ldc, {}, 0};
+  const auto a = reinterpret_cast<const half_t*>(A), b = reinterpret_cast<const half_t*>(B);
+  const auto c = reinterpret_cast<half_t*>(C);
+  const auto status = of_cutlass::Product().run(
+      {cutlass::gemm::GemmUniversalMode::kGemm, {M, N, K, 1}, {a, rows_a, b, rows_b},
+       {{alpha, beta}, c, rows_c, c, rows_c}},
+      nullptr, stream);
+  return status == Status::kSuccess ? cudaGetLastError() : cudaErrorInvalidValue;
+}
+"""
+CUTLASS = [
+    Kernel("cutlass_sgemm", "cutlass/gemm/device/gemm.h", "", "", "", whole=CUTLASS_SGEMM),
+    Kernel("cutlass_hgemm", "cutlass/gemm/device/gemm.h", "", "", "", whole=CUTLASS_HGEMM),
+]
 
 
 def run(command: list[str], include: Path) -> subprocess.CompletedProcess[str]:
@@ -183,18 +242,21 @@ def main() -> int:
     )
     parser.add_argument("--sgemm-cuda", type=Path, help="a clone of siboehm/SGEMM_CUDA")
     parser.add_argument("--sgemm-practice", type=Path, help="one of wangzyon/NVIDIA_SGEMM_PRACTICE")
+    parser.add_argument("--cutlass", type=Path, help="one of NVIDIA/cutlass; wants a Hopper")
     parser.add_argument("--torch", action="store_true", help="torch.mm, on a GPU")
     parser.add_argument("--dtype", default="f32", help="of torch.mm")
     parser.add_argument("--layout", default="nn", help="of torch.mm")
     parser.add_argument("--size", type=int, default=256)
     parser.add_argument("--json", type=Path, help="where all results go")
     options, rest = parser.parse_known_args()
-    if not (options.sgemm_cuda or options.sgemm_practice or options.torch):
-        raise BadInput("nothing to judge: want --sgemm-cuda DIR, --sgemm-practice DIR or --torch")
+    include = options.cutlass and options.cutlass / "include"
+    peers = ((SGEMM_CUDA, options.sgemm_cuda), (SGEMM_PRACTICE, options.sgemm_practice), (CUTLASS, include))  # fmt: skip
+    if not (options.torch or any(clone for _, clone in peers)):
+        raise BadInput("nothing to judge: want a clone, as --sgemm-cuda DIR, or --torch")
     table = Table(options, rest)
     table.row("kernel", f"{options.size}", "beta 0.5", "found out", "microscope finds")
     table.row(*["---"] * 5)
-    for kernels, clone in ((SGEMM_CUDA, options.sgemm_cuda), (SGEMM_PRACTICE, options.sgemm_practice)):  # fmt: skip
+    for kernels, clone in peers:
         if clone is not None:
             table.judge(kernels, clone.resolve())
     if options.torch:

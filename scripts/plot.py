@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws the figures from the committed results, and from nothing else.
 
-  plots/tflops_f32.svg  plots/tflops_f16.svg   ratio to cuBLAS against size, a panel a generation
+  plots/sizes_f32.svg   plots/sizes_f16.svg    ratio to cuBLAS against size, a panel a generation
   plots/ladder_f32.svg  plots/ladder_f16.svg   ratio to cuBLAS at 4096, with the gain of each step
 
   plots/sweep_f32.svg   plots/sweep_f16.svg    ratio to cuBLAS against size in small steps
@@ -15,6 +15,7 @@ measurement for breaks its line and is marked with an x. What bounds the rungs (
   plots/timeline_*.svg     pipelines, computed from sizes and latencies
   plots/phases_*.svg       what mbarriers count (phases.py)
   plots/wave_quantisation.svg  TFLOPS in small steps of M
+  plots/tile_languages.svg     TFLOPS of v29, a Triton kernel and torch.matmul
 
   plots/shapes_*.svg       wins and losses over many shapes: random, grid1000, layers (shape_map.py)
   plots/accuracy.svg       errors against K, by class of inputs (accuracy.py)
@@ -42,6 +43,7 @@ The same results give the same bytes. --check writes nothing and fails when a fi
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
 from dataclasses import dataclass, replace
@@ -268,7 +270,7 @@ def draw_panels(results: Results, panels: list[Panel], title: str) -> Optional[P
     return fig, tips
 
 
-def draw_tflops(results: Results, rungs: list[Rung], figure: str) -> Optional[Picture]:
+def draw_sizes(results: Results, rungs: list[Rung], figure: str) -> Optional[Picture]:
     """The ladder: a panel a generation."""
     series = series_of(results, rungs, figure)
     run = runs.load(results.path)
@@ -295,6 +297,40 @@ def draw_sweep(results: Results, rungs: list[Rung], figure: str) -> Optional[Pic
         first = f"{rung.id} is above cuBLAS at {above} of {len(ratios)} multiples of 256"
         told.append(f"{rung.id} at {above}" if told else first)
     return draw_panels(results, panels, f"{TITLES[figure]}: {', '.join(told)}")
+
+
+def draw_languages(folder: Path) -> Optional[Picture]:
+    """TFLOPS of v29, of a Triton kernel, and of torch.matmul, which was timed in turn with that."""
+    if not ((path := folder / "tiles.json").exists() and (folder / "tiles_triton.json").exists()):
+        return None
+    own, triton = runs.load(path), runs.load(folder / "tiles_triton.json")
+    entries = {n: e for n, e in own.entries.items() if e.key == ("v29_tiles", "f16", "nn")}
+    won = 0
+    for line in json.loads(triton.path.read_text(encoding="utf-8"))["benchmarks"]:
+        name, torch = line["name"], line["baseline_TFLOPS"]
+        entries[name] = triton.entries[name]
+        of_torch = runs.Entry(f"torch_{name}", {"TFLOPS": runs.Value(torch, None)})
+        entries[of_torch.name] = of_torch
+        v29 = entries[name.replace("triton", "v29_tiles")].values["TFLOPS"].median
+        won += v29 > max(line["TFLOPS"], torch)
+    run = Run(path, own.context, entries, "")
+    lines, axis, _ = overlay.lines_of([run], [], "TFLOPS")
+    for line, name in zip(lines, ("v29", "Triton", "torch.matmul")):
+        line.name = name
+    sizes = sorted(lines[0].points)
+    fig = plt.figure(figsize=(10, 4.2))
+    found = f"f16: v29 is above a Triton kernel and torch.matmul at {won} of {len(sizes)} sizes"
+    titles(fig, ladder.load_results(path), found)
+    ax = fig.add_axes((0.065, 0.19, 0.77, 0.62))
+    overlay.size_axis(ax, sizes)
+    tips = overlay.draw_lines(ax, lines, sizes, "languages")
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel(axis)
+    ax.set_ylabel("TFLOPS")
+    overlay.draw_names(fig, ax, lines, None)
+    note = "Two runs on one card: clocks differ by percents. At 1024 the GPU waits for Python, which starts the kernels of Triton and torch."
+    fig.text(0.012, 0.1 / 4.2, f"Bands: p10 to p90. {note}", fontsize=8, color=GREY)
+    return fig, tips
 
 
 # The ladder as bars
@@ -380,7 +416,7 @@ def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
         folder = root / "plots"
         if gpu != reference:
             folder = ladder.folder_of(gpu, root)
-        draws = (("tflops", draw_tflops), ("ladder", draw_ladder), ("sweep", draw_sweep))
+        draws = (("sizes", draw_sizes), ("ladder", draw_ladder), ("sweep", draw_sweep))
         for name, draw in draws:
             for figure in FIGURE_DTYPES:
                 source = ladder.sweep_of(figure, gpu, root) if draw is draw_sweep else results
@@ -390,6 +426,8 @@ def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
                     wanted[path] = overlay.render(*drawn)
                 else:
                     wanted[path] = svg(drawn) if drawn else None
+        languages = draw_languages(ladder.folder_of(gpu, root))
+        wanted[folder / "tile_languages.svg"] = overlay.render(*languages) if languages else None
         maps = shape_map.figures(root, gpu, reference)
         wanted |= {path: svg(figure) if figure else None for path, figure in maps.items()}
     results = ladder.results_of(reference, root)

@@ -65,9 +65,11 @@ def gemm_kernel(
     rows = min(tiles_m - group * GROUP_M, GROUP_M)
     m = (group * GROUP_M + within % rows) * BM + tl.arange(0, BM)
     n = within // rows * BN + tl.arange(0, BN)
+    # [region pointers]
     k = tl.arange(0, BK)
     a = A + (m % M)[:, None] * lda + k[None, :]
     b = B + k[:, None] * ldb + (n % N)[None, :]
+    # [/region pointers]
     acc = tl.zeros((BM, BN), dtype=tl.float32)
     for step in range(0, tl.cdiv(K, BK)):
         left = K - step * BK

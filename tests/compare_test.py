@@ -331,6 +331,16 @@ class Picture(Fixture):
         path = self.root / "own.svg"
         self.compare(LADDER, "--kernel", "v24,v27,v28", "--dtype", "f16", "--plot", path)
         self.assertIn("is the fastest at", path.read_text())
+        self.assertIn("no multiple of 64", path.read_text())  # 1000
+
+    def test_runs_of_other_kernels_share_a_picture(self) -> None:
+        path = self.root / "both.svg"
+        languages = (RESULTS / "tiles.json", RESULTS / "tiles_triton.json")
+        told = self.compare(*languages, "--y", "TFLOPS", "--plot", path)
+        self.assertIn("triton", told)
+        for wanted in ("v28 is the fastest at 4 of 5 sizes", "triton", "cuBLAS", "H200"):
+            self.assertIn(wanted, path.read_text())
+        self.compare(*languages, "--plot", path, "--fail-below", "0.9", status=2)
 
 
 class Bench(Fixture):

@@ -21,7 +21,7 @@ import simulate
 
 
 class Plot(Fixture):
-    FIGURES = ("tflops_f32", "tflops_f16", "ladder_f32", "ladder_f16")
+    FIGURES = ("sizes_f32", "sizes_f16", "ladder_f32", "ladder_f16")
 
     def figure(self, name: str) -> str:
         return (self.root / "plots" / f"{name}.svg").read_text()
@@ -71,7 +71,7 @@ class Plot(Fixture):
         self.measure([*ENTRIES, entry("v01_first", "f32", 2048, 3, 50)])
         results, rungs = ladder.results_of("h200", self.root), ladder.load_rungs(self.root)
         assert results is not None
-        drawn = plot.draw_tflops(results, rungs, "f32")
+        drawn = plot.draw_sizes(results, rungs, "f32")
         assert drawn is not None
         axes, tips = drawn[0].axes, drawn[1]
         lines = [
@@ -89,7 +89,7 @@ class Plot(Fixture):
             "cuBLAS = 1",
             "v2 has 0.30 of",
         ):
-            self.assertIn(wanted, self.figure("tflops_f32"))
+            self.assertIn(wanted, self.figure("sizes_f32"))
 
     def test_bars_say_the_gain(self) -> None:
         self.kernel("v04_parts", "v2", 2, ".product_error = 0x1p-19}, {f32(launch<float>)")
@@ -120,7 +120,7 @@ class Plot(Fixture):
 
     def test_the_most_complete_ladder_is_the_reference(self) -> None:
         """A folder more is found by itself; which GPU the README is of depends on what it holds."""
-        beside = self.root / "plots/results/rtx-4090/tflops_f32.svg"
+        beside = self.root / "plots/results/rtx-4090/sizes_f32.svg"
         self.page.write_text(
             "<!-- embed:conditions -->\n<!-- /embed -->\n<!-- embed:gpus -->\n<!-- /embed -->\n"
         )
@@ -129,7 +129,7 @@ class Plot(Fixture):
         self.measure(ENTRIES[:-3], gpu="rtx-4090", context=other)
         self.script("plot.py")
         self.script("embed.py")
-        self.assertIn("NVIDIA H200", self.figure("tflops_f32"))
+        self.assertIn("NVIDIA H200", self.figure("sizes_f32"))
         self.assertIn("RTX 4090", beside.read_text())
         text = self.page.read_text()
         self.assertIn("Measured on one NVIDIA H200,", text)
@@ -139,7 +139,7 @@ class Plot(Fixture):
 
         self.measure(ENTRIES[:-3])
         self.measure(gpu="rtx-4090", context=other)
-        self.assertIn("plots/tflops_f32.svg: stale", self.script("plot.py", "--check", status=1))
+        self.assertIn("plots/sizes_f32.svg: stale", self.script("plot.py", "--check", status=1))
         self.script("embed.py")
         self.assertIn("Measured on one NVIDIA GeForce RTX 4090,", self.page.read_text())
 
@@ -148,7 +148,7 @@ class Plot(Fixture):
         other = {**CONTEXT, "gpu": "NVIDIA GeForce RTX 4090"}
         self.measure(ENTRIES[:-3], gpu="rtx-4090", context=other)
         self.script("plot.py", "--gpu", "rtx-4090")
-        self.assertIn("RTX 4090", self.figure("tflops_f32"))
+        self.assertIn("RTX 4090", self.figure("sizes_f32"))
         self.script("embed.py", "--gpu", "rtx-4090")
         self.assertIn("Measured on one NVIDIA GeForce RTX 4090,", self.page.read_text())
         for script in ("plot.py", "embed.py"):
@@ -157,7 +157,7 @@ class Plot(Fixture):
 
     def test_without_results_there_are_no_figures(self) -> None:
         self.assertEqual(self.script("plot.py"), "")
-        stray = self.root / "plots/tflops_f32.svg"
+        stray = self.root / "plots/sizes_f32.svg"
         stray.write_text("<svg/>")
         self.assertIn("no results to draw it from", self.script("plot.py", "--check", status=1))
 

@@ -195,7 +195,7 @@ class Matmul(Base):
     def test_by_the_planned_rung(self) -> None:
         for dtype in (np.float32, np.float16):
             with self.subTest(dtype=dtype):
-                a, b = matrix(512, 896, dtype), matrix(896, 768, dtype)
+                a, b = matrix(512, 768, dtype), matrix(768, 896, dtype)
                 c = gemm.matmul(a, b)
                 self.assertEqual(c.dtype, dtype)
                 self.close(c, product(a, b))

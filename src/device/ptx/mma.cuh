@@ -14,11 +14,13 @@ GEMM_BUILD_NAMESPACE_BEGIN
 GEMM_DEVICE void mma_m16n8k16_f16(float (&d)[4], const uint32_t (&a)[4],
                                   const uint32_t (&b)[2] GEMM_CALLER_ARG) {
 #if GEMM_ON_GPU
+  // [region ptx]
   GEMM_SM80_ASM(
       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, "
       "%9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  // [/region ptx]
 #else
   sim::mma_f16(d, a, b GEMM_CALLER_PASS);
 #endif
