@@ -67,7 +67,7 @@ long() {
     0) ;;
     1) die "a result is wrong (above): nothing is kept" ;;
     3)
-      [[ ! -e $results/ladder.json ]] ||
+      [[ ! -e $results/ladder.json && ! -e $results/ladder.json.gz ]] ||
         die "not all was measured: build/ladder.json has what was, and $results stays as it is"
       ;;
     *) die "the run was not made (above)" ;;

@@ -230,7 +230,7 @@ def committed_beside(run: Run, root: Path = ROOT) -> Optional[Run]:
     best: Optional[Run] = None
     best_rank: tuple[object, ...] = ()
     for gpu in ladder.measured_gpus(root):
-        for path in sorted(ladder.folder_of(gpu, root).glob("*.json")):
+        for path in ladder.results_in(ladder.folder_of(gpu, root)):
             try:
                 other = runs.load(path)
             except BadInput:

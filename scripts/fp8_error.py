@@ -6,7 +6,6 @@ gemm_bench --json of types with results in float, as soon as that is there.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +33,7 @@ class Line:
 
 def lines(path: Path) -> tuple[list[Line], dict[str, str], tuple[int, int]]:
     """Ours and cuBLASLt's; the context; M and N."""
-    file = json.loads(path.read_text(encoding="utf-8"))
+    file = ladder.read_json(path)
     ours: dict[str, dict[int, float]] = {}
     theirs: dict[str, dict[int, float]] = {}
     extent = (0, 0)
@@ -60,7 +59,7 @@ def lines(path: Path) -> tuple[list[Line], dict[str, str], tuple[int, int]]:
 
 
 def draw(path: Path) -> Optional[Figure]:
-    if not path.is_file():
+    if not ladder.result_exists(path):
         return None
     drawn, context, (m, n) = lines(path)
     if not drawn:

@@ -10,10 +10,12 @@ Also three questions that the shell scripts ask:
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import os
 import re
 import sys
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -222,6 +224,42 @@ def region(source: str, name: str) -> Optional[str]:
     return found[1] if found else None
 
 
+# Files of results
+# --------------------------------------------------------------------------------------------------
+
+
+def stored(path: Path) -> Path:
+    """Where a result lies. A large one is committed packed: NAME.json as NAME.json.gz."""
+    packed = path.with_name(path.name + ".gz")
+    return packed if not path.exists() and packed.exists() else path
+
+
+def result_exists(path: Path) -> bool:
+    return stored(path).is_file()
+
+
+def results_in(folder: Path) -> list[Path]:
+    """Every NAME.json of the folder, those that are packed too."""
+    packed = {path.with_suffix("") for path in folder.glob("*.json.gz")}
+    return sorted(packed.union(folder.glob("*.json")))
+
+
+def unpacked(path: Path) -> bytes:
+    """The bytes of a file, or of what it has packed."""
+    data = path.read_bytes()
+    if path.suffix != ".gz":
+        return data
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"{path}: not packed by gzip ({error})") from None
+
+
+def read_json(path: Path) -> Any:
+    """NAME.json or, where there is none, NAME.json.gz; a name that ends in .gz is read as well."""
+    return json.loads(unpacked(stored(path)))
+
+
 # Results
 # --------------------------------------------------------------------------------------------------
 
@@ -294,7 +332,7 @@ def load_results(path: Path, op: str = "nn", variants: bool = False) -> Results:
     """Reads Google Benchmark's JSON, as written by gemm_bench --json: entries of that op. With
     `variants` those, too, that --variant asked for, as rungs named "v24_pingpong: the variant"."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path)
         context = {key: str(value) for key, value in data["context"].items()}
         entries = data["benchmarks"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -339,8 +377,8 @@ def load_results(path: Path, op: str = "nn", variants: bool = False) -> Results:
 
 def measured_gpus(root: Path = ROOT) -> list[str]:
     """Folders of plots/results that hold a GPU's JSON: a new one is found by itself."""
-    found = {path.parent.name for path in (root / "plots" / "results").glob("*/*.json")}
-    return sorted(found - {"simulator"})
+    folders = (root / "plots" / "results").glob("*/")
+    return sorted(f.name for f in folders if f.name != "simulator" and results_in(f))
 
 
 def reference_gpu(root: Path = ROOT) -> str:
@@ -351,10 +389,10 @@ def reference_gpu(root: Path = ROOT) -> str:
     def complete(gpu: str) -> tuple[int, int, int]:
         folder = folder_of(gpu, root)
         path = folder / LADDER
-        found = load_results(path).points.values() if path.exists() else ()
+        found = load_results(path).points.values() if result_exists(path) else ()
         measured = [[s for s, p in points.items() if not p.reason] for points in found]
         at_reference = sum(REFERENCE_SHAPE in shapes for shapes in measured)
-        return at_reference, sum(map(len, measured)), len(list(folder.glob("*.json")))
+        return at_reference, sum(map(len, measured)), len(results_in(folder))
 
     return max(measured_gpus(root), key=complete, default="")
 
@@ -374,20 +412,20 @@ def folder_of(gpu: str, root: Path = ROOT) -> Path:
 def limits(of: str, gpu: str, root: Path = ROOT) -> dict[str, Any]:
     """What memory_limits or energy_limits measured on that GPU; empty when it was not run."""
     path = folder_of(gpu, root) / f"{of}_limits.json"
-    if not path.exists():
+    if not result_exists(path):
         return {}
-    text = path.read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text.replace('_a_slice"', '_a_k_tile"'))  # an older label
+    text = unpacked(stored(path)).replace(b'_a_slice"', b'_a_k_tile"')  # an older label
+    found: dict[str, Any] = json.loads(text)
     return found
 
 
 def results_of(gpu: str, root: Path = ROOT) -> Optional[Results]:
     """The committed run of the whole ladder on that GPU; None when there is none yet."""
     folder = folder_of(gpu, root)
-    if not (folder / LADDER).exists():
+    if not result_exists(folder / LADDER):
         return None
     results = load_results(folder / LADDER)
-    if (folder / BF16).exists():
+    if result_exists(folder / BF16):
         beside = load_results(folder / BF16)
         # A run of its own: its limit, and its revision where that is another.
         limit, revision = "peak_tensor_f16_tflops", "git_revision"
@@ -403,13 +441,13 @@ def results_of(gpu: str, root: Path = ROOT) -> Optional[Results]:
 def quick_results_of(gpu: str, root: Path = ROOT) -> Optional[Results]:
     """The committed quick run of the whole ladder; None when there is none yet."""
     path = folder_of(gpu, root) / QUICK
-    return load_results(path) if path.exists() else None
+    return load_results(path) if result_exists(path) else None
 
 
 def sweep_of(dtype: str, gpu: str, root: Path = ROOT, op: str = "nn") -> Optional[Results]:
     """The committed sweep over sizes in small steps; None when there is none yet."""
     path = folder_of(gpu, root) / SWEEPS[dtype]
-    return load_results(path, op) if path.exists() else None
+    return load_results(path, op) if result_exists(path) else None
 
 
 def gpu_slug(gpu: str) -> str:

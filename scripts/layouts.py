@@ -19,7 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from ladder import BadInput, Rung, find_rung, strip_comments
+from ladder import BadInput, Rung, find_rung, result_exists, strip_comments
 from pictures import (
     BLUE,
     GREY,
@@ -330,7 +330,7 @@ def draw_raster(rasters: list[dict[str, Any]], rung: Rung, sms: int) -> Figure:
 
 def figures(root: Path, rungs: list[Rung], sms: int) -> dict[Path, Optional[Figure]]:
     """Every figure, named after the rung that it shows."""
-    if not (root / LAYOUTS).exists():
+    if not result_exists(root / LAYOUTS):
         return {}
     data, plots = read(root / LAYOUTS), root / "plots"
     wanted: dict[Path, Optional[Figure]] = {}

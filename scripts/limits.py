@@ -7,7 +7,6 @@ sizes from the rungs' sources. A timeline is computed from these, and says from 
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from dataclasses import dataclass
@@ -196,11 +195,11 @@ def tile_marks(results: Results, rungs: list[Rung]) -> list[Mark]:
 
 def draw_roofline(root: Path, gpu: str, results: Results, rungs: list[Rung]) -> Optional[Figure]:
     counted = ladder.folder_of(gpu, root) / compare_counters.MEASURED
-    if not counted.exists():
+    if not ladder.result_exists(counted):
         return None
     limits = ladder.limits("memory", gpu, root)
     from_global, from_shared = [], []
-    for kernel in json.loads(counted.read_text(encoding="utf-8"))["rungs"]:
+    for kernel in ladder.read_json(counted)["rungs"]:
         rung = ladder.find_rung(rungs, kernel["rung"])
         point = results.at(rung, "f32")
         if not point or kernel["dtype"] != "f32" or not kernel["global_load_sectors"]:
@@ -375,7 +374,7 @@ def draw_waves(folder: Path, rungs: list[Rung]) -> Optional[Figure]:
 
     A wave is a tile for each SM, also where an SM runs several CTAs: these share its arithmetic, so
     that the time is that of the SM with most tiles."""
-    if not (folder / WAVES).exists():
+    if not ladder.result_exists(folder / WAVES):
         return None
     results = ladder.load_results(folder / WAVES)
     series = [

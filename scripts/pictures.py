@@ -7,7 +7,6 @@ plots/results/simulator/*.json, which scripts/simulate.py has the programs write
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Optional
@@ -18,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from ladder import BadInput, Rung, find_rung
+from ladder import BadInput, Rung, find_rung, read_json, result_exists
 from simulate import REQUESTS, SWIZZLES
 
 LANES, BANKS, WORD, SECTOR = 32, 32, 4, 32  # bytes
@@ -55,7 +54,7 @@ Requests = dict[str, list[Request]]  # by rung's name
 
 def read(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path)
     except ValueError as error:
         raise BadInput(f"{path}: not JSON ({error})") from None
 
@@ -340,7 +339,7 @@ def figures(root: Path, rungs: list[Rung]) -> dict[Path, Optional[Figure]]:
     """Every figure, named after the rungs that it shows; None for one whose data are not there."""
 
     def of_rungs(name: str, draw: Callable[[Requests, list[Rung]], Figure]) -> Optional[Figure]:
-        if not (root / REQUESTS).exists():
+        if not result_exists(root / REQUESTS):
             return None
         shown = [find_rung(rungs, tag) for tag in name.split("_")[1:]]
         return draw(load_requests(root / REQUESTS), shown)
@@ -348,6 +347,6 @@ def figures(root: Path, rungs: list[Rung]) -> dict[Path, Optional[Figure]]:
     plots, wanted = root / "plots", {}
     for name, draw in (("banks_v05_v06_v07", draw_banks), ("sectors_v01u_v01_v05", draw_sectors)):
         wanted[plots / f"{name}.svg"] = of_rungs(name, draw)
-    there = (root / SWIZZLES).exists()
+    there = result_exists(root / SWIZZLES)
     wanted[plots / "swizzle.svg"] = draw_swizzles(read(root / SWIZZLES)) if there else None
     return wanted

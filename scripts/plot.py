@@ -305,7 +305,7 @@ def where_it_belongs(results: Results, rung: Rung, dtype: str) -> tuple[Results,
     """The run and the shape at which a rung is shown: the ladder's, or else those of MADE_FOR."""
     shape, name = MADE_FOR.get(rung.id, (REFERENCE_SHAPE, ""))
     path = results.path.parent / name
-    if name and path.exists() and not results.at(rung, dtype):
+    if name and ladder.result_exists(path) and not results.at(rung, dtype):
         beside = ladder.load_results(path)
         if beside.at(rung, dtype, shape):
             return beside, shape

@@ -17,10 +17,15 @@ from ladder import BadInput
 from runs import Run
 
 
+def git_bytes(root: Path, *args: str) -> Optional[bytes]:
+    done = subprocess.run(["git", "-C", str(root), *args], capture_output=True)
+    return done.stdout if done.returncode == 0 else None
+
+
 @cache
 def git(root: Path, *args: str) -> Optional[str]:
-    done = subprocess.run(["git", "-C", str(root), *args], capture_output=True, text=True)
-    return done.stdout if done.returncode == 0 else None
+    found = git_bytes(root, *args)
+    return None if found is None else found.decode("utf-8")
 
 
 @cache
@@ -40,18 +45,20 @@ def code_of(root: Path, revision: str, rung: str) -> Optional[dict[str, str]]:
 
 
 def committed(root: Path) -> list[Run]:
-    """Every version of every ladder.json that was ever committed."""
+    """Every version of every ladder.json that was ever committed, plain or packed."""
     found: dict[str, Run] = {}
-    history = git(root, "log", "--reverse", "--format=%h", "--", "plots/results/*/ladder.json")
+    history = git(root, "log", "--reverse", "--format=%h", "--", "plots/results/*/ladder.json*")
     with tempfile.TemporaryDirectory() as folder:
         for revision in (history or "").split():
             changed = git(root, "show", "--format=", "--name-only", revision) or ""
-            for path in re.findall(r"^plots/results/[^/]+/ladder\.json$", changed, re.MULTILINE):
-                text = git(root, "show", f"{revision}:{path}")
-                if text is None:
+            for path, packed in re.findall(
+                r"^(plots/results/[^/]+/ladder\.json)(\.gz)?$", changed, re.MULTILINE
+            ):
+                data = git_bytes(root, "show", f"{revision}:{path}{packed}")
+                if data is None:
                     continue
-                file = Path(folder) / "ladder.json"
-                file.write_text(text, encoding="utf-8")
+                file = Path(folder) / f"ladder.json{packed}"
+                file.write_bytes(data)
                 run = runs.load(file)
                 date = str(run.context.get("date", ""))
                 run.label = f"{revision} of {date[:16].replace('T', ' ')}"

@@ -21,7 +21,6 @@ scripts/compare.py --false-alarms measures the rule's rate again, there or on ru
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import statistics
@@ -30,7 +29,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any, Iterable, Optional
 
-from ladder import RENAMED, BadInput
+from ladder import RENAMED, BadInput, read_json
 
 TABLES_WITH_A_FALSE_ALARM = 0.05
 # Run to run, as a standard deviation of ln(speed): of one entry, and of a rung's mean over shapes.
@@ -173,7 +172,7 @@ def entry_of(name: str, lines: list[dict[str, Any]]) -> Entry:
 def load(path: Path, label: str = "") -> Run:
     """Reads Google Benchmark's JSON; what has no counters of gemm_bench is compared by its time."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8-sig"))
+        data = read_json(path)
     except (OSError, ValueError, RecursionError) as error:
         raise BadInput(f"{path}: no JSON that can be read ({error})".replace("\n", " ")) from None
     lines: dict[str, list[dict[str, Any]]] = {}

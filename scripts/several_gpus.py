@@ -6,11 +6,12 @@ the one GPU of which two of a host have been measured.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
+
+import ladder
 
 if TYPE_CHECKING:  # embed.py runs without it
     from matplotlib.axes import Axes
@@ -33,7 +34,7 @@ class Sharded:
 
 def load(path: Path) -> tuple[list[Sharded], dict[str, str]]:
     """The problems in the order of the file, and its context."""
-    file = json.loads(path.read_text(encoding="utf-8"))
+    file = ladder.read_json(path)
     problems: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for run in file["benchmarks"]:
         rung, _, _, collective, shape, *_ = run["name"].split("/")
@@ -47,7 +48,7 @@ def load(path: Path) -> tuple[list[Sharded], dict[str, str]]:
 def load_ranks(path: Path) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
     """Of each (collective, shape) the ways that bench/ranks.py timed: {"ours": its numbers}."""
     problems: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
-    for run in json.loads(path.read_text(encoding="utf-8"))["benchmarks"]:
+    for run in ladder.read_json(path)["benchmarks"]:
         way, _, _, collective, shape, *_ = run["name"].split("/")
         problems.setdefault((collective, shape), {})[way] = run
     return problems
@@ -82,7 +83,7 @@ def draw_problem(ax: Axes, y: float, problem: Sharded) -> float:
 
 
 def draw(path: Path) -> Optional[Figure]:
-    if not path.is_file():
+    if not ladder.result_exists(path):
         return None
     import matplotlib.pyplot as plt
 

@@ -310,7 +310,7 @@ def figures(root: Path, gpu: str, reference: str) -> dict[Path, Optional[Figure]
     }
     for name in SETS:
         source = folder / f"{name}.json"
-        run = runs.load(source) if source.exists() else None
+        run = runs.load(source) if ladder.result_exists(source) else None
         dtypes = dict.fromkeys(e.key[1] for e in summary.compared(run)) if run else {}
         for dtype in dtypes:
             stem = f"shapes_{name}" + (f"_{dtype}" if len(dtypes) > 1 or name == "random" else "")

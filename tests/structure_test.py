@@ -319,6 +319,18 @@ class EveryPage(unittest.TestCase):
                 self.assertTrue(figure.name in told, "no page shows it: it belongs in a chapter")
 
 
+class CommittedResults(unittest.TestCase):
+    BY_CPP = "fp8_bits.json"  # which cannot read packed files
+
+    def test_a_result_is_there_once_and_packed_where_it_is_large(self) -> None:
+        """CONTRIBUTING.md has the command."""
+        for path in sorted((ROOT / "plots/results").rglob("*.json")):
+            with self.subTest(path=path.relative_to(ROOT)):
+                self.assertFalse(path.with_name(path.name + ".gz").exists(), "packed, too: older?")
+                if path.name != self.BY_CPP:
+                    self.assertLessEqual(path.stat().st_size, 40 << 10, "not packed")
+
+
 class TheHouse(unittest.TestCase):
     def test_there_are_rungs(self) -> None:
         self.assertTrue(RUNGS)

@@ -22,6 +22,7 @@ import matplotlib  # noqa: E402
 import matplotlib.pyplot as plt  # noqa: E402
 
 import figure_style  # noqa: E402
+import ladder  # noqa: E402
 import runs  # noqa: E402
 import shape_map  # noqa: E402
 import shapes  # noqa: E402
@@ -215,7 +216,7 @@ class Pictures(unittest.TestCase):
 
     def test_no_failure_ends_as_a_regression_does(self) -> None:
         """2 and one line for a bad file, 3 for a full device: 1 would mean a regression."""
-        results = next((ROOT / "plots" / "results" / "h200").glob("ladder.json"))
+        results = ladder.stored(ROOT / "plots" / "results" / "h200" / "ladder.json")
         entry = {"name": "v06_bank_conflicts/f32/nn/64x64x64", "run_type": "iteration"}
         bad: dict[str, Any] = {
             "arrays": "[" * 100000,
