@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
-import ladder
-from ladder import ROOT, BadInput, exit_by
+from common import ladder
+from common.ladder import ROOT, BadInput, exit_by
 
 FILE = Path("accuracy.json")
 # The figure's classes and lines: a rung in one type, its colour and what it is called.

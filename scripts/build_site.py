@@ -20,9 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Optional
 
-import course_path
-import ladder
-from ladder import ROOT, BadInput, Rung
+from common import course_path, ladder
+from common.ladder import ROOT, BadInput, Rung
 
 SITE = ROOT / "site"
 BUILD = SITE / "build"

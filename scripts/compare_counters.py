@@ -23,7 +23,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import ladder
+from common import ladder
 
 SIMULATED = Path("plots/results/simulator/inspect_1024.json")
 MEASURED = "counters.json"  # in the folder of a GPU

@@ -60,19 +60,16 @@ from pathlib import Path
 from typing import Any, Callable, Optional
 
 import jit_instructions
-import several_gpus
-import terms
 
 import accuracy
 import compare_counters
-import course_path
 import group_m
-import ladder
 import ladder_diff
 import nsight
-import runs
 import summary
-from ladder import ROOT, BadInput, Point, Rung, fail
+from common import course_path, ladder, runs, terms
+from common.ladder import ROOT, BadInput, Point, Rung, fail
+from figures import several_gpus
 
 MARKER = re.compile(r"^<!-- embed:(?!value )(\S+)[ ]*(.*?) -->$")
 INLINE = re.compile(r"<!-- embed:value ([^>]*?) -->[^<]*<!-- /embed -->")

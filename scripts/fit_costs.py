@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import least_squares  # type: ignore[import-untyped]
 
-from ladder import ROOT, BadInput, load_rungs, read_json
+from common.ladder import ROOT, BadInput, load_rungs, read_json
 
 GPUS = ("h200", "h100")
 ESTIMATES = ROOT / "build/cost_estimates"

@@ -20,8 +20,8 @@ import tempfile
 from pathlib import Path
 from typing import Optional
 
-import ladder
-from ladder import ROOT, BadInput, Rung, exit_by, strip_comments
+from common import ladder
+from common.ladder import ROOT, BadInput, Rung, exit_by, strip_comments
 
 INCLUDE = re.compile(r'\s*#\s*include\s+(?:"([^"]+)"|(<[^>]+>))')
 DIRECTIVE = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b\s*(.*?)\s*(?://.*)?$")

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ladder import ROOT, BadInput, fail
+from common.ladder import ROOT, BadInput, fail
 
 BENCH = ROOT / "gemm_bench"
 # Of both ladders: rows without gaps, and inputs that are not const.

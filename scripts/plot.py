@@ -48,28 +48,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Optional
 
-import fp8_error
 import matplotlib
 import matplotlib.pyplot as plt
-import several_gpus
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 import accuracy
-import course_pictures
-import ladder
-import layouts
-import limits
-import mechanisms
-import overlay
-import phases
-import pictures
-import runs
-import shape_map
-from figure_style import GREY, STYLE, svg
-from ladder import REFERENCE_SHAPE, ROOT, BadInput, Point, Results, Rung, Shape, fail
-from overlay import Line
-from runs import Key, Run
+from common import ladder, runs
+from common.ladder import REFERENCE_SHAPE, ROOT, BadInput, Point, Results, Rung, Shape, fail
+from common.runs import Key, Run
+from figures import (
+    course_pictures,
+    fp8_error,
+    layouts,
+    limits,
+    mechanisms,
+    overlay,
+    phases,
+    pictures,
+    several_gpus,
+    shape_map,
+)
+from figures.figure_style import GREY, STYLE, svg
+from figures.overlay import Line
 
 # The columns of a figure: f32's shows the rungs that multiply floats in TF32 too, labelled.
 FIGURE_DTYPES = {"f32": ("f32", "tf32"), "f16": ("f16",)}

@@ -20,7 +20,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ladder import ROOT, BadInput, fail, find_rung, load_rungs, result_exists, stored, unpacked
+from common.ladder import (
+    ROOT,
+    BadInput,
+    fail,
+    find_rung,
+    load_rungs,
+    result_exists,
+    stored,
+    unpacked,
+)
 
 RESULTS = Path("plots/results/simulator")
 REQUESTS, SWIZZLES = RESULTS / "warp_requests.json", RESULTS / "swizzles.json"

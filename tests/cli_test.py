@@ -19,7 +19,7 @@ from bench_process import ROOT, run
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
-import ladder
+from common import ladder
 
 RUNGS = ladder.load_rungs(ROOT)
 SMALL = ("--backend", "sim", "--shape", "33x17x5")

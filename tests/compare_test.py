@@ -25,10 +25,8 @@ sys.path.insert(0, str(SCRIPTS))
 
 import matplotlib  # noqa: E402
 
-import figure_style  # noqa: E402
-import ladder  # noqa: E402
-import overlay  # noqa: E402
-import runs  # noqa: E402
+from common import ladder, runs  # noqa: E402
+from figures import figure_style, overlay  # noqa: E402
 
 LADDER, SWEEP = RESULTS / "ladder.json", RESULTS / "rungs_sweep.json"
 SPEED = re.compile(r"(baseline_)?TFLOPS(_p10|_p90)?|ratio(_p10|_p90)?")

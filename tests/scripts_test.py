@@ -17,11 +17,9 @@ from pathlib import Path
 from made_up_ladder import ROOT, SCRIPTS, Fixture, entry
 
 import compare_counters
-import ladder
 import ladder_diff
 import mutate
-import mutations
-import runs
+from common import ladder, mutations, runs
 
 
 class Ladder(Fixture):
@@ -123,14 +121,14 @@ class Lint(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
             (root / ".venv").symlink_to(Path(sys.prefix))
-            for name in ("scripts", "tests"):
-                (root / name).mkdir()
+            for name in ("scripts/common", "tests"):
+                (root / name).mkdir(parents=True)
             for name in ("bench", "examples", "exercises", "python"):  # mypy wants a file in each
                 (root / name).mkdir()
                 (root / name / f"of_{name}.py").write_text("y: int = 1\n")
             for name in (".clang-format", ".shellcheckrc", "pyproject.toml"):
                 shutil.copy(ROOT / name, root / name)
-            for name in ("lint.py", "ladder.py"):
+            for name in ("lint.py", "common/ladder.py"):
                 shutil.copy(SCRIPTS / name, root / "scripts" / name)
             subprocess.run(["git", "init", "--quiet", root], check=True)
 

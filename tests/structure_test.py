@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
-import ladder  # noqa: E402
+from common import ladder  # noqa: E402
 
 RUNGS = ladder.load_rungs(ROOT)  # also: the name's form, and exactly one registration
 SHARDED = sorted((ROOT / "kernels").glob("m*.cu"))  # rungs of several GPUs

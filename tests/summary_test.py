@@ -21,12 +21,10 @@ sys.path.insert(0, str(SCRIPTS))
 import matplotlib  # noqa: E402
 import matplotlib.pyplot as plt  # noqa: E402
 
-import figure_style  # noqa: E402
-import ladder  # noqa: E402
-import runs  # noqa: E402
-import shape_map  # noqa: E402
 import shapes  # noqa: E402
 import summary  # noqa: E402
+from common import ladder, runs  # noqa: E402
+from figures import figure_style, shape_map  # noqa: E402
 
 Problem = tuple[int, int, int, str, str]
 

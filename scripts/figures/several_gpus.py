@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
-import ladder
+from common import ladder
 
 if TYPE_CHECKING:  # embed.py runs without it
     from matplotlib.axes import Axes
@@ -87,7 +87,7 @@ def draw(path: Path) -> Optional[Figure]:
         return None
     import matplotlib.pyplot as plt
 
-    from figure_style import GREY
+    from figures.figure_style import GREY
 
     problems, context = load(path)
     fig, axes = plt.subplots(1, 2, figsize=(8, 4.9))

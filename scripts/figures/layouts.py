@@ -19,8 +19,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from ladder import BadInput, Rung, find_rung, result_exists, strip_comments
-from pictures import (
+from common.ladder import BadInput, Rung, find_rung, result_exists, strip_comments
+from figures.pictures import (
     BLUE,
     GREY,
     ORANGE,

@@ -16,12 +16,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-import ladder
-from figure_style import svg
-from ladder import Rung
-from layouts import constants
-from limits import F16_FLOP_PER_CYCLE, KINDS, Span, latency_of, number, pipeline, time_axis
-from pictures import BLUE, GREY, ORANGE, PALE, bare, fill, heading, title_of
+from common import ladder
+from common.ladder import Rung
+from figures.figure_style import svg
+from figures.layouts import constants
+from figures.limits import F16_FLOP_PER_CYCLE, KINDS, Span, latency_of, number, pipeline, time_axis
+from figures.pictures import BLUE, GREY, ORANGE, PALE, bare, fill, heading, title_of
 
 PARITIES = ("#c3d5e8", "#fdd0a2")  # of a phase: 0, 1
 PAGE, INK, ON_COLOR, COUNTED = "#ffffff", "#000000", "#fefefe", "#d9d9d9"

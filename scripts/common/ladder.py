@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, Optional
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 # The committed runs: the ladder, from which tables are made, with what bf16.json has beside it; and
 # the fine sweeps, which have figures of their own.
 LADDER, BF16 = "ladder.json", "bf16.json"

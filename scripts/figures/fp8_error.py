@@ -14,8 +14,8 @@ from typing import Optional
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-import ladder
-from figure_style import GREY
+from common import ladder
+from figures.figure_style import GREY
 
 FILE = "fp8_error.json"
 NAME = re.compile(r"(v\d+\w*)/(e4m3_f32(?:_fast)?)/nt/(\d+)x(\d+)x(\d+)")

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from ladder import BadInput, Rung, find_rung, read_json, result_exists
+from common.ladder import BadInput, Rung, find_rung, read_json, result_exists
 from simulate import REQUESTS, SWIZZLES
 
 LANES, BANKS, WORD, SECTOR = 32, 32, 4, 32  # bytes

@@ -16,11 +16,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-import ladder
-from course_path import kind, minutes, track
-from ladder import Rung
-from limits import BLUE, GREEN, KINDS, RED, latency_of, serial, time_axis
-from pictures import GREY, LANES, ORANGE, PALE, SHADES, bare, fill, heading
+from common import ladder
+from common.course_path import kind, minutes, track
+from common.ladder import Rung
+from figures.limits import BLUE, GREEN, KINDS, RED, latency_of, serial, time_axis
+from figures.pictures import GREY, LANES, ORANGE, PALE, SHADES, bare, fill, heading
 
 # The map
 # --------------------------------------------------------------------------------------------------

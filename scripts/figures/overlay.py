@@ -21,9 +21,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-import runs
-from figure_style import GREY, STYLE, svg
-from runs import Change, Comparison, Entry, Key, Run, Value
+from common import runs
+from common.runs import Change, Comparison, Entry, Key, Run, Value
+from figures.figure_style import GREY, STYLE, svg
 
 MOST_LINES = 6
 LABEL_INCHES = 0.19  # between the names of two lines

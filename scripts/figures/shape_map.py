@@ -20,12 +20,11 @@ from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import Bbox
 
-import ladder
-import runs
 import summary
-from figure_style import GREY, STYLE, svg
-from ladder import BadInput
-from runs import Entry, Run
+from common import ladder, runs
+from common.ladder import BadInput
+from common.runs import Entry, Run
+from figures.figure_style import GREY, STYLE, svg
 
 SETS = ("random", "grid1000", "layers")
 # Limits of the colours. Red below 1.00, blue above, light grey for what is level: the two ends

@@ -29,7 +29,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any, Iterable, Optional
 
-from ladder import RENAMED, BadInput, read_json
+from common.ladder import RENAMED, BadInput, read_json
 
 TABLES_WITH_A_FALSE_ALARM = 0.05
 # Run to run, as a standard deviation of ln(speed): of one entry, and of a rung's mean over shapes.

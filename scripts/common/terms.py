@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
-import ladder
-from course_path import is_core
+from common import ladder
+from common.course_path import is_core
 
 GLOSSARY = Path("docs") / "glossary.md"
 INDEX = Path("docs") / "index_of_terms.md"

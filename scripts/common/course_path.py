@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-import ladder
-from ladder import Rung
+from common import ladder
+from common.ladder import Rung
 
 # Numbers of the rungs that everybody reads, first and last. Of the rungs with a letter these are.
 CORE = ((1, 10), (18, 23))

@@ -16,8 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
-from figure_style import svg
-from ladder import Rung
+from common.ladder import Rung
+from figures.figure_style import svg
 
 Color = str
 

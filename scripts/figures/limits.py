@@ -24,11 +24,11 @@ from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 from matplotlib.transforms import Bbox
 
 import compare_counters
-import ladder
-from ladder import Results, Rung
-from layouts import constants
-from overlay import spread_apart
-from pictures import BLUE, GREY, ORANGE, PALE, RULE, bare, fill, heading, plural, title_of
+from common import ladder
+from common.ladder import Results, Rung
+from figures.layouts import constants
+from figures.overlay import spread_apart
+from figures.pictures import BLUE, GREY, ORANGE, PALE, RULE, bare, fill, heading, plural, title_of
 
 GREEN, RED = "#1b9e77", "#b2182b"
 SECTOR, WAVEFRONT = 32, 128  # bytes

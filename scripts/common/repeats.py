@@ -11,10 +11,9 @@ from itertools import combinations
 from pathlib import Path
 from typing import Iterator, Optional
 
-import ladder
-import runs
-from ladder import BadInput
-from runs import Run
+from common import ladder, runs
+from common.ladder import BadInput
+from common.runs import Run
 
 
 def git_bytes(root: Path, *args: str) -> Optional[bytes]:
