@@ -267,7 +267,7 @@ template <class T>
 bool in_one_launch(const GemmArgs<T>& p) {
   return !p.batch.is_single() && fits_in_one_launch(p);
 }
-// Of groups the plan knows how many there are and their rows together: it takes them as equal.
+// A product's rows in the plan. It knows those of all groups together: it takes them as equal.
 template <class T>
 int rows_of_product(const GemmArgs<T>& p) {
   return p.batch.ends == nullptr ? p.M : cdiv(p.M, p.batch.count);

@@ -222,7 +222,7 @@ class Embedder:
         return ""
 
     def share(self, rung: Rung, dtype: str) -> str:
-        """Of cuBLAS's speed; of the quick run, and marked, where the long one has none."""
+        """The share of cuBLAS's speed; the quick run's, and marked, where the long one has none."""
         point = self.at(rung, dtype)
         quick = self.quick.at(rung, dtype) if self.quick and not point else None
         if point:

@@ -108,7 +108,7 @@ def rows(entries: list[Entry], by: str) -> list[list[str]]:
 
 
 def markdown(run: Run, by: str) -> str:
-    """The same for a page."""
+    """The summary as a table for a page."""
     lines = ["| " + " | ".join(HEADINGS) + " |", "|---" + "|---:" * (len(HEADINGS) - 1) + "|"]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows(compared(run), by)])
 

@@ -378,7 +378,7 @@ class Refused(unittest.TestCase):
             self.assertRegex(done.stderr, names)
 
     def soon_refused(self, *args: str, names: str) -> None:
-        """Of what has nothing to do with the rungs: a program without the ladder starts sooner."""
+        """Refused whatever the rungs are: a program without the ladder starts sooner."""
         self.refused(*args, names=names, program="FAULT_BENCH")
 
     def test_several_gpus(self) -> None:

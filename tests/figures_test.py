@@ -359,7 +359,7 @@ class CommittedFigures(unittest.TestCase):
             for t in fig.findobj(Text)
             if t.get_visible() and t.get_text().strip() and t not in outside
         ]
-        # Of an annotation without its arrow, which may cross what it likes.
+        # Boxes of the texts. An annotation counts without its arrow, which may cross what it likes.
         boxes = [(t.get_text(), Text.get_window_extent(t, renderer)) for t in shown]
         page, found = fig.bbox, []
         for i, (text, box) in enumerate(boxes):

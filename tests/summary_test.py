@@ -30,7 +30,7 @@ Problem = tuple[int, int, int, str, str]
 
 
 def problems(text: str) -> Iterator[Problem]:
-    """Of a shapes file in which each line names op and dtype."""
+    """The problems of a shapes file in which each line names op and dtype."""
     for line in text.splitlines():
         words = line.partition("#")[0].split()
         if not words:
@@ -40,7 +40,7 @@ def problems(text: str) -> Iterator[Problem]:
 
 
 def invented_ratio(m: int, n: int, k: int) -> float:
-    """Of no measurement: from 0.5 to 1.5, the same each time."""
+    """A ratio that nobody measured: from 0.5 to 1.5, the same each time."""
     return 1 + 0.5 * math.sin(m * 7 + n * 3 + k)
 
 

@@ -82,7 +82,7 @@ def read(path: Path) -> str:
 
 
 def heading_before(text: str, at: int) -> str:
-    """Of the section that holds this place; "" under the page's own heading."""
+    """The heading of the section that holds this place; "" under the page's own heading."""
     headings = [(m.start(), m[1]) for m in HEADING.finditer(text) if m.start() <= at]
     return headings[-1][1] if len(headings) > 1 else ""
 

@@ -246,7 +246,7 @@ def draw_fragments(maps: dict[str, Any]) -> Figure:
 
 
 def panels(order: list[list[int]]) -> tuple[int, int]:
-    """Of these tiles: how many rows, panels of A, and how many columns, panels of B."""
+    """How many rows these tiles have, panels of A, and how many columns, panels of B."""
     return len({m for m, _ in order}), len({n for _, n in order})
 
 

@@ -222,7 +222,7 @@ def draw_phases(theme: Theme) -> Figure:
 
 
 def draw_pingpong(theme: Theme) -> Figure:
-    """The same work: a tile of v23 is two of v24."""
+    """Both kernels do equal work: a tile of v23 is two of v24."""
     tile, store, end, left, high = 5.0, 1.7, 31.0, 6.2, 1.0
     sheet = Sheet(
         theme,

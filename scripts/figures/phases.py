@@ -69,7 +69,7 @@ def draw_row(ax: Axes, row: int, boxes: list[Box], end: float) -> None:
 
 
 def phases(loads: list[Span], stages: int, end: float) -> list[list[Box]]:
-    """Of each barrier: a phase lasts until the k-tile that ends it has arrived."""
+    """The phases of each barrier: one lasts until the k-tile that ends it has arrived."""
     found: list[list[Box]] = [[] for _ in range(stages)]
     begun = [0.0] * stages
     for load in sorted(loads, key=lambda span: span.k_tile):

@@ -46,7 +46,7 @@ def load(path: Path) -> tuple[list[Sharded], dict[str, str]]:
 
 
 def load_ranks(path: Path) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
-    """Of each (collective, shape) the ways that bench/ranks.py timed: {"ours": its numbers}."""
+    """The ways that bench/ranks.py timed, by (collective, shape): {"ours": its numbers}."""
     problems: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for run in ladder.read_json(path)["benchmarks"]:
         way, _, _, collective, shape, *_ = run["name"].split("/")

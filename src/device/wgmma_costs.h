@@ -51,7 +51,7 @@ double epilogue_k(const FusedArgs<T>& p, const Costs& costs) {
   return (e.reads_c() ? c.residual : 0) + (e.has_vectors() ? c.vectors : 0) +
          (info(e.activation).roundings > 1 ? c.activation : 0);
 }
-// The same as a part of the tile's own time.
+// The epilogue's time as a part of the tile's own time.
 template <class T>
 double epilogue_waves(const FusedArgs<T>& p, const Costs& costs) {
   return epilogue_k(p, costs) / (p.K + costs.wgmma.epilogue_k);
@@ -189,8 +189,8 @@ double narrow_stream_k_us(const FusedArgs<T>& p, const Arch& arch, const StreamK
   const double ctas = std::min(tiles * k_tiles, double(arch.sms));
   const double share = std::ceil(tiles * k_tiles / ctas) * 64;
   const double loop = flat_loop_us(p, c, arch.sms, tile.bx, tile.by, tiles * k_tiles * 64, share);
-  // Of a tile: stored once; its sums are stored by each CTA but the first, which reads them, one CTA's
-  // after the other's.
+  // A tile's results are stored once. Each CTA but the first stores its sums, and the first reads
+  // them, one CTA's after the other's.
   const double results = tile.bx * tile.by * 1e-6, stores = std::ceil(tiles / ctas);
   const double parts = std::fmod(tiles, ctas) == 0 ? 0 : std::ceil(ctas / tiles);
   const double epilogue = results * stores * epilogue_k(p, *arch.costs) * 2 / c.tensor;

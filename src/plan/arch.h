@@ -14,7 +14,7 @@ struct FfmaCosts {
   double repack;    // us to repack operands, beside their bytes
   double begin;     // us of a whole tile before its first and after its last multiply-add
 
-  // Of split-K tiles, fitted to what --tune measured: scripts/fit_costs.py.
+  // Costs of split-K tiles, fitted to what --tune measured: scripts/fit_costs.py.
   struct Split {
     double multiply;          // time of a tile's FFMA, with two CTAs on an SM: 1 is the limit
     double alone;             // speed of one CTA on an SM, of that of two
@@ -43,8 +43,8 @@ struct WgmmaCosts {
   double fixup;        // us in which a stream-K CTA waits for the others' sums
   double exchange;     // ps a sum sent to another CTA of the cluster
   double add;          // ps a result whose parts a CTA of a cluster adds up and stores
-  // Of persistent kernels, whose makespan counts results: us beside the main loop; a tile's begin
-  // and end take as long as so much of K.
+  // Costs of persistent kernels, whose makespan counts results: us beside the main loop; a tile's
+  // begin and end take as long as so much of K.
   double persistent_launch, epilogue_k;
   double persistent_full;  // us that it takes longer to begin on all SMs than on one
   double clusters[9];      // [n]: part of the SMs that clusters of n CTAs fill
@@ -53,7 +53,7 @@ struct WgmmaCosts {
   double apart;            // ps a result of an SM, where rows of C are not in whole 16 bytes
   double alone;            // fetch is so many times as much where the TPC's other SM has no CTA
   double part;             // us in which a stream-K CTA comes by the sums of each other one
-  // Of a kernel that copies operands first.
+  // Costs of a kernel that copies operands first.
   struct Copies {
     double launch;  // us of that kernel
     double memory;  // as a part of memory above
@@ -102,7 +102,7 @@ struct Costs {
   FfmaCosts fp32;
   WgmmaCosts wgmma;
   EngineCosts engine;
-  // Of tiles of 64 x 32 whose operands are read where they lie, in microseconds.
+  // Costs of tiles of 64 x 32 whose operands are read where they lie, in microseconds.
   struct Unaligned {
     double launch;       // of a kernel with one k-tile
     double k_tile;       // of every group of warps
