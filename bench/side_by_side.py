@@ -39,7 +39,7 @@ Way = Callable[[int], Any]
 
 
 def milliseconds(torch: Any, call: Way, first: int, calls: int) -> float:
-    """Of one call, in the mean of `calls` queued ones; call(i) takes the i-th buffers."""
+    """The time of one call, the mean of `calls` queued ones; call(i) takes the i-th buffers."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
     for i in range(calls):

@@ -290,7 +290,7 @@ void launch(const GemmArgs<float>& call, const Plan&, Stream stream) {
                    {.smem = SMEM<Tile>, .cluster = ctas, .pdl = has_clusters()}, stream, p,
                    first_aligned, split, partial.as<float>());
     };
-    // Of an operand that is not K-major, 16 bytes at a time where its rows are whole groups of 16.
+    // 16 bytes at a time of an operand that is not K-major, where its rows are whole groups of 16.
     if constexpr (!a_k_major() || !b_k_major())
       if (whole_groups(problem_of(FusedArgs<float>{p, {}})))
         return start(gemm_v13s<Tile, a_k_major(), b_k_major(), 16>);

@@ -268,7 +268,7 @@ constexpr struct {
              {128, 192, 2}, {128, 128, 2}, {64, 128, 2}};
 static_assert(std::size(VARIANTS<half>) == std::size(TILES));
 
-// Of groups the plan knows how many there are and their rows together: it takes them as equal.
+// A product's rows in the plan. It knows those of all groups together: it takes them as equal.
 template <class T>
 int rows_of_product(const GemmArgs<T>& p) {
   return p.batch.ends == nullptr ? p.M : cdiv(p.M, p.batch.count);

@@ -9,15 +9,14 @@ there, and embed.py fills <!-- embed:accuracy f32 --> (f32 and tf32, f16 or bf16
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
-import ladder
-from ladder import ROOT, BadInput, exit_by
+from common import ladder
+from common.ladder import ROOT, BadInput, exit_by
 
 FILE = Path("accuracy.json")
 # The figure's classes and lines: a rung in one type, its colour and what it is called.
@@ -82,7 +81,7 @@ class Accuracy:
 
 def load(path: Path) -> Accuracy:
     try:
-        file = json.loads(path.read_text(encoding="utf-8"))
+        file = ladder.read_json(path)
         results = []
         for entry in file["entries"]:
             rung, dtype, inputs, _ = entry["name"].split("/")
@@ -96,7 +95,7 @@ def measured(gpu: str, root: Path = ROOT, simulated: bool = False) -> Optional[A
     """That GPU's; with `simulated`, the simulator's where there is none."""
     for folder in [gpu] + (["simulator"] if simulated else []):
         path = ladder.folder_of(folder, root) / FILE
-        if path.is_file():
+        if ladder.result_exists(path):
             return load(path)
     return None
 

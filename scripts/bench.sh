@@ -62,12 +62,12 @@ long() {
   # shapes that failed or did not fit are gaps with their reason (exit status 3).
   [[ $json == build/ladder.json ]] || die "the run ended early: $json has it until then"
   local results
-  results=plots/results/$("$python" scripts/ladder.py gpu "$json")
+  results=plots/results/$("$python" scripts/common/ladder.py gpu "$json")
   case $status in
     0) ;;
     1) die "a result is wrong (above): nothing is kept" ;;
     3)
-      [[ ! -e $results/ladder.json ]] ||
+      [[ ! -e $results/ladder.json && ! -e $results/ladder.json.gz ]] ||
         die "not all was measured: build/ladder.json has what was, and $results stays as it is"
       ;;
     *) die "the run was not made (above)" ;;

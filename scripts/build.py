@@ -22,9 +22,8 @@ import sys
 import time
 from typing import Optional
 
-import course_path
-import ladder
-from ladder import ROOT, BadInput, Rung
+from common import course_path, ladder
+from common.ladder import ROOT, BadInput, Rung
 
 BUILD = ROOT / "build"
 USES = (

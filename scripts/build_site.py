@@ -20,9 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Optional
 
-import course_path
-import ladder
-from ladder import ROOT, BadInput, Rung
+from common import course_path, ladder
+from common.ladder import ROOT, BadInput, Rung
 
 SITE = ROOT / "site"
 BUILD = SITE / "build"
@@ -163,7 +162,7 @@ class Stage:
                     ]
                     self.write(page, f"# {path}/\n\n" + "\n".join(lines) + "\n")
                 else:
-                    text = (ROOT / path).read_text(encoding="utf-8", errors="replace")
+                    text = ladder.unpacked(ROOT / path).decode("utf-8", errors="replace")
                     language = LANGUAGES.get(path.suffix, "text")
                     fence = f'````{language} title="{path}" linenums="1"\n{text.rstrip()}\n````\n'
                     self.write(
@@ -239,8 +238,10 @@ def measured() -> list[dict[str, Any]]:
     """All committed results of square problems, one entry a rung, type and size of each GPU."""
     found: dict[tuple[str, str, str, int], dict[str, Any]] = {}
     for name in (*ladder.SWEEPS.values(), ladder.BF16, ladder.LADDER):  # later ones win
-        for file in sorted((ROOT / "plots" / "results").glob(f"*/{name}")):
-            data = json.loads(file.read_text(encoding="utf-8"))
+        for folder in sorted((ROOT / "plots" / "results").glob("*/")):
+            if not ladder.result_exists(folder / name):
+                continue
+            data = ladder.read_json(folder / name)
             for b in data["benchmarks"]:
                 parts = b["name"].split("/")
                 if b.get("run_type") != "iteration" or "ratio" not in b or len(parts) < 4:

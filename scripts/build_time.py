@@ -16,11 +16,12 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-import ladder
-from ladder import ROOT, BadInput
+from common import ladder
+from common.ladder import ROOT, BadInput
 
-# Of a group: what its outputs are named like, and its budget in units, two fifths above what it takes.
-# The first that fits counts. The simulator's runtime is the unit: two dozen files that change least.
+# Groups of outputs: title, what their names look like, and a budget in units.
+# The budget is two fifths above what the group takes. The first that fits counts.
+# The simulator's runtime is the unit: two dozen files that change least.
 UNIT = "simulator"
 GROUPS = (
     ("rungs, simulator", r"/rungs_sim\.dir/", 5.2),

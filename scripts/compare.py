@@ -12,7 +12,7 @@
 Runs are JSON of gemm_bench --json, or of any program that uses Google Benchmark. The first is A.
 B/A above 1: B is faster. It is the change of the ratio to cuBLAS or that of TFLOPS, whichever is
 smaller: a slower kernel moves both, another clock or another baseline only one. Other programs are
-compared by their time. "noise" is what a change must exceed; scripts/runs.py says how it is found.
+compared by their time. "noise" is what a change must exceed; scripts/common/runs.py says how it is found.
 
 Exit status: 0, 1 --fail-below found a regression, 2 bad input.
 """
@@ -27,10 +27,9 @@ from itertools import combinations
 from pathlib import Path
 from typing import NoReturn, Optional
 
-import ladder
-import runs
-from ladder import ROOT, BadInput, exit_by, fail
-from runs import Change, Comparison, Entry, Rate, Run
+from common import ladder, runs
+from common.ladder import ROOT, BadInput, exit_by, fail
+from common.runs import Change, Comparison, Entry, Rate, Run
 
 CONDITIONS = ("gpu", "driver", "cuda_runtime", "cublas", "l2", "power_limit_w")
 SUFFIXES = (".png", ".svg", ".html")
@@ -230,7 +229,7 @@ def committed_beside(run: Run, root: Path = ROOT) -> Optional[Run]:
     best: Optional[Run] = None
     best_rank: tuple[object, ...] = ()
     for gpu in ladder.measured_gpus(root):
-        for path in sorted(ladder.folder_of(gpu, root).glob("*.json")):
+        for path in ladder.results_in(ladder.folder_of(gpu, root)):
             try:
                 other = runs.load(path)
             except BadInput:
@@ -263,7 +262,7 @@ def false_alarms(args: argparse.Namespace) -> None:
         for a, b in combinations(equal, 2):
             rate.add(runs.compare(a, b, args.by))
     else:
-        import repeats
+        from common import repeats
 
         for a, b in repeats.equal_runs(ROOT):
             rate.add(runs.compare(only(a, args), only(b, args), args.by))
@@ -284,7 +283,7 @@ def false_alarms(args: argparse.Namespace) -> None:
 def draw(args: argparse.Namespace, shown: list[Run], comparisons: list[Comparison]) -> None:
     """Needs matplotlib: where this Python has none, that of scripts/setup.sh goes on."""
     try:
-        import overlay
+        from figures import overlay
     except ModuleNotFoundError as error:
         python = ROOT / ".venv" / "bin" / "python"
         if not python.exists() or Path(sys.prefix) == ROOT / ".venv":

@@ -23,7 +23,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import ladder
+from common import ladder
 
 SIMULATED = Path("plots/results/simulator/inspect_1024.json")
 MEASURED = "counters.json"  # in the folder of a GPU
@@ -58,7 +58,7 @@ def counted_today(kernels: list[str], bench: Path) -> dict[str, dict]:
 
 def changes(bench: Path, root: Path = ladder.ROOT) -> list[str]:
     """Where the kernels of today differ from the committed counters."""
-    committed = json.loads((root / SIMULATED).read_text(encoding="utf-8"))["benchmarks"]
+    committed = ladder.read_json(root / SIMULATED)["benchmarks"]
     kernels = dict.fromkeys(entry["name"].split("/")[0] for entry in committed)
     today = counted_today(list(kernels), bench)
     found = []
@@ -78,11 +78,11 @@ def load(root: Path, gpu: str) -> list[tuple[str, str, dict, dict]]:
     """(rung, dtype, simulated, measured) for every kernel that both have."""
     known = ladder.load_rungs(root)
     simulated = {}
-    for entry in json.loads((root / SIMULATED).read_text())["benchmarks"]:
+    for entry in ladder.read_json(root / SIMULATED)["benchmarks"]:
         name, dtype = entry["name"].split("/")[:2]
         simulated[ladder.find_rung(known, name).id, dtype] = entry
     pairs = []
-    for kernel in json.loads((ladder.folder_of(gpu, root) / MEASURED).read_text())["rungs"]:
+    for kernel in ladder.read_json(ladder.folder_of(gpu, root) / MEASURED)["rungs"]:
         rung, dtype = ladder.find_rung(known, kernel["rung"]).id, kernel["dtype"]
         entry = simulated.get((rung, dtype)) or simulated.get((rung, "tf32"))
         if entry is not None and "global_loads" in entry:
@@ -119,7 +119,7 @@ def millions(value: float) -> str:
 
 
 def table(gpu: str, root: Path = ladder.ROOT) -> str:
-    context = json.loads((ladder.folder_of(gpu, root) / MEASURED).read_text())["context"]
+    context = ladder.read_json(ladder.folder_of(gpu, root) / MEASURED)["context"]
     lines = [
         f"Millions at M = N = K = {context['size']}: the simulator's count and, in brackets where it "
         f"differs by more than 1 %, what Nsight Compute counted on one {context['gpu']}.",

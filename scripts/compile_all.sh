@@ -31,7 +31,7 @@ for arch in ${archs//,/ }; do
     die "this nvcc does not compile for '$arch': choose from$known(90a: with the instructions of sm_90a alone)"
 done
 # A line a rung: its name, the least compute capability, whether that one alone.
-table=$(python3 scripts/ladder.py needs "$rungs")
+table=$(python3 scripts/common/ladder.py needs "$rungs")
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -55,7 +55,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import math
 import os
 import re
@@ -64,19 +63,16 @@ from pathlib import Path
 from typing import Any, Callable, Optional
 
 import jit_instructions
-import several_gpus
-import terms
 
 import accuracy
 import compare_counters
-import course_path
 import group_m
-import ladder
 import ladder_diff
 import nsight
-import runs
 import summary
-from ladder import ROOT, BadInput, Point, Rung, fail
+from common import course_path, ladder, runs, terms
+from common.ladder import ROOT, BadInput, Point, Rung, fail
+from figures import several_gpus
 
 MARKER = re.compile(r"^<!-- embed:(?!value )(\S+)[ ]*(.*?) -->$")
 INLINE = re.compile(r"<!-- embed:value ([^>]*?) -->[^<]*<!-- /embed -->")
@@ -233,7 +229,7 @@ class Embedder:
         return ""
 
     def share(self, rung: Rung, dtype: str) -> str:
-        """Of cuBLAS's speed; of the quick run, and marked, where the long one has none."""
+        """The share of cuBLAS's speed; the quick run's, and marked, where the long one has none."""
         point = self.at(rung, dtype)
         quick = self.quick.at(rung, dtype) if self.quick and not point else None
         if point:
@@ -291,9 +287,9 @@ class Embedder:
         """errors.0.max: what stands under these names and indices of a file beside the results. An
         element of a list goes by its name, too."""
         path = ladder.folder_of(self.gpu, self.root) / file
-        if not path.exists():
+        if not ladder.result_exists(path):
             return NOT_MEASURED
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
+        found: Any = ladder.read_json(path)
         for part in key.split("."):
             try:
                 if isinstance(found, list):
@@ -312,19 +308,19 @@ class Embedder:
     def counted(self, wanted: str, dtype: str) -> dict[str, Any]:
         """What the profiler counted of a rung on this GPU; empty when it was not asked."""
         path = ladder.folder_of(self.gpu, self.root) / compare_counters.MEASURED
-        if not path.exists():
+        if not ladder.result_exists(path):
             return {}
         tag = ladder.find_rung(self.rungs, wanted).tag
-        kernels = json.loads(path.read_text(encoding="utf-8"))["rungs"]
+        kernels = ladder.read_json(path)["rungs"]
         return next((k for k in kernels if (k["rung"], k["dtype"]) == (tag, dtype)), {})
 
     def counters_of(self, wanted: str, dtype: str) -> str:
         rungs = [ladder.find_rung(self.rungs, one) for one in wanted.split(",")]
         measured = [self.counted(rung.id, dtype) for rung in rungs]
         simulated = self.root / compare_counters.SIMULATED
-        if not all(measured) or not simulated.exists():
+        if not all(measured) or not ladder.result_exists(simulated):
             return NOT_MEASURED
-        entries = json.loads(simulated.read_text(encoding="utf-8"))["benchmarks"]
+        entries = ladder.read_json(simulated)["benchmarks"]
         found = {entry["name"].rpartition("/nn/")[0]: entry for entry in entries}
         lines = [
             "| counter of Nsight Compute |"
@@ -346,15 +342,15 @@ class Embedder:
 
     def group_m(self, file: str) -> str:
         path = ladder.folder_of(self.gpu, self.root) / file
-        if not path.exists():
+        if not ladder.result_exists(path):
             return NOT_MEASURED
-        return group_m.table(json.loads(path.read_text(encoding="utf-8")))
+        return group_m.table(ladder.read_json(path))
 
     def instructions(self) -> str:
         path = self.root / jit_instructions.FILE
-        if not path.exists():
+        if not ladder.result_exists(path):
             return NOT_MEASURED
-        return jit_instructions.table(json.loads(path.read_text(encoding="utf-8")))
+        return jit_instructions.table(ladder.read_json(path))
 
     def core(self, page: Path) -> str:
         """One share a rung: in f32 where it multiplies that, else in f16."""
@@ -426,7 +422,7 @@ class Embedder:
     def several(self, file: str) -> str:
         """A row a problem of a run of --gpus: its parts' times, and each rung's best way."""
         path = self.root / "plots" / "results" / file
-        if not path.exists():
+        if not ladder.result_exists(path):
             return NOT_MEASURED
         lines = [
             "| collective | M x N x K | NCCL, ms | GEMM, ms | m1, ms | bound | m2 | m3 | m4 |",
@@ -448,7 +444,7 @@ class Embedder:
     def ranks(self, file: str) -> str:
         """A row a problem of bench/ranks.py: each way's time, and the serial time over it."""
         path = self.root / "plots" / "results" / file
-        if not path.exists():
+        if not ladder.result_exists(path):
             return NOT_MEASURED
         beside = ("ours", "one process", "torch", "torch native")
         lines = [
@@ -473,7 +469,7 @@ class Embedder:
         self, file: str, dtype: str, wanted: str, shapes: str, cell: Callable[[Point], str]
     ) -> str:
         path = ladder.folder_of(self.gpu, self.root) / file
-        if not path.exists():
+        if not ladder.result_exists(path):
             return NOT_MEASURED
         runs = {op: ladder.load_results(path, op, variants=True) for op in ("nn", "nt", "tn", "tt")}
         rungs = [ladder.measured_rung(self.rungs, one) for one in wanted.split(",")]
@@ -506,7 +502,7 @@ class Embedder:
         if by not in summary.BY:
             raise BadInput(f"embed:summary by one of {', '.join(summary.BY)}")
         path = ladder.folder_of(self.gpu, self.root) / file
-        if not path.exists():
+        if not ladder.result_exists(path):
             return NOT_MEASURED
         run = runs.load(path)
         if wanted:
@@ -523,7 +519,11 @@ class Embedder:
         ]
         for file, _, dtype in (one.partition(":") for one in wanted.split(",")):
             path = ladder.folder_of(self.gpu, self.root) / file
-            entries = summary.compared(runs.load(path), dtype or None) if path.exists() else []
+            entries = (
+                summary.compared(runs.load(path), dtype or None)
+                if ladder.result_exists(path)
+                else []
+            )
             if not entries:
                 return NOT_MEASURED
             all_ = summary.Group(file, entries)
@@ -634,7 +634,7 @@ class Embedder:
     def counters(self) -> str:
         measured = ladder.folder_of(self.gpu, self.root) / compare_counters.MEASURED
         files = (self.root / compare_counters.SIMULATED, measured)
-        if not all(file.is_file() for file in files):
+        if not all(map(ladder.result_exists, files)):
             return NOT_MEASURED
         return compare_counters.table(self.gpu, self.root)
 
@@ -682,8 +682,8 @@ class Embedder:
         """The GPU's, or the simulator's until there is one."""
         for folder in (self.gpu, "simulator"):
             path = ladder.folder_of(folder, self.root) / "verification.json"
-            if path.exists():
-                return json.loads(path.read_text(encoding="utf-8"))
+            if ladder.result_exists(path):
+                return ladder.read_json(path)
         return {}
 
     def studied_on(self) -> str:

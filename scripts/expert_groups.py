@@ -43,7 +43,7 @@ LAYERS = (
 
 
 def rows(layer: Layer) -> list[int]:
-    """Of each expert here, how many tokens go to it."""
+    """How many tokens go to each expert here."""
     chance = random.Random(SEED + layer.experts)
     popularity = [chance.gauss(0, UNEVEN) for _ in range(layer.of)]
     counts = [0] * layer.of

@@ -23,7 +23,6 @@ shape counts less. "left out" is a shape's choice by a fit to all other shapes: 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import subprocess
 import sys
@@ -35,7 +34,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import least_squares  # type: ignore[import-untyped]
 
-from ladder import ROOT, BadInput
+from common.ladder import ROOT, BadInput, read_json
 
 GPUS = ("h200", "h100")
 ESTIMATES = ROOT / "build/cost_estimates"
@@ -117,7 +116,7 @@ class Measured:
 
 def read(file: Path, rungs: set[str]) -> Measured:
     try:
-        entries = json.loads(file.read_text())["measured"]
+        entries = read_json(file)["measured"]
     except (OSError, ValueError, KeyError) as error:
         raise BadInput(f"{file}: not what --tune writes: {error}") from None
     cases, shapes, us = [], [], []

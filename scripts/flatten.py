@@ -20,8 +20,8 @@ import tempfile
 from pathlib import Path
 from typing import Optional
 
-import ladder
-from ladder import ROOT, BadInput, Rung, exit_by, strip_comments
+from common import ladder
+from common.ladder import ROOT, BadInput, Rung, exit_by, strip_comments
 
 INCLUDE = re.compile(r'\s*#\s*include\s+(?:"([^"]+)"|(<[^>]+>))')
 DIRECTIVE = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b\s*(.*?)\s*(?://.*)?$")
@@ -52,7 +52,7 @@ def evaluate(kind: str, condition: str) -> Optional[bool]:
 def on_gpu(lines: list[str]) -> list[str]:
     """The lines that nvcc may see: conditions whose outcome is known are gone, the others stay."""
     kept: list[str] = []
-    # Of each open #if: whether a branch was taken, whether this one is, whether its lines stay.
+    # Each open #if: whether a branch was taken, and whether this one is; None where its lines stay.
     open_ifs: list[list[Optional[bool]]] = []
     for line in lines:
         found = DIRECTIVE.match(line)

@@ -31,7 +31,7 @@ build tests
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 ./gemm_bench --backend gpu --kernel v1 --dtype f32 --shape 64x64x64 --verify-only --json "$work/gpu.json" >/dev/null
-results=plots/results/$("$python" scripts/ladder.py gpu "$work/gpu.json")
+results=plots/results/$("$python" scripts/common/ladder.py gpu "$work/gpu.json")
 mkdir -p "$results"
 worst=0
 

@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ladder import BadInput, exit_by
+from common.ladder import BadInput, exit_by
 
 TILES = "wgmma 128x192"
 GROUPS = (1, 8, 16)

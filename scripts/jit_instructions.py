@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ladder import ROOT, BadInput, fail
+from common.ladder import ROOT, BadInput, fail
 
 FILE = Path("plots/results/simulator/jit_instructions.json")
 INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([\w.]+)(?:.*`\((\.L_\w+)\))?")

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
-from ladder import ROOT, BadInput, fail
+from common.ladder import ROOT, BadInput, fail
 
 LABS = ROOT / "labs"
 SHAPE = "256x256x64"  # of all counters

@@ -19,7 +19,16 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from ladder import REGISTRATION, ROOT, BadInput, Rung, fail, find_rung, load_rungs, strip_comments
+from common.ladder import (
+    REGISTRATION,
+    ROOT,
+    BadInput,
+    Rung,
+    fail,
+    find_rung,
+    load_rungs,
+    strip_comments,
+)
 
 AIM_IDEA, AIM_OUTSIDE = 30, 15  # changed lines, for v2-v8; a wish, never a reason to bend a kernel
 

@@ -13,9 +13,8 @@ import subprocess
 import sys
 
 import build
-import course_path
-import ladder
-from ladder import BadInput
+from common import course_path, ladder
+from common.ladder import BadInput
 
 MOST = 8  # rungs whose counters fit a screen
 

@@ -16,7 +16,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from ladder import ROOT, BadInput, fail
+from common.ladder import ROOT, BadInput, fail
 
 TOOLS = ROOT / ".venv" / "bin"
 CPP = (".h", ".cpp", ".cu", ".cuh")

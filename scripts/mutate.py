@@ -4,7 +4,7 @@
     scripts/mutate.py [--only TEXT] [--sample N [--seed S]] [--jobs 2] [--json FILE]
     scripts/mutate.py --list
 
-Each entry of scripts/mutations.py is a mutant: a file, a text that occurs once in it, what takes its
+Each entry of scripts/common/mutations.py is a mutant: a file, a text that occurs once in it, what takes its
 place, and what that breaks. For each, a copy of the sources is changed, the rungs that it concerns
 are compiled for the simulator, plain and traced, and linked into the tests that the build folder
 has; nothing in the tree is touched. Then, until something fails:
@@ -36,8 +36,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ladder import ROOT, BadInput, fail, find_rung, load_rungs
-from mutations import BEYOND, CAUGHT, MUTATIONS, Mutation
+from common.ladder import ROOT, BadInput, fail, find_rung, load_rungs
+from common.mutations import BEYOND, CAUGHT, MUTATIONS, Mutation
 
 TIME_LIMIT = 600  # seconds for one test program: a mutant may hang
 RESULTS, INSPECTIONS, TILES = "tests/gemm_tests", "tests/inspect_tests", "tests/tile_tests"

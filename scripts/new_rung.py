@@ -10,9 +10,9 @@ import argparse
 import re
 from pathlib import Path
 
-import ladder
+from common import ladder
+from common.ladder import NAME, ROOT, BadInput, Rung, fail
 from embed import Embedder, fill
-from ladder import NAME, ROOT, BadInput, Rung, fail
 
 HEADER = """\
 // {id} {title}: TODO one sentence.

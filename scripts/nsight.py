@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ladder import BadInput, Rung, fail, load_rungs, select_rungs
+from common.ladder import BadInput, Rung, fail, load_rungs, select_rungs
 
 SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_"
 # The profiler's name, that of counters.json, and where the simulator has it.

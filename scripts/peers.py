@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ladder import ROOT, BadInput, fail
+from common.ladder import ROOT, BadInput, fail
 
 BENCH = ROOT / "gemm_bench"
-# Of both ladders: rows without gaps, and inputs that are not const.
+# How both ladders are called: rows without gaps, and inputs that are not const.
 SIGNATURE = "void gemm(int M, int N, int K, float alpha, float* A, float* B, float beta, float* C)"
 ARGUMENTS = "(M, N, K, alpha, A, B, beta, C)"
 

@@ -50,28 +50,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Optional
 
-import fp8_error
 import matplotlib
 import matplotlib.pyplot as plt
-import several_gpus
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 import accuracy
-import course_pictures
-import ladder
-import layouts
-import limits
-import mechanisms
-import overlay
-import phases
-import pictures
-import runs
-import shape_map
-from figure_style import GREY, STYLE, svg
-from ladder import REFERENCE_SHAPE, ROOT, BadInput, Point, Results, Rung, Shape, fail
-from overlay import Line
-from runs import Key, Run
+from common import ladder, runs
+from common.ladder import REFERENCE_SHAPE, ROOT, BadInput, Point, Results, Rung, Shape, fail
+from common.runs import Key, Run
+from figures import (
+    course_pictures,
+    fp8_error,
+    layouts,
+    limits,
+    mechanisms,
+    overlay,
+    phases,
+    pictures,
+    several_gpus,
+    shape_map,
+)
+from figures.figure_style import GREY, STYLE, svg
+from figures.overlay import Line
 
 # The columns of a figure: f32's shows the rungs that multiply floats in TF32 too, labelled.
 FIGURE_DTYPES = {"f32": ("f32", "tf32"), "f16": ("f16",)}
@@ -341,7 +342,7 @@ def where_it_belongs(results: Results, rung: Rung, dtype: str) -> tuple[Results,
     """The run and the shape at which a rung is shown: the ladder's, or else those of MADE_FOR."""
     shape, name = MADE_FOR.get(rung.id, (REFERENCE_SHAPE, ""))
     path = results.path.parent / name
-    if name and path.exists() and not results.at(rung, dtype):
+    if name and ladder.result_exists(path) and not results.at(rung, dtype):
         beside = ladder.load_results(path)
         if beside.at(rung, dtype, shape):
             return beside, shape

@@ -9,7 +9,7 @@ status=2
 command -v ncu >/dev/null || die "ncu (Nsight Compute, part of the CUDA toolkit) is not on the PATH"
 [[ -x ./gemm_bench ]] || die "./gemm_bench is not built; run scripts/bench.sh first"
 
-name=$(python3 scripts/ladder.py find "$1")
+name=$(python3 scripts/common/ladder.py find "$1")
 size=${2:-4096} dtype=${3:-f32}
 kernel=gemm_${name%%_*}
 # A rung that calls a library has no kernel of its own; its kernel's name is what we want to learn.

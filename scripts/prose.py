@@ -21,8 +21,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_path import BRIDGE, is_core
-from ladder import NAME, ROOT, BadInput, fail
+from common.course_path import BRIDGE, is_core
+from common.ladder import NAME, ROOT, BadInput, fail
 
 SENTENCE_WORDS, CORE_WORDS, CHAPTER_WORDS, QUESTIONS = 40, 1800, 2500, 3
 # Pages whose turn has not come. Take a page out when it is rewritten; none may be added.

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
-from ladder import ROOT, BadInput, exit_by
+from common.ladder import ROOT, BadInput, exit_by
 
 FOLDER = Path("bench/shapes")
 RUN = "./gemm_bench --quick --shapes bench/shapes/{0}.txt --json plots/results/<gpu>/{0}.json"

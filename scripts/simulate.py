@@ -20,7 +20,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ladder import ROOT, BadInput, fail, find_rung, load_rungs
+from common.ladder import (
+    ROOT,
+    BadInput,
+    fail,
+    find_rung,
+    load_rungs,
+    result_exists,
+    stored,
+    unpacked,
+)
 
 RESULTS = Path("plots/results/simulator")
 REQUESTS, SWIZZLES = RESULTS / "warp_requests.json", RESULTS / "swizzles.json"
@@ -106,11 +115,12 @@ def main() -> None:
         (LAYOUTS, layouts(bench)),
     ):
         file = root / path
-        if file.exists() and file.read_text(encoding="utf-8") == wanted:
+        have = unpacked(stored(file)).decode("utf-8") if result_exists(file) else None
+        if have == wanted:
             continue
         stale = True
         if args.check:
-            print(f"{path}: {'stale' if file.exists() else 'missing'}")
+            print(f"{path}: {'missing' if have is None else 'stale'}")
         else:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(wanted, encoding="utf-8")

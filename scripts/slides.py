@@ -17,9 +17,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-import course_path
-import ladder
-from ladder import ROOT, BadInput, Rung
+from common import course_path, ladder
+from common.ladder import ROOT, BadInput, Rung
 
 SLIDES = ROOT / "site" / "build" / "slides"
 STYLE = ROOT / "site" / "assets" / "slides.html"

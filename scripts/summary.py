@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
-import runs
+from common import runs
+from common.ladder import ROOT, BadInput, exit_by
+from common.runs import Entry, Run
 from compare import print_table
-from ladder import ROOT, BadInput, exit_by
-from runs import Entry, Run
 
 CLEARLY_BELOW = 0.97
 WORST = 10
@@ -108,7 +108,7 @@ def rows(entries: list[Entry], by: str) -> list[list[str]]:
 
 
 def markdown(run: Run, by: str) -> str:
-    """The same for a page."""
+    """The summary as a table for a page."""
     lines = ["| " + " | ".join(HEADINGS) + " |", "|---" + "|---:" * (len(HEADINGS) - 1) + "|"]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows(compared(run), by)])
 
@@ -136,7 +136,7 @@ def say(run: Run, entries: list[Entry], by: str) -> None:
 def draw(path: Path, run: Run, dtype: Optional[str]) -> None:
     """Needs matplotlib: where this Python has none, that of scripts/setup.sh goes on."""
     try:
-        import shape_map
+        from figures import shape_map
     except ModuleNotFoundError as error:
         python = ROOT / ".venv" / "bin" / "python"
         if not python.exists() or Path(sys.prefix) == ROOT / ".venv":

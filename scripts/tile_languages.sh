@@ -23,7 +23,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 ./gemm_bench --backend gpu --kernel v1 --dtype f32 --shape 64x64x64 --verify-only --json "$work/gpu.json" >/dev/null ||
   { status=2 die "tile_languages.sh needs a GPU"; }
-results=plots/results/$("$python" scripts/ladder.py gpu "$work/gpu.json")
+results=plots/results/$("$python" scripts/common/ladder.py gpu "$work/gpu.json")
 mkdir -p "$results"
 
 # keep FILE COMMAND...: the file that the command wrote, if it ended well.

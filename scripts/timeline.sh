@@ -21,7 +21,7 @@ find_nsys() {
 status=2
 [[ $# -ge 1 && $1 != -* ]] ||
   die "usage: scripts/timeline.sh RUNG [OPTIONS of gemm_bench], for example v24 --size 4096 --dtype f16"
-name=$(python3 scripts/ladder.py find "$1")
+name=$(python3 scripts/common/ladder.py find "$1")
 nsys=$(find_nsys) ||
   die "nsys (Nsight Systems, part of the CUDA toolkit) is neither on the PATH nor in its usual folders"
 [[ -x ./gemm_bench ]] || die "./gemm_bench is not built; run scripts/bench.sh first"

@@ -93,7 +93,7 @@ def gemm(a: Any, b: Any, c: Any) -> None:
 
 
 def milliseconds(call: Callable[[int], None], first: int) -> float:
-    """Of one call, in the mean of CALLS queued ones; call(i) takes the i-th buffers."""
+    """The time of one call, the mean of CALLS queued ones; call(i) takes the i-th buffers."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
     for i in range(CALLS):

@@ -14,8 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import ladder
-from ladder import ROOT, BadInput, Rung
+from common import ladder
+from common.ladder import ROOT, BadInput, Rung
 
 BUILD = ROOT / "build"
 CHANGED = BUILD / "changed"

@@ -31,7 +31,7 @@ struct Variant {
   PlannedLaunchFn<T, TC> launch;
   bool (*fits)(const GemmArgs<T, T, TC>&) =
       nullptr;  // whether it takes this problem; null: every one
-  // The same with the whole epilogue, of one product. Null: an epilogue pass follows `launch`.
+  // Launches with the whole epilogue, one product. Null: an epilogue pass follows `launch`.
   FusedLaunchFn<T, TC> fused = nullptr;
   GatedLaunchFn<T, TC> gated = nullptr;                // likewise where D is gated
   bool (*fuses)(const GemmArgs<T, T, TC>&) = nullptr;  // what these two take; null: every problem
@@ -135,7 +135,7 @@ inline Entry left_out(DType dtype) { return {.dtype = dtype}; }
 #else
 inline constexpr bool HAS_SECOND_TYPES = true;
 #endif
-// Of a dispatcher: a rung without a kernel of its own.
+// The entry of a dispatcher: a rung without a kernel of its own.
 inline Entry dispatcher(DType dtype, Plan (*plan)(const Rung& self, const GemmCall&, const Arch&,
                                                   int candidate)) {
   return {.dtype = dtype, .plan = plan, .dispatches = true};

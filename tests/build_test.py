@@ -13,11 +13,9 @@ from unittest import mock
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
-import build_time  # noqa: E402
-
 import build  # noqa: E402
-import course_path  # noqa: E402
-import ladder  # noqa: E402
+import build_time  # noqa: E402
+from common import course_path, ladder  # noqa: E402
 
 RUNGS = ladder.load_rungs()
 

@@ -19,7 +19,7 @@ from bench_process import ROOT, run
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
-import ladder
+from common import ladder
 
 RUNGS = ladder.load_rungs(ROOT)
 SMALL = ("--backend", "sim", "--shape", "33x17x5")
@@ -378,7 +378,7 @@ class Refused(unittest.TestCase):
             self.assertRegex(done.stderr, names)
 
     def soon_refused(self, *args: str, names: str) -> None:
-        """Of what has nothing to do with the rungs: a program without the ladder starts sooner."""
+        """Refused whatever the rungs are: a program without the ladder starts sooner."""
         self.refused(*args, names=names, program="FAULT_BENCH")
 
     def test_several_gpus(self) -> None:

@@ -25,9 +25,8 @@ sys.path.insert(0, str(SCRIPTS))
 
 import matplotlib  # noqa: E402
 
-import figure_style  # noqa: E402
-import overlay  # noqa: E402
-import runs  # noqa: E402
+from common import ladder, runs  # noqa: E402
+from figures import figure_style, overlay  # noqa: E402
 
 LADDER, SWEEP = RESULTS / "ladder.json", RESULTS / "rungs_sweep.json"
 SPEED = re.compile(r"(baseline_)?TFLOPS(_p10|_p90)?|ratio(_p10|_p90)?")
@@ -48,7 +47,7 @@ class Fixture(unittest.TestCase):
         self, name: str, change: Callable[[dict[str, Any]], None], source: Path = LADDER
     ) -> Path:
         """A copy of a run in which every entry went through `change`."""
-        data = json.loads(source.read_text())
+        data = ladder.read_json(source)
         for entry in data["benchmarks"]:
             change(entry)
         return self.write(name, data)
@@ -141,7 +140,7 @@ class Rule(Fixture):
             self.assertIn("v8 f32 nn 4096x4096x4096 slower 0.800", told)
 
     def test_another_gpu_is_compared_by_its_share_of_cublas(self) -> None:
-        other = json.loads(LADDER.read_text())
+        other = ladder.read_json(LADDER)
         other["context"]["gpu"] = "NVIDIA A100"
         for entry in other["benchmarks"]:
             scaled(entry, 0.3, ("TFLOPS", "baseline_TFLOPS"))
@@ -392,7 +391,7 @@ class Bench(Fixture):
         return done.stdout
 
     def test_ends_with_the_picture_beside_the_committed_run(self) -> None:
-        committed = json.loads(LADDER.read_text())
+        committed = ladder.read_json(LADDER)
         entries = [
             e for e in committed["benchmarks"] if e["name"].startswith("v08_double_buffer/f32/")
         ]
@@ -419,17 +418,17 @@ class Bench(Fixture):
         self.assertIn("no committed run of NVIDIA A100: beside NVIDIA H200's", told)
 
     def test_the_ladder_begins_with_the_core(self) -> None:
-        committed = json.loads(LADDER.read_text())
+        committed = ladder.read_json(LADDER)
         self.program(committed["benchmarks"], committed["context"])
-        core, ladder = re.findall(r"^ran: (.*)$", self.bench(), re.MULTILINE)
+        core, quick = re.findall(r"^ran: (.*)$", self.bench(), re.MULTILINE)
         self.assertEqual(core, "--quick --dtype f32,f16 --size 512,4096")
-        self.assertIn("--quick", ladder)
-        self.assertIn("--json build/ladder.json", ladder)
+        self.assertIn("--quick", quick)
+        self.assertIn("--json build/ladder.json", quick)
         self.assertTrue((self.root / "build/ladder.png").exists())  # and not by a new committed run
         self.assertFalse(list((self.root / "plots").glob("*.svg")))
 
     def test_draws_what_an_interrupted_run_has_measured(self) -> None:
-        committed = json.loads(LADDER.read_text())
+        committed = ladder.read_json(LADDER)
         self.program(committed["benchmarks"][:40], committed["context"], 130, ".partial")
         told = self.bench("--kernel", "v8", status=130)
         self.assertEqual(told.splitlines()[-1], "picture: build/run.png")

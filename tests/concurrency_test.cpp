@@ -391,7 +391,7 @@ TEST_F(GpuConcurrent, AFaultIsToldFromARefusedLaunch) {
                 "fault: " + std::string(name) + " f32, (launch|while running): ");
 }
 
-// Of every GPU: what runs there must not be described by another one's clock.
+// NVML knows every GPU: what runs there must not be described by another one's clock.
 TEST_F(GpuConcurrent, NvmlKnowsEachGpu) {
   for (int ordinal = 0; ordinal < gpu_count(); ++ordinal) {
     const std::unique_ptr<Device> device = open_gpu(ordinal);

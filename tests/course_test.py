@@ -20,17 +20,13 @@ SCRIPTS = ROOT / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
 import slides  # noqa: E402
-import terms  # noqa: E402
 
-import course_path  # noqa: E402
-import course_pictures  # noqa: E402
-import figure_style  # noqa: E402
 import group_m  # noqa: E402
-import ladder  # noqa: E402
-import limits  # noqa: E402
 import new_rung  # noqa: E402
 import nsight  # noqa: E402
 import prose  # noqa: E402
+from common import course_path, ladder, terms  # noqa: E402
+from figures import course_pictures, figure_style, limits  # noqa: E402
 
 QUESTION = """**{n}. What is it?**
 

@@ -13,7 +13,7 @@ struct Scenario {
   // On so many devices; throws what synchronize() throws. Returns what is wrong with the result, or
   // "".
   std::function<std::string(int devices)> run;
-  // Of a bug: what a trace finds (sim::Finding::check), words that it says, and the mark of the line
+  // What a trace finds of a bug (sim::Finding::check), words that it says, and the mark of the line
   // that it names, "[mark]" in devices_kernels.cu; empty: the line is in the words.
   std::string check = {};
   std::vector<std::string> says = {};

@@ -109,7 +109,7 @@ class Statuses(Case):
 
     def test_scripts_read_an_entry_without_timing(self) -> None:
         sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
-        import ladder
+        from common import ladder
 
         args = ("--kernel", "v1", "--shape", "5x6x13", "--json", str(self.file))
         self.bench(*args, status=3, says="not timed")

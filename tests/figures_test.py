@@ -14,10 +14,9 @@ from unittest import mock
 from made_up_ladder import CONTEXT, ENTRIES, ROOT, Fixture, entry
 
 import accuracy
-import figure_style
-import ladder
-import phases
 import simulate
+from common import ladder
+from figures import figure_style, phases
 
 
 class Plot(Fixture):
@@ -251,14 +250,14 @@ class Pictures(Fixture):
 
 class Limits(Fixture):
     def test_constants_are_those_of_the_source(self) -> None:
-        import layouts
+        from figures import layouts
 
         sizes = layouts.constants(ladder.find_rung(ladder.load_rungs(ROOT), "v8"), "f16")
         wanted = {"BM": 128, "BN": 128, "TM": 8, "TN": 8, "THREADS": 256, "BK": 16}
         self.assertEqual({name: sizes[name] for name in wanted}, wanted)
 
     def test_timelines(self) -> None:
-        import limits
+        from figures import limits
 
         one = limits.serial(1, 2, latency=100, commit=10, work=50)
         self.assertEqual(one[-1], limits.Span(0, 270, 320, "multiply", 1))
@@ -281,7 +280,7 @@ class Limits(Fixture):
         self.assertEqual(two[-1].end, 100 + 8 * 30)  # as deep, shared by two
 
     def test_phases_of_barriers(self) -> None:
-        import limits
+        from figures import limits
 
         for stages in (1, 3):
             spans = limits.pipeline(1, stages, 5 * stages, latency=100, issue=20, work=30)
@@ -360,7 +359,7 @@ class CommittedFigures(unittest.TestCase):
             for t in fig.findobj(Text)
             if t.get_visible() and t.get_text().strip() and t not in outside
         ]
-        # Of an annotation without its arrow, which may cross what it likes.
+        # Boxes of the texts. An annotation counts without its arrow, which may cross what it likes.
         boxes = [(t.get_text(), Text.get_window_extent(t, renderer)) for t in shown]
         page, found = fig.bbox, []
         for i, (text, box) in enumerate(boxes):
@@ -376,9 +375,8 @@ class CommittedFigures(unittest.TestCase):
         import matplotlib
         import matplotlib.pyplot as plt
 
-        import mechanisms
-        import overlay
         import plot
+        from figures import mechanisms, overlay
 
         gpu = ladder.reference_gpu(ROOT)
         drawn: dict[str, Any] = {}
@@ -421,7 +419,7 @@ class CommittedFigures(unittest.TestCase):
                 self.assertRegex(opening, r'rx="8" style="fill: #ffffff; stroke: #\w{6}"')
 
     def test_dark_pages_get_dark_figures(self) -> None:
-        import mechanisms
+        from figures import mechanisms
 
         for name in mechanisms.DRAWINGS:
             text = (ROOT / "plots" / f"{name}.svg").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import flatten  # noqa: E402
 
-import ladder  # noqa: E402
+from common import ladder  # noqa: E402
 
 RUNGS = ladder.load_rungs()
 HEADING = re.compile(r"^// ((?:src|kernels)/\S+)$", re.MULTILINE)

@@ -571,7 +571,7 @@ Options parse(std::vector<const char*> arguments) {
 }
 
 TEST(Samples, TheMediansUncertaintyIsHowFarItIsOff) {
-  // Of 1000 medians of n samples, one in twenty is further off than it says.
+  // One in twenty of 1000 medians of n samples is further off than it says.
   for (const int n : {25, 100}) {
     int outside = 0;
     for (int trial = 0; trial < 1000; ++trial) {

@@ -219,7 +219,7 @@ TEST(Counters, BankConflicts) {
   }
 }
 
-// The same values by 16-byte loads. A warp reads 16 groups of sB in a row, in 4 wavefronts, and 2
+// v6's values by 16-byte loads. A warp reads 16 groups of sB in a row, in 4 wavefronts, and 2
 // of sA, in 2: all neighbours want the same one. C by 16-byte stores.
 TEST(Counters, OuterProduct) {
   for (const DType d : {DType::f32, DType::f16}) {
@@ -286,7 +286,7 @@ TEST(Counters, DoubleBuffer) {
   }
 }
 
-// The same loads as v7's, of which 16 lanes share a wavefront, of A and of B: 2 and 2, not 2 and 4.
+// v7's loads, of which 16 lanes share a wavefront, of A and of B: 2 and 2, not 2 and 4.
 TEST(Counters, WarpTile) {
   for (const DType d : {DType::f32, DType::f16}) {
     const int vec = d == DType::f32 ? 4 : 8;
@@ -541,8 +541,8 @@ TEST(SeveralDevices, ShardedRungsRaiseNoFalseAlarm) {
     }
 }
 
-// The same where each rank has a fabric of its own, and they join by flags. Here the ranks are made
-// by a thread each, as they meet, and queued by one.
+// No false alarm either where each rank has a fabric of its own, and they join by flags. Here the
+// ranks are made by a thread each, as they meet, and queued by one.
 TEST(SeveralDevices, RanksOfTheirOwnRaiseNoFalseAlarm) {
   constexpr int RANKS = 3;
   const std::unique_ptr<Device> device = make_sim_device();
@@ -677,7 +677,7 @@ TEST(Counters, BlockScalesOfUnalignedRows) {
   }
 }
 
-// Of rows that begin at any address every element is loaded by itself, in two requests for 64 elements; of
+// Rows that begin at any address are loaded element by element, in two requests for 64 elements;
 // rows at multiples of 4 bytes in one. Of each row of 64 elements, 128 bytes lie in 4 sectors or 5: rows of
 // 129 elements begin at all even bytes of a sector, where even elements alone are in 4 sectors twice in
 // 16, as are odd ones; rows of 130 elements begin at all multiples of 4, once in 8 at a sector.

@@ -100,7 +100,7 @@ float decode_fp8(int32_t type, int code) {
   return sign * std::ldexp(float(exponent == 0 ? mantissa : mantissa + (1 << mantissa_bits)),
                            std::max(exponent, 1) - bias - mantissa_bits);
 }
-// Of what the type holds.
+// The code of a number that the type holds.
 unsigned char encode_fp8(int32_t type, float x) {
   for (int code = 0; code < 256; ++code)
     if (const float y = decode_fp8(type, code); y == x || (std::isnan(y) && std::isnan(x)))
@@ -326,7 +326,7 @@ struct Product {
     return at(scale_rows, i, 1) * at(scale_columns, j, 1) * epilogue.alpha * sum +
            (epilogue.beta == 0 ? 0 : epilogue.beta * old) + at(bias, j, 0) + at(row_bias, i, 0);
   }
-  // Of what cannot be computed exactly: a rounding to C's type, and the functor's own errors.
+  // Exact where it can be. Else it may be off by a rounding to C's type and the functor's own errors.
   bool is_close(float got, double want) const {
     if (epilogue.activation < GEMM_ACTIVATION_GELU && problem.gated == 0) return got == want;
     const int factors = problem.gated == 0 ? 1 : 2;
@@ -755,7 +755,7 @@ void expect_batch(Types types, int64_t m, int64_t n, int64_t k, int64_t count, S
   problem.batch = count;
   problem.stride_a = s.a, problem.stride_b = s.b, problem.stride_c = s.c;
   const int64_t ldc = s.ldc == 0 ? n : s.ldc;
-  // Of all products, as one row each; C also with what follows it.
+  // Matrices of all products, as one row each; C also with what follows it.
   Matrix a(types.in, 1, (count - 1) * s.a + m * k, 0, 0);
   Matrix b(types.in, 1, (count - 1) * s.b + k * n, 0, 0);
   Matrix c(types.out, 1, (count - 1) * s.c + m * ldc + 9, 0, 0);

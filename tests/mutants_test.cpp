@@ -109,7 +109,7 @@ TEST_P(NarrowOperand, IsSeenByProducts) {
   EXPECT_NE(Verifier(*device, with_operands()).pass(GetParam(), Inputs::products, 0), "");
 }
 
-// Of each pass but sums, whose scales are the same for all k.
+// A problem for each pass but sums, whose scales are the same for all k.
 Problem with_block_scales() {
   Problem p;
   p.dtype = DType::e4m3_f32_block;
@@ -179,8 +179,8 @@ TEST(PrecisionTwin, MayDeclareNoMoreThanItsTypeAllows) {
   EXPECT_NE(excessive_error(rung), "");
 }
 
-// The same kernels under the other accumulation's name: sums of 14 bits are refused as promoted ones,
-// whose integers exceed them from K = 2048 on; promoted sums pass as either.
+// Kernels under the other accumulation's name: sums of 14 bits are refused as promoted ones, whose
+// integers exceed them from K = 2048 on; promoted sums pass as either.
 TEST(Fp8Sums, FastOnesAreRefusedAsPromoted) {
   const std::unique_ptr<Device> device = make_sim_device();
   const auto failure = [&](const char* id, DType its, DType as, int K) {

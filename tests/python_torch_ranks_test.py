@@ -127,7 +127,7 @@ def test_two_products_by_turns() -> None:
 
 
 def test_one_process_has_all_ranks() -> None:
-    """The same kernels, called by rank 0 for all GPUs."""
+    """Rank 0 calls the kernels for all GPUs."""
     if dist.get_rank() != 0:
         return
     devices = [torch.device("cuda", i) for i in range(dist.get_world_size())]

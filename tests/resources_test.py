@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
-import ladder  # noqa: E402
+from common import ladder  # noqa: E402
 
 # "Function properties for X" is followed by the sizes of X, on the same line or the next.
 SIZES = re.compile(

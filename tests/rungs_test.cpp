@@ -349,8 +349,8 @@ TEST_P(RungTest, Batches) {
   expect_right(p, {0});
 }
 
-// Of the rungs that take products of different heights: groups without rows first, last and between,
-// groups that end within a tile and at its end, and several of them in one tile's rows.
+// Tests of rungs that take products of different heights: groups without rows first, last and
+// between, groups that end within a tile and at its end, and several of them in one tile's rows.
 class GroupsTest : public RungTest {
  protected:
   static Problem groups(std::initializer_list<int> rows, int n, int k) {
@@ -412,7 +412,7 @@ TEST_P(TransposedTest, AllFour) {
     }
 }
 
-// Of the rungs with a pipeline of copies: more k-tiles than it has buffers, and five tiles of 128
+// Tests of rungs with a pipeline of copies: more k-tiles than it has buffers, and five tiles of 128
 // rows, one more than the simulator has persistent blocks.
 // In the simulator by both schedules of asynchronous copies.
 class PipelineTest : public RungTest {};

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import gzip
 import json
 import os
 import re
@@ -16,11 +17,9 @@ from pathlib import Path
 from made_up_ladder import ROOT, SCRIPTS, Fixture, entry
 
 import compare_counters
-import ladder
 import ladder_diff
 import mutate
-import mutations
-import runs
+from common import ladder, mutations, runs
 
 
 class Ladder(Fixture):
@@ -64,6 +63,23 @@ class Ladder(Fixture):
             self.assertEqual(list(ladder.load_results(path).points), [(now, "f16")])
             self.assertEqual(list(runs.load(path).entries), [f"{now}/f16/nn/4096x4096x4096"])
 
+    def test_a_packed_result_is_read_by_its_plain_name(self) -> None:
+        self.measure([entry("v01_first", "f16", 4096, 500, 600)])
+        path = self.root / "plots/results/h200/ladder.json"
+        plain = ladder.read_json(path)
+        packed = path.with_name("ladder.json.gz")
+        packed.write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+        for name in (path, packed):
+            self.assertEqual(ladder.read_json(name), plain)
+            self.assertEqual(len(runs.load(name).entries), 1)
+        self.assertTrue(ladder.result_exists(path))
+        self.assertEqual(ladder.results_in(path.parent), [path])
+        self.assertEqual(ladder.reference_gpu(self.root), "h200")
+        packed.write_bytes(packed.read_bytes()[:40])
+        with self.assertRaises(ladder.BadInput):
+            runs.load(path)
+
     def test_folder_of_a_gpu(self) -> None:
         self.assertEqual(ladder.gpu_slug("NVIDIA H200"), "h200")
         self.assertEqual(ladder.gpu_slug("NVIDIA GeForce RTX 4090"), "rtx-4090")
@@ -105,14 +121,14 @@ class Lint(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
             (root / ".venv").symlink_to(Path(sys.prefix))
-            for name in ("scripts", "tests"):
-                (root / name).mkdir()
+            for name in ("scripts/common", "tests"):
+                (root / name).mkdir(parents=True)
             for name in ("bench", "examples", "exercises", "python"):  # mypy wants a file in each
                 (root / name).mkdir()
                 (root / name / f"of_{name}.py").write_text("y: int = 1\n")
             for name in (".clang-format", ".shellcheckrc", "pyproject.toml"):
                 shutil.copy(ROOT / name, root / name)
-            for name in ("lint.py", "ladder.py"):
+            for name in ("lint.py", "common/ladder.py"):
                 shutil.copy(SCRIPTS / name, root / "scripts" / name)
             subprocess.run(["git", "init", "--quiet", root], check=True)
 

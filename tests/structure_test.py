@@ -14,8 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
-import course_path  # noqa: E402
-import ladder  # noqa: E402
+from common import course_path, ladder  # noqa: E402
 
 RUNGS = ladder.load_rungs(ROOT)  # also: the name's form, and exactly one registration
 SHARDED = sorted((ROOT / "kernels").glob("m*.cu"))  # rungs of several GPUs
@@ -335,6 +334,18 @@ class EveryPage(unittest.TestCase):
         for figure in sorted((ROOT / "plots").glob("*.svg")):
             with self.subTest(figure=figure.name):
                 self.assertTrue(figure.name in told, "no page shows it: it belongs in a chapter")
+
+
+class CommittedResults(unittest.TestCase):
+    BY_CPP = "fp8_bits.json"  # which cannot read packed files
+
+    def test_a_result_is_there_once_and_packed_where_it_is_large(self) -> None:
+        """CONTRIBUTING.md has the command."""
+        for path in sorted((ROOT / "plots/results").rglob("*.json")):
+            with self.subTest(path=path.relative_to(ROOT)):
+                self.assertFalse(path.with_name(path.name + ".gz").exists(), "packed, too: older?")
+                if path.name != self.BY_CPP:
+                    self.assertLessEqual(path.stat().st_size, 40 << 10, "not packed")
 
 
 class TheHouse(unittest.TestCase):

@@ -21,17 +21,16 @@ sys.path.insert(0, str(SCRIPTS))
 import matplotlib  # noqa: E402
 import matplotlib.pyplot as plt  # noqa: E402
 
-import figure_style  # noqa: E402
-import runs  # noqa: E402
-import shape_map  # noqa: E402
 import shapes  # noqa: E402
 import summary  # noqa: E402
+from common import ladder, runs  # noqa: E402
+from figures import figure_style, shape_map  # noqa: E402
 
 Problem = tuple[int, int, int, str, str]
 
 
 def problems(text: str) -> Iterator[Problem]:
-    """Of a shapes file in which each line names op and dtype."""
+    """The problems of a shapes file in which each line names op and dtype."""
     for line in text.splitlines():
         words = line.partition("#")[0].split()
         if not words:
@@ -41,7 +40,7 @@ def problems(text: str) -> Iterator[Problem]:
 
 
 def invented_ratio(m: int, n: int, k: int) -> float:
-    """Of no measurement: from 0.5 to 1.5, the same each time."""
+    """A ratio that nobody measured: from 0.5 to 1.5, the same each time."""
     return 1 + 0.5 * math.sin(m * 7 + n * 3 + k)
 
 
@@ -215,7 +214,7 @@ class Pictures(unittest.TestCase):
 
     def test_no_failure_ends_as_a_regression_does(self) -> None:
         """2 and one line for a bad file, 3 for a full device: 1 would mean a regression."""
-        results = next((ROOT / "plots" / "results" / "h200").glob("ladder.json"))
+        results = ladder.stored(ROOT / "plots" / "results" / "h200" / "ladder.json")
         entry = {"name": "v06_bank_conflicts/f32/nn/64x64x64", "run_type": "iteration"}
         bad: dict[str, Any] = {
             "arrays": "[" * 100000,

@@ -18,10 +18,10 @@ from bench_process import ROOT, run
 GOLDEN = ROOT / "tests" / "golden"
 TEXT = re.compile(r"[\n\t -~]*")
 SIM = ("--backend", "sim")
-# Of the output: file name: program, arguments, exit status.
+# What prints each file of tests/golden: program, arguments, exit status.
 CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
     "help": ("GEMM_BENCH", ("--help",), 0),
-    # Of a program with other rungs: a new one of the ladder changes no file here.
+    # A program with other rungs prints it: a new one of the ladder changes no file here.
     "list": ("FAULT_BENCH", ("--list",), 0),
     "simulator": ("GEMM_BENCH", (*SIM, "--kernel", "v1-v3,v10", "--shape", "33x17x5"), 0),
     "variants": ("GEMM_BENCH", (*SIM, "--kernel", "v24", "--shape", "64x64x64"), 0),

@@ -84,7 +84,7 @@ TEST_P(WgmmaSums, AreNearTheExactOnes) {
   }
 }
 
-// Of every card's file. NaN is NaN.
+// The simulator's bits are those of every card's file. NaN is NaN.
 TEST_P(WgmmaSums, AreTheCardsBitForBit) {
   const fragments::Format& f = fragments::FORMATS[GetParam()];
   if (f.bytes > 1) GTEST_SKIP() << "added in float, in the order of k: not the card's bits";

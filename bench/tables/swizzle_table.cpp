@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint32_t ROWS = 8, CHUNK = 16;  // the pattern's period, and what ldmatrix and wgmma read
 
-// Of the chunks at these offsets, read by one lane each.
+// Wavefronts of a request for the chunks at these offsets, one a lane.
 int wavefronts_of(const std::vector<uint32_t>& offsets) {
   sim::WarpRequest r{};
   r.bytes = CHUNK;

@@ -69,7 +69,7 @@ struct Epilogue {
   const float* scale_rows = nullptr;
   const void* residual = nullptr;  // times beta
   int64_t ld_residual = 0;         // 0: rows without gaps
-  // Of GEMM_COMPUTE_BLOCK_SCALES, as in gemm_epilogue.
+  // The block scales of GEMM_COMPUTE_BLOCK_SCALES, as in gemm_epilogue.
   const float* scales_a = nullptr;
   int64_t ld_scales_a = 0;
   const float* scales_b = nullptr;
@@ -162,8 +162,8 @@ void matmul(const Problem& problem, const A* a, const B* b, C* c, const Epilogue
   check(gemm_matmul(&p, &e, a, b, c, stream, device));
 }
 
-// The same of problem.batch products whose matrices lie anywhere: a, b and c are arrays of pointers, in
-// the host's memory. Throws Error.
+// matmul() of problem.batch products whose matrices lie anywhere: a, b, c are arrays of pointers,
+// in the host's memory. Throws Error.
 template <class A, class B, class C>
 void batched_matmul(const Problem& problem, const A* const* a, const B* const* b, C* const* c,
                     const Epilogue& epilogue = {}, void* stream = nullptr,
@@ -175,7 +175,7 @@ void batched_matmul(const Problem& problem, const A* const* a, const B* const* b
                             reinterpret_cast<void* const*>(c), stream, device));
 }
 
-// The same of products of different heights, the groups of a mixture of experts: problem.m is the
+// matmul() of products of different heights, the groups of a mixture of experts. problem.m is the
 // rows of all, problem.batch how many groups there are, and group i ends before row ends[i]. `ends`
 // lies where the matrices do, and is read there. Throws Error.
 template <class A, class B, class C>
@@ -274,8 +274,8 @@ class ShardedGemm {
     check(gemm_sharded_create(&problem_, devices.empty() ? nullptr : devices.data(), rung, &made));
     sharded_.reset(made);
   }
-  // Of one rank, as gemm_sharded_create_rank: all processes construct it. A template, so that {} is
-  // no devices and never a rank.
+  // One rank's part, as by gemm_sharded_create_rank: all processes construct it.
+  // A template, so that {} is no devices and never a rank.
   template <std::same_as<Rank> OfRank>
   ShardedGemm(const ShardedProblem& problem, const OfRank& rank, const char* rung = nullptr)
       : problem_(to_c(problem)), here_(1) {

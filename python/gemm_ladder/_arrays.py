@@ -137,7 +137,7 @@ class TorchTensors:
                 f"{name} is a view whose memory has other numbers (conj, imag): give {name}.clone()"
             )
         if self.forward._current_level >= 0 and (
-            # Of torch.func.jvp's tensors the operator sees the numbers alone.
+            # torch.func.jvp's tensors come here as their numbers alone.
             self.forward.unpack_dual(x).tangent is not None or _in_jvp(self.torch)
         ):
             raise NotImplementedError(

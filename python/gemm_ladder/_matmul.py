@@ -114,7 +114,7 @@ class Prepared:
 
 
 class PreparedBatch(Prepared):
-    """The same where a or b has three dimensions: a product for each index of the first.
+    """A Prepared call whose a or b has three dimensions: a product for each index of the first.
 
     An operand of two dimensions, or whose first one is 1, is shared by all products.
     """

@@ -140,7 +140,7 @@ def _is_torch(kind: Any) -> bool:
 
 
 def _one_scale(kind: Any, m: int, a: Any, scale_a: Any, scale_b: Any) -> dict[str, Any]:
-    """Of whole matrices: a number; of device memory, which to read would wait, a row each."""
+    """What scales whole matrices: a number. From device memory a row each: to read it would wait."""
     if kind.name == "CuPy arrays":
         return {"scale_rows": kind.numpy.broadcast_to(scale_a * scale_b, (1, m)).reshape(-1).copy()}
     if _is_torch(kind) and a.is_cuda:

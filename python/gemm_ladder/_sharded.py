@@ -188,7 +188,7 @@ class _ShardedGemm:
         return name if self._apart else f"{name}[{i}]"
 
     def _run(self, a: Sequence[Any], b: Sequence[Any], out: Optional[Sequence[Any]]) -> list[Any]:
-        """Of the ranks here."""
+        """Runs the product on the ranks of this process."""
         kind = kind_of(a[0], self._name("a", 0))
         if isinstance(kind, CupyArrays):
             name = self._name("a", 0)

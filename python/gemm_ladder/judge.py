@@ -61,7 +61,7 @@ class Judgement:
 
 
 def _elements(dtype: str) -> tuple[str, str]:
-    """Of A and B, and of C: "bf16", "f32" of bf16_f32."""
+    """The types of A and B, and of C: bf16_f32 is "bf16", "f32"."""
     first, _, last = dtype.partition("_")
     return first, last or first
 

@@ -65,7 +65,7 @@ def _check(
 
 
 def _result_type(a: Tensor) -> torch.dtype:
-    """Of the products of FP8 it is another than theirs."""
+    """The type of the result: bfloat16 for operands of FP8, else theirs."""
     return torch.bfloat16 if a.element_size() == 1 else a.dtype
 
 
@@ -156,8 +156,8 @@ _autocasts.impl("matmul", _autocast("cuda"), "AutocastCUDA")
 # torch passes the arguments by these names.
 def _keep_for_backward(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     a, b, c, ctx.alpha, ctx.beta, ctx.activation, ctx.slope, bias, ctx.gated = inputs
-    # Of ReLU the result's sign says all. Of the others the sum before the activation is needed, which
-    # is computed again: to keep it would cost a second result of the forward kernel.
+    # ReLU's gradient needs the result's sign alone. The others need the sum before the activation.
+    # It is computed again: to keep it would cost a second result of the forward kernel.
     of_sign = ctx.activation == "relu" or (ctx.activation == "leaky_relu" and ctx.slope > 0)
     from_result = of_sign and not ctx.gated
     ctx.again = ctx.gated or (bool(ctx.activation) and not from_result)

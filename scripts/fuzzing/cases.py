@@ -597,6 +597,6 @@ MAKERS: dict[str, Callable[[random.Random, Program], Case]] = {
 
 
 def make(seed: int, number: int, kinds: tuple[str, ...], program: Program) -> Case:
-    """The same for the same seed and number, whatever ran before."""
+    """The case of this seed and number, whatever ran before."""
     kind = kinds[number % len(kinds)]
     return MAKERS[kind](random.Random(f"{seed} {number}"), program)

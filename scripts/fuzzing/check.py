@@ -374,7 +374,7 @@ def of_inspection(case: Case, result: Result) -> Violation | None:
     return None
 
 
-# The same command twice
+# One command, run twice
 # --------------------------------------------------------------------------------------------------
 
 CHANGES = ("date", "load_avg", "mhz_per_cpu", "cpu_time", "real_time", "num_cpus")  # in the JSON

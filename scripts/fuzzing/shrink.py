@@ -56,7 +56,7 @@ def without_chunks(data: bytes, separator: bytes = b"") -> Iterator[bytes]:
     if separator and len(parts) == 1:
         return
     length = max(1, len(parts) // 2)
-    # Of a long text only large chunks: it becomes shorter, and then smaller ones have their turn.
+    # Only large chunks leave a long text: it becomes shorter, and then smaller ones have their turn.
     while length >= 1 and length * 64 >= len(parts):
         for i in range(0, len(parts), length):
             yield separator.join(parts[:i] + parts[i + length :])

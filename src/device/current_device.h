@@ -76,7 +76,7 @@ inline constexpr const char* ONLY_A_SAMPLE =
 inline constexpr const char* ONLY_A_SAMPLE = nullptr;
 #endif
 
-// Of every GPU, what planning knows of it. All are asked once a process; nothing of that starts one.
+// What planning knows of every GPU. All are asked once a process; nothing of that starts one.
 inline const std::vector<Arch>& gpu_archs() {
   static const std::vector<Arch> all = [] {
     int count = 0;
@@ -99,7 +99,7 @@ inline const std::vector<Arch>& gpu_archs() {
 }
 #endif
 
-// Of the current GPU; in the simulator of an H200, so that a rung is planned there as it would be on
+// The current GPU's architecture. In the simulator it is an H200's: rungs are planned there as on
 // one.
 inline const Arch& current_arch() {
 #if GEMM_ON_GPU

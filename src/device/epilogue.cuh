@@ -59,7 +59,7 @@ GEMM_DEVICE void store(const Out& p, int m, int n, float acc) {
   *c = typename Out::TypeC(acc);
 }
 
-// The same of COUNT elements, the e-th at place(e), whose reads of C do not wait for each other.
+// store() of COUNT elements, the e-th at place(e): their reads of C do not wait for each other.
 template <int COUNT, class Out, class Place>
 GEMM_DEVICE void store_each(const Out& p, const float* acc, Place&& place) {
   using TC = typename Out::TypeC;

@@ -138,8 +138,8 @@ GEMM_DEVICE void touch_vectors(const FusedArgs<T...>& p, int first) {
   if (scale != nullptr) touch(scale + i);
 }
 
-// The same value, which the compiler cannot know: it computes nothing of it ahead of its use, in
-// registers of the main loop.
+// Returns x, as a value that the compiler cannot know. So it computes nothing of it ahead of its
+// use, in registers of the main loop.
 template <class T>
 GEMM_DEVICE T at_use(T x) {
 #if GEMM_ON_GPU
@@ -162,8 +162,8 @@ GEMM_DEVICE void load_two(const T* vector, int i, int end, float& left, float& r
     if (i + 1 < end) right = float(vector[i + 1]);
   }
 }
-// The same of COUNT accumulators' columns from `column` on: apply(i, left, right), i being the first
-// of the four accumulators in two columns.
+// Reads the columns of COUNT accumulators, from column `first` on, and calls apply(i, left, right):
+// i is the first of the four accumulators in two columns.
 template <int COUNT, class T, class Apply>
 GEMM_DEVICE void for_each_two(const T* from, int first, int end, Apply&& apply) {
   const T* const vector = at_use(from);

@@ -37,14 +37,14 @@ struct GemmArgs : BlockScalesOf<TA> {
   Batch batch = {};  // of one product, unless the rung's Needs say that its kernel takes batches
 };
 
-// The same with the whole epilogue, as fused kernels take it, of one product; and planners.
+// GemmArgs with the whole epilogue, of one product: as fused kernels take it, and planners.
 template <class TA, class TB = TA, class TC = TA>
 struct FusedArgs : GemmArgs<TA, TB, TC> {
   static constexpr bool FUSED = true;
   FusedEpilogue fused;
 };
 
-// The same where D is gated (FusedEpilogue::gated), and so half as wide as the product.
+// FusedArgs where D is gated (FusedEpilogue::gated), and so half as wide as the product.
 template <class TA, class TB = TA, class TC = TA>
 struct GatedArgs : FusedArgs<TA, TB, TC> {
   static constexpr bool GATED = true;

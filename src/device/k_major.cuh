@@ -69,7 +69,7 @@ class TransposedPair {
     return {reinterpret_cast<const uint8_t*>(from), ld, copied ? k : 0, mn, to.as<uint32_t>(),
             static_cast<int>(padded(k) / 4)};
   }
-  // Of an empty operand there is no copy, but the copy's shape.
+  // An operand as the kernel reads it. An empty one has no copy, but the copy's shape.
   static MatrixView<T> view(bool k_major, const T* given, int64_t ld, int k, int mn,
                             const Workspace& copy) {
     if (k_major) return {given, mn, k, ld};
@@ -95,8 +95,8 @@ class TransposedPair {
   }
 };
 
-// The same where TMA can address them: rows at multiples of 16 bytes. To live until the kernels that
-// read them have been launched. Taught in v30.
+// K-major operands that TMA can address: rows at multiples of 16 bytes. To live until the kernels
+// that read them have been launched. Taught in v30.
 template <class T>
 struct KMajorOperands : TransposedPair<T>, RepackedPair<T> {
   template <class TC>

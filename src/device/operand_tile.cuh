@@ -100,7 +100,7 @@ GEMM_DEVICE void multiply_k_tile(float (&acc)[BLOCKS][COUNT], const uint8_t* sA,
           TileB::descriptor(sB, 0 GEMM_CALLER_PASS) + k * TileB::K_STEP, true GEMM_CALLER_PASS);
   wgmma_commit();
 }
-// The same for one block of 64 rows.
+// Multiplies a k-tile by one block of 64 rows.
 template <class TileA, class TileB, int COUNT>
 GEMM_DEVICE void multiply_k_tile(float (&acc)[COUNT], const uint8_t* sA, const uint8_t* sB,
                                  int row = 0 GEMM_CALLER_ARG) {

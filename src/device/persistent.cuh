@@ -45,7 +45,7 @@ GEMM_DEVICE void for_each_tile(int first, int step, int rank, int tiles_m, int t
       work(row * CLUSTER + rank, n, cluster_tiles - cluster_tile);
   }
 }
-// The same in raster groups of at most GROUP_M rows of tiles.
+// The tiles in raster groups of at most GROUP_M rows of tiles.
 template <int GROUP_M, int CLUSTER, class Work>
 GEMM_DEVICE void for_each_tile(int first, int step, int rank, int tiles_m, int tiles_n,
                                Work&& work) {
@@ -75,8 +75,8 @@ GEMM_DEVICE decltype(auto) args_of(const Args& p, int product, RowRange rows) {
   }
 }
 
-// The same of a batch, one product after the other: work(m, n, left, product, rows), `left` being
-// the cluster tiles from this one to the batch's last. All of them fit in an int. Of one product:
+// Tiles of a batch, one product after the other: work(m, n, left, product, rows). `left` counts the
+// cluster tiles from this one to the batch's last. All of them fit in an int. A single product is
 // product 0 alone. Groups differ in their rows, and have raster groups of at most GROUP_M. Taught in
 // v24.
 template <Products PRODUCTS, int BM, int GROUP_M, int CLUSTER, class Args, class Work>

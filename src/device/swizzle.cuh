@@ -22,8 +22,8 @@ __host__ __device__ constexpr uint32_t swizzle(Swizzle mode, uint32_t offset) {
   return offset ^ (offset >> 3 & (static_cast<uint32_t>(mode) - 16));
 }
 
-// The same by rows, for a tile whose rows are one span: where in its row the byte `col` of `row`
-// lies. Written so that a compiler sees what it depends on: of the row, its last three bits.
+// Where in its row the byte `col` of `row` lies, for a tile whose rows are one span.
+// Written so that a compiler sees what it depends on: of the row, its last three bits.
 __host__ __device__ constexpr uint32_t swizzled_column(Swizzle mode, uint32_t row, uint32_t col) {
   const auto span = static_cast<uint32_t>(mode);
   return col ^ (row * span >> 3 & (span - 16));

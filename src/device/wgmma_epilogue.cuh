@@ -128,7 +128,7 @@ GEMM_DEVICE void apply_epilogue(const GemmArgs<T...>& p, bool aligned_c, int m, 
   p.epilogue.activate(acc);
 }
 
-// The same for aligned rows: four lanes store 64 bytes of a row. Taught in v24.
+// Stores accumulators as they are: four lanes 64 bytes of an aligned row. Taught in v24.
 template <int COUNT, class... T>
 GEMM_DEVICE void store_pairs(const GemmArgs<T...>& p, bool aligned_c, int m, int n,
                              const float (&acc)[COUNT]) {
@@ -151,7 +151,7 @@ GEMM_DEVICE void store_pairs(const GemmArgs<T...>& p, bool aligned_c, int m, int
   }
 }
 
-// The same with the epilogue. Taught in v18.
+// Stores accumulators after the epilogue. Taught in v18.
 template <int COUNT, class... T>
 GEMM_DEVICE void store_accumulators(const GemmArgs<T...>& p, bool aligned_c, int m, int n,
                                     float (&acc)[COUNT]) {

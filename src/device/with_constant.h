@@ -8,7 +8,7 @@
 GEMM_BUILD_NAMESPACE_BEGIN
 
 // Whether the build has a sample of the GPU's kernels, which nobody launches (CMakeLists.txt).
-// Of what is chosen for a call, a sample compiles what most calls want.
+// A sample compiles, where something is chosen for a call, what most calls want.
 #if GEMM_GPU_SAMPLE
 constexpr bool IS_SAMPLE = true;
 #else

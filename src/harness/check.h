@@ -92,8 +92,8 @@ GEMM_HOST_DEVICE inline double wanted(const Problem& p, double before) {
   p.epilogue().activate(x);
   return x[0];
 }
-// The same bound after the activation: as many times the error before it as it is steep, its own
-// error in single precision, and unless it is exact a second rounding to the output.
+// The bound after the activation: as many times the error before it as it is steep, its own error
+// in single precision, and unless it is exact a second rounding to the output.
 GEMM_HOST_DEVICE inline double allowed_after_activation(const Problem& p, Inputs kind,
                                                         double before, double scale = 1) {
   const double bound = allowed_error(p, kind, before, scale);
@@ -116,7 +116,7 @@ struct Expected {
 GEMM_HOST_DEVICE inline Expected expected(const Problem& p, Inputs kind, BeforeActivation x) {
   return {wanted(p, x.value), allowed_after_activation(p, kind, x.value, x.scale)};
 }
-// Of an element that is gated, by what its gate should be: both factors may err, and their product is
+// What a gated element should be, given its gate. Both factors may err, and their product is
 // rounded. Sums of integers are exact also then.
 GEMM_HOST_DEVICE inline Expected expected_product(const Problem& p, Inputs kind, Expected gate,
                                                   BeforeActivation value) {

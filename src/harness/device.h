@@ -33,7 +33,7 @@ struct HostReference : Reference {
   std::vector<double> want;
   std::vector<double> scale_rows, scale_columns;  // of the epilogue; empty: 1
 
-  // Of a batch, m is a row of all.
+  // The scale of one element. In a batch m is a row of all.
   double scale(int64_t m, int64_t n) const {
     return (scale_rows.empty() ? 1 : scale_rows[m % std::ssize(scale_rows)]) *
            (scale_columns.empty() ? 1 : scale_columns[n]);
@@ -41,7 +41,7 @@ struct HostReference : Reference {
 };
 // Double precision on the CPU through a BLAS library.
 HostReference cpu_reference(const Problem& p, Inputs kind, uint64_t seed);
-// Of `sums` and `products`, whose result needs no multiplication (Generator::result).
+// The result of `sums` and `products`, which needs no multiplication (Generator::result).
 HostReference known_result(const Problem& p, Inputs kind, uint64_t seed);
 
 // The architecture that a device's code was compiled for: {90, true} is sm_90a. A program may have
@@ -75,7 +75,7 @@ class Device {
   // Launches and waits. Throws LaunchError or DeviceFault; std::bad_alloc when its workspace does
   // not fit.
   virtual void run(const Rung& rung, const GemmCall& call) = 0;
-  // Of `uniform` inputs.
+  // What `uniform` inputs must give.
   virtual std::unique_ptr<Reference> reference(const Problem& p, uint64_t seed) = 0;
   // Compares C (a guarded allocation) by check.h's rule: `uniform` with the reference, `sums` and
   // `products` with what they must give.

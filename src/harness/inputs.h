@@ -175,7 +175,7 @@ class Generator {
   }
 
  private:
-  // The same of one product. No function here calls itself: a GPU's stack is too small for that.
+  // stored() of one product. No function here calls itself: a GPU's stack is too small for that.
   GEMM_HOST_DEVICE float stored_of_one(Operand operand, int64_t row, int64_t col) const {
     if (operand == Operand::scales_a) return scale_of_block(operand, col, row);
     if (operand == Operand::scales_b) return scale_of_block(operand, row, col);
@@ -336,7 +336,7 @@ class Generator {
                : static_cast<float>(1 + mix(seeds_[at], i) % 2);
   }
 
-  // Of one product of a batch: no two hold the same, but for operands that they share.
+  // The generator of one product of a batch. No two hold the same, but for operands that they share.
   GEMM_HOST_DEVICE Generator of_product(int64_t product) const {
     Generator one = *this;
     one.batch_ = 1;
@@ -402,7 +402,7 @@ class Generator {
     const uint32_t part = static_cast<uint32_t>(k - first) / third_;
     return static_cast<float>(part == 0 ? x : part == 1 ? y : -x - y);
   }
-  // Of the three that k belongs to; k itself of the one or two at the start that belong to none.
+  // The first of the three that k belongs to. One or two at the start belong to none: k itself.
   GEMM_HOST_DEVICE int64_t first_of_three(int64_t k) const {
     const int64_t alone = K_ - 3 * int64_t{third_};
     return k < alone ? k : alone + static_cast<uint32_t>(k - alone) % third_;

@@ -36,9 +36,9 @@ std::vector<Kind> unknown_kinds(int64_t grid, int64_t wanted) {
   return {{grid, spread(grid, wanted), -1}};
 }
 
-// Of a grid whose first block wrote `first`: if its tiles cover C row by row, whole tiles, and
-// those that the right edge, the lower edge or both cut. Else one kind of blocks, about which
-// nothing is known.
+// The kinds of blocks in a grid whose first block wrote `first`. If its tiles cover C row by row:
+// whole tiles, and those that the right edge, the lower edge or both cut. Else one kind of blocks,
+// about which nothing is known.
 std::vector<Kind> kinds(const Problem& p, const sim::Written& first, int64_t grid, int64_t wanted) {
   const int64_t bm = first.row_end, bn = first.col_end;
   if (first.elements != bm * bn || first.elements == 0) return unknown_kinds(grid, wanted);

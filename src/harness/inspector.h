@@ -23,8 +23,8 @@ struct Inspection {
   int64_t blocks = 0, traced = 0;
   int threads_per_block = 0;
   int64_t barriers = 0;  // by one block; the largest
-  // Of the whole grid. Unless all blocks were traced, those traced stand for the others of their
-  // kind, and the sums are scaled.
+  // The traffic of the whole grid. Unless all blocks were traced, those traced stand for the others
+  // of their kind, and the sums are scaled.
   std::vector<sim::LineTraffic> lines;
   std::vector<sim::Finding> findings;
   std::optional<sim::WarpId> watched;       // the warp whose requests these are
@@ -46,7 +46,7 @@ class Inspector {
   Inspector(const Inspector&) = delete;
 
   // `rung` is of the traced build. Traces about `blocks` blocks, at least one of each kind; 0: all.
-  // Of the watched warp, also its requests.
+  // The watched warp's requests are told, too.
   Inspection inspect(const Rung& rung, int64_t blocks, std::optional<sim::WarpId> watched = {});
 
   // Fills in the first requests of each warp of a block, `each` of every instruction, and the

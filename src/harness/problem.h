@@ -71,8 +71,8 @@ struct Problem {
   bool shared_a = false, shared_b = false;  // one A, one B for all products
   Groups groups = {};                       // then M is the rows of all, and batch 1
   double product_error = 0;                 // what the check allows a product (Rung::product_error)
-  // Of the inputs `products`: infinities, NaN and numbers near the ends of the range among them; one
-  // row of A and one column of B with the other sign.
+  // Kinds of the inputs `products`: with infinities, NaN and numbers near the range's ends, and
+  // with one row of A and one column of B of the other sign.
   bool wide_range = false, turned = false;
   // What one operand alone has one element more of, which takes it off every alignment.
   enum class Apart { nothing, ld, first, stride };

@@ -28,7 +28,7 @@ struct TimingOptions {
       true;  // rotate over buffers that exceed twice the L2; false: one set of buffers, L2 warm
   int lt_heuristics = 32;        // cuBLASLt candidates to time
   size_t workspace = 32u << 20;  // bytes for cuBLAS and cuBLASLt
-  // Of each kernel by itself, too, after half as long to settle; 0: pairs only.
+  // How long each kernel is also timed by itself, after half as long to settle; 0: pairs only.
   double alone_ms = 0;
 };
 

@@ -35,15 +35,15 @@ class TuningCache {
   // Empty when there is no such file. Throws UsageError with one line that names the file when it is
   // not a tuning cache.
   static TuningCache read(const std::string& file);
-  // The same of a file that nobody named: one that is no tuning cache counts as none, and `note`
-  // says so in a line.
+  // Reads a file that nobody named. One that is no tuning cache counts as none, and `note` says so
+  // in a line.
   static TuningCache read_unnamed(const std::string& file, std::string& note);
   // Adds to what the file holds by now, in one step: a reader sees the old file or the new one, and
   // of several writers none loses what another has added (FILE.lock). Makes the folder. Throws OutputError with one line that names the file.
   void write(const std::string& file) const;
 
   void put(const TunedProblem& tuned);  // in place of an earlier measurement of the same problem
-  // The same problem, or else the nearest of its bucket; null when there is none.
+  // What was measured of p, or else of the nearest of its bucket; null when there is none.
   const TunedProblem* find(const std::string& gpu, const std::string& rung, const Problem& p) const;
   // Whether this problem itself was measured.
   bool holds(const std::string& gpu, const std::string& rung, const Problem& p) const;
@@ -69,7 +69,7 @@ struct ExplainedPlan {
 // fastest, or by the rung's own choice. `cache` may be null.
 ExplainedPlan choose_plan(const Rung& rung, const Problem& p, const TuningCache* cache,
                           const std::string& gpu, const Arch& arch);
-// The same by one of its variants, which fits this problem.
+// The plan by one of its variants, which fits this problem.
 ExplainedPlan plan_variant(const Rung& rung, const Problem& p, const Arch& arch, int variant,
                            const std::string& why);
 

@@ -38,13 +38,13 @@ class Verifier {
   // One pass of it, with rows ld_pad elements longer than their matrix: at most 64 more than asked.
   // The padded one has alpha -1.25 and beta 0.5 where a plain product is asked for.
   std::string pass(const Rung& rung, Inputs kind, int ld_pad, bool turned = false);
-  // Of the last verify()'s pass over uniform inputs.
+  // What the last verify()'s pass over uniform inputs found.
   const CheckResult& uniform() const { return uniform_; }
-  // Of uniform inputs; made on the first use.
+  // The reference of uniform inputs; made on the first use.
   std::shared_ptr<const Reference> reference() { return reference(problem_); }
 
  private:
-  // Of this problem or, in the padded layout, of the same with other scalars.
+  // The reference of problem_ or, in the padded layout, of that with other scalars.
   std::shared_ptr<const Reference> reference(const Problem& p);
 
   Device& device_;

@@ -361,7 +361,7 @@ FusedEpilogue epilogue_of(const PlanKey& key) {
 constexpr FusedEpilogue EPILOGUES[] = {
     {}, {.beta = 1}, {.activation = Activation::gelu}, {.activation = Activation::gelu_erf}};
 
-// The same on pointers that only have the alignment. Nobody reads or writes there.
+// The call of a key, on pointers that only have the alignment. Nobody reads or writes there.
 GemmCall make_call(const PlanKey& key, const FusedEpilogue& e) {
   const auto address = [](uint8_t align) {
     return reinterpret_cast<void*>((uintptr_t{1} << 32) + (align < 7 ? 1u << align : 0));

@@ -31,7 +31,7 @@ struct gemm_sharded {
   const gemm::ShardedRung* rung = nullptr;
   std::unique_ptr<gemm::Fabric> fabric = nullptr;
   std::unique_ptr<gemm::ShardedGemm> gemm = nullptr;  // destroyed before the fabric
-  // Of the first run that failed: no further product can run.
+  // How the first run that failed ended: no further product can run.
   gemm_status failed = GEMM_OK;
   std::string why = {};
   std::mutex own_turn = {};
@@ -276,7 +276,7 @@ Card card_of(const ShardedProblem& p, const Place& place, const std::string& run
   return card;
 }
 
-// The same on every rank: the first thing in which two disagree.
+// Throws where two ranks disagree: tells the first thing in which they do.
 void check_cards(const std::vector<Card>& cards, bool on_gpus) {
   const Card& first = cards[0];
   for (size_t rank = 1; rank < cards.size(); ++rank) {

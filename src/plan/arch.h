@@ -14,7 +14,7 @@ struct FfmaCosts {
   double repack;    // us to repack operands, beside their bytes
   double begin;     // us of a whole tile before its first and after its last multiply-add
 
-  // Of split-K tiles, fitted to what --tune measured: scripts/fit_costs.py.
+  // Costs of split-K tiles, fitted to what --tune measured: scripts/fit_costs.py.
   struct Split {
     double multiply;          // time of a tile's FFMA, with two CTAs on an SM: 1 is the limit
     double alone;             // speed of one CTA on an SM, of that of two
@@ -76,7 +76,7 @@ struct Costs {
   FfmaCosts fp32;
   WgmmaCosts wgmma;
   EngineCosts engine;
-  // Of tiles of 64 x 32 whose operands are read where they lie, in microseconds.
+  // Costs of tiles of 64 x 32 whose operands are read where they lie, in microseconds.
   struct Unaligned {
     double launch;       // of a kernel with one k-tile
     double k_tile;       // of every group of warps

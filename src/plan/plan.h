@@ -56,7 +56,7 @@ struct Plan {
 // alignment is looked at. Throws std::logic_error if no rung takes it.
 Plan plan(const Rung& rung, const GemmCall& call, const Arch& arch, int variant = ANY_VARIANT);
 
-// The same in words: "1024 tiles of 128 x 128 in 8 waves".
+// A plan in words: "1024 tiles of 128 x 128 in 8 waves".
 std::string explain(const Plan& plan, const GemmCall& call);
 
 // Launches what was planned, on call.stream. launch() throws LaunchRefused, std::bad_alloc (no memory

@@ -137,7 +137,7 @@ class SharedMemory {
   void* p_;
 };
 
-// The same memory of every rank of a Fabric.
+// Memory that every rank of a Fabric has alike.
 class SymmetricMemory {
  public:
   SymmetricMemory(Fabric& fabric, size_t bytes, const std::string& name,

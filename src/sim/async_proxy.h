@@ -27,14 +27,14 @@ class AsyncProxy {
   }
   // A kernel begins: what was learnt of another one's fences is forgotten.
   void begin_launch() { fences_.clear(); }
-  // Of the running thread.
+  // The running thread executes fence.proxy.async.
   void fence(const SharedMemory& shared, Scheduler& scheduler, std::source_location where);
   // TMA has written dynamic shared memory.
   void wrote(const SharedMemory& shared, const void* p, size_t bytes);
   // Throws when the proxy may see something else there than there is.
   void check_read(const Caller& caller, const SharedMemory& shared, const void* p, size_t bytes);
-  // The same of chunks of 16 bytes, each of which somebody must have written since the block began. As
-  // far as can be told: nobody has where it is still what fresh shared memory is filled with, and not
+  // Throws for a chunk of 16 bytes, too, that nobody has written since the block began.
+  // As far as can be told: it is still what fresh shared memory is filled with, and was not written
   // by TMA.
   void check_chunks(const Caller& caller, const SharedMemory& shared,
                     std::span<const char* const> chunks);

@@ -26,7 +26,7 @@ struct Block {
   int rank = 0;              // in the cluster
   int64_t index = 0;         // in the grid
   Tracer* tracer = nullptr;  // null where nothing is traced
-  // Of a launch with PDL: the threads that have called grid_dependency_wait.
+  // Whether the launch has PDL, and which threads have called grid_dependency_wait.
   bool pdl = false;
   std::vector<bool> waited;
 

@@ -42,7 +42,7 @@ struct BulkCopy {
   int64_t stored_cols() const;
 };
 
-// Of a cluster.
+// The bulk loads of a cluster.
 class BulkLoads {
  public:
   struct Target {
@@ -71,7 +71,7 @@ class BulkLoads {
   std::deque<Load> in_flight_;
 };
 
-// Of a block: every thread has its own groups.
+// The bulk stores of a block: every thread has its own groups.
 class BulkStores {
  public:
   void reset() { queues_.clear(); }

@@ -78,7 +78,7 @@ class Cluster {
   void run(const Work& work, int64_t first, const std::function<void(Block&)>& begin,
            const std::function<void(Block&)>& end);
 
-  // Of the last run.
+  // The blocks of the last run.
   const std::vector<std::unique_ptr<Block>>& blocks() const { return blocks_; }
   int size() const { return size_; }
 

@@ -53,7 +53,7 @@ void launch(Body&& body, const LaunchConfig& config) {
                   config);
 }
 
-// The same when all before it in `stream` has run, which is_queued: `body` is copied. `kernel`
+// Launches when all before it in `stream` has run, which is_queued: `body` is copied. `kernel`
 // names it in diagnoses.
 template <class Body>
 void launch_on(void* stream, const void* kernel, Body body, const LaunchConfig& config) {

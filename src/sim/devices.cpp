@@ -198,7 +198,7 @@ class Worker final : public Outside {
     abandoned_ = true;
     while (!done_) go_on();
   }
-  // Of the grid that it ran; it may be started again.
+  // Takes the places of the grid that it ran; it may be started again.
   Places leave() {
     grid_ = nullptr;
     return std::move(places_);
@@ -363,7 +363,7 @@ Devices::State::~State() {
   while (!memory.all().empty()) memory.remove(memory.all().begin()->first);
 }
 
-// Of one synchronize().
+// Begins the trace of one synchronize().
 void Devices::State::begin_trace() {
   TraceSession& session = *settings.session;
   session.in_order = true;

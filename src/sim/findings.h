@@ -22,7 +22,7 @@ enum class Check {
   failed,            // the launch ended with an error: a divergent barrier, a deadlock, ...
 };
 
-// The same mistake of any number of threads, told by its first instance.
+// A mistake that any number of threads made, told by its first instance.
 struct RawFinding {
   int64_t block = 0, order = 0;  // the lowest block with an instance; which was found first there
   std::string text;              // {line} and {other} stand for the places of the two pcs

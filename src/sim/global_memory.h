@@ -49,7 +49,7 @@ class Writers {
   std::mutex locks_[LOCKS];
 };
 
-// Of one OS thread.
+// Global memory as one OS thread sees it.
 class GlobalMemory {
  public:
   struct Location {
@@ -66,7 +66,7 @@ class GlobalMemory {
       if (address - extents_[i].begin < extents_[i].bytes) return static_cast<uint8_t>(i + 1);
     return 0;
   }
-  // Of an access in the allocation of `matrix`. `who` is called for the words that name the thread.
+  // An access in the allocation of `matrix`. `who` is called for the words that name the thread.
   template <class Who>
   void access(uint8_t matrix, uintptr_t address, int bytes, AccessKind kind, uintptr_t pc,
               int64_t block, int thread, Findings& findings, Who&& who);

@@ -57,7 +57,7 @@ std::vector<LineTraffic> by_line(const TraceSession& session) {
   return lines;
 }
 
-// Of several instructions on one line, that which the warp came to first.
+// The requests of a line: of several instructions, those of the one that the warp came to first.
 std::vector<FirstRequest> requests_by_line(const TraceSession& session) {
   std::map<std::tuple<SourceLine, SourceLine, AccessKind, bool, std::string, int>,
            std::vector<FirstRequest>>

@@ -72,7 +72,7 @@ class PeerMemory {
   // All that has been before comes before all that follows.
   void begin_run(int streams);
 
-  // Of a stream: its operation begins; what it does then.
+  // A stream begins an operation; what it does then.
   void begin_operation(int stream, std::string name);
   void access(int stream, const void* p, size_t bytes, AccessKind kind, uintptr_t pc);
   // What nobody has written is so in the copy, too: gaps between rows are copied with them.
@@ -86,7 +86,7 @@ class PeerMemory {
   Grid begin_grid(int stream, int device);
   void end_grid(const Grid& grid);
 
-  // Of a block of a grid. The party is good until its end.
+  // The party of a block of a grid, good until its end.
   std::unique_ptr<Party> begin_block(const Grid& grid, int64_t block, Findings& findings,
                                      std::function<std::string()> who);
   void end_block(Grid& grid, Party& party);
@@ -103,7 +103,7 @@ class PeerMemory {
   void release(Party& party, const uint32_t* flag, uint32_t before, uint32_t after, bool adds,
                uintptr_t pc);
   void acquire(Party& party, const uint32_t* flag, uint32_t at_least, uintptr_t pc);
-  // The same of a flag that one thread sets and others wait for the value of (flag_set, flag_wait).
+  // Release and acquire of a flag whose value others wait for (flag_set, flag_wait).
   void release(Party& party, const uint64_t* flag) { set_flags_[flag] = publish(party); }
   void acquire(Party& party, const uint64_t* flag) { learn(party, set_flags_[flag]); }
   // Each comes after what all have done: blocks of a cluster.

@@ -16,7 +16,7 @@ constexpr size_t MAX_STATIC_SHARED = 48 * 1024;  // of these, in __shared__ vari
 
 class SharedMemory {
  public:
-  // Of the calling OS thread.
+  // Belongs to the calling OS thread.
   SharedMemory();
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;

@@ -42,14 +42,14 @@ inline bool outweighs(const LaunchStats& a, const LaunchStats& b) {
 //   eager_copies  copies at once, wgmma as late as possible: finds a buffer released too early
 enum class AsyncSchedule { lazy_copies, eager_copies };
 
-// Of later launches; lazy_copies is the default.
+// Sets the schedule of later launches; lazy_copies is the default.
 void set_async_schedule(AsyncSchedule schedule);
 
 // The last launch that succeeded, on any host thread.
 LaunchStats last_launch();
-// Of the launches since clear_launches(), the one that a reader means when a call makes several: a
-// GEMM synchronises its threads, and what repacks its operands or adds up its partial results does
-// not, or less. All zeros when there was none.
+// The launch since clear_launches() that a reader means when a call makes several: a GEMM
+// synchronises its threads; what repacks its operands or adds up its partial results does not, or
+// less. All zeros when there was none.
 LaunchStats main_launch();
 void clear_launches();
 // Counts a launch that another process made.

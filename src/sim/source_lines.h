@@ -17,7 +17,7 @@ struct Place {
 // Stands for a line of the host, among program counters.
 uintptr_t pc_of(const std::source_location& where);
 
-// Of the call that returns to `pc`, or of what stands for a line. Both unknown where there is no debug information.
+// The place of the call that returns to `pc`, or of what stands for a line. Without debug information both are unknown.
 Place place_of(uintptr_t pc);
 
 // The name of a function of this program, "gemm_v8<128, 128>": without namespaces and parameters.

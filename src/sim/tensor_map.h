@@ -12,7 +12,7 @@ struct TensorMap {
   int element = 0;                 // bytes
   int box_rows = 0, box_cols = 0;  // a tile in shared memory
   int span = 16;                   // of its swizzle: 16 (none), 32, 64 or 128 bytes
-  // Of rank 3: so many matrices, from one to the next. 0: rank 2, one matrix.
+  // How many matrices a map of rank 3 has, and from one to the next. 0: rank 2, one matrix.
   int64_t matrices = 0, matrix_bytes = 0;
 };
 

@@ -45,7 +45,7 @@ inline float cut_sum(int64_t sum, int exponent, int result_bits) {
   uint64_t magnitude = static_cast<uint64_t>(std::abs(sum));
   if (magnitude == 0) return 0;
   const int width = 64 - std::countl_zero(magnitude);
-  // Of a subnormal float, fewer bits.
+  // The bits that are lost: more of a subnormal float.
   const int lost = std::max(width - 1 - result_bits, -149 - exponent);
   if (lost > 0) magnitude = lost > 63 ? 0 : magnitude >> lost << lost;
   const double value = std::ldexp(static_cast<double>(magnitude), exponent);

@@ -76,7 +76,7 @@ class TimelineRecorder {
     // (accesses or products): the event of each kind and line.
     std::map<std::tuple<EventKind, Site>, int> open;
     int open_class = 0;
-    // Of waits and the like, all so far, and how many each lane has made.
+    // All waits and the like so far, and how many each lane has made.
     struct Made {
       std::vector<int> events;
       std::array<int, WARP> count = {};

@@ -60,7 +60,7 @@ struct TraceSession {
 
   // Scratch memory that a launch allocates joins the matrices, and stays among them after its end.
   void add_workspace(void* allocation, size_t allocation_bytes, void* first, size_t bytes);
-  // The same of memory of a Devices, if the options do not name it.
+  // Memory of a Devices joins them, too, if the options do not name it.
   void add_memory(std::string name, void* allocation, size_t allocation_bytes, void* first,
                   size_t bytes);
   void zero_workspace(void* first);

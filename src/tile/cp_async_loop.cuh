@@ -88,7 +88,7 @@ void launch(const Problem<T>& p, int group_m, Stream stream, Kernel* kernel, con
                {.smem = Loop::SMEM}, stream, views, more...);
 }
 
-// The same by how the operands lie: Make<T, A, B, Known>::Loop is the loop, kernel_for its kernel.
+// Launches by how the operands lie: Make<T, A, B, Known>::Loop is the loop, kernel_for its kernel.
 template <template <class, Access, Access, class> class Make, class Known, class T, class KernelOf,
           class... More>
 void launch_cp_async(Problem<T> p, int group_m, Stream stream, KernelOf&& kernel_of,

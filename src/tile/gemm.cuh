@@ -20,7 +20,7 @@ struct Problem {
   Matrix<Output<T>> C;
   Epilogue epilogue;
 };
-// Of a call, in which op says how an operand is stored.
+// The problem of a call, in which op says how an operand is stored.
 template <class T>
 Problem<T> problem(const GemmArgs<T>& p) {
   const Matrix<const T> a{p.A, p.op_a == Op::N ? p.M : p.K, p.op_a == Op::N ? p.K : p.M, p.lda};

@@ -72,7 +72,7 @@ struct Matrix {
   }
 };
 
-// The same with sizes and strides that are known when a kernel is compiled: they are literals of its
+// A Matrix whose sizes and strides are known when a kernel is compiled. They are literals of its
 // instructions, and tests of whole tiles are no instructions at all.
 template <class T, int ROWS, int COLS, int64_t ROW_STRIDE, int64_t COL_STRIDE>
 struct FixedMatrix {

@@ -8,17 +8,17 @@
 namespace gemm {
 std::vector<Rung> correct_twins();
 std::vector<Rung> mutants();
-// Of a problem whose epilogue has all operands and ReLU.
+// Wrong in a problem whose epilogue has all operands and ReLU.
 std::vector<Rung> epilogue_mutants();
-// Of one with all operands: one of them is read as half. Named by that.
+// Wrong in one with all operands: one of them is read as half. Named by that.
 std::vector<Rung> narrow_operand_mutants();
 // Wrong as soon as a call has several products; right with one.
 Rung correct_batch();
 std::vector<Rung> batch_mutants();
-// Of a gated problem with a bias and ReLU.
+// Right and wrong in a gated problem with a bias and ReLU.
 Rung correct_gates();
 std::vector<Rung> gate_mutants();
-// Of FP8 with block scales.
+// Right and wrong in FP8 with block scales.
 Rung correct_block_scales();
 std::vector<Rung> block_scale_mutants();
 }  // namespace gemm

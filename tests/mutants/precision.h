@@ -19,7 +19,7 @@ struct PrecisionMutant {
 // A plain dot product for each element of C, wrong in one way each.
 std::vector<PrecisionMutant> sim_precision_mutants();
 std::vector<PrecisionMutant> gpu_precision_mutants();
-// The same without the fault, one a type.
+// These dot products without a fault, one a type.
 std::vector<Rung> sim_precision_twins();
 std::vector<Rung> gpu_precision_twins();
 

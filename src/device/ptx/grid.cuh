@@ -17,8 +17,8 @@ GEMM_DEVICE void grid_dependency_wait() {
 #endif
 }
 
-// The same, when a and b, neither of them negative, are known: on a condition that ptxas cannot see
-// through, or it moves the divisions that they come from behind the wait, where they delay a
+// Waits when a and b, neither negative, are known. The condition is one that ptxas cannot see
+// through. Else it moves the divisions that they come from behind the wait, where they delay a
 // kernel's first load.
 GEMM_DEVICE void grid_dependency_wait(int a, int b) {
 #if GEMM_ON_GPU && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)

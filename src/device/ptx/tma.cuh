@@ -75,8 +75,8 @@ GEMM_DEVICE void tma_load(void* shared, const MatrixOfBatch& matrix, int row, in
 #endif
 }
 
-// The same to every block of the cluster whose rank's bit is set in `blocks`: to the same place in
-// its shared memory, telling its barrier at the same place.
+// Loads to every block of the cluster whose rank's bit is set in `blocks`. Each gets the box at one
+// place of its shared memory, and its barrier at one place is told.
 GEMM_DEVICE void tma_load_multicast(void* shared, const TensorMap& map, int row, int col,
                                     uint64_t* barrier, uint16_t blocks GEMM_CALLER_ARG) {
 #if GEMM_ON_GPU

@@ -50,7 +50,7 @@ GEMM_DEVICE void fence_operand(float (&d)[ROWS][COUNT]) {
   for (int i = 0; i < ROWS; ++i) fence_operand(d[i]);
 }
 
-// The same for two integers: they are computed here, not where they are first used.
+// Fences two integers: they are computed here, not where they are first used.
 GEMM_DEVICE void fence_operand(int& a, int& b) {
 #if GEMM_ON_GPU
   asm volatile("" : "+r"(a), "+r"(b));

@@ -62,7 +62,7 @@ class GpuDevice final : public Device {
   const Nvml& nvml() const { return nvml_; }
 
  private:
-  // Of a kernel that goes through so many elements in a loop.
+  // The grid of a kernel that goes through so many elements in a loop.
   unsigned blocks_for(int64_t elements) const;
 
   const int ordinal_;

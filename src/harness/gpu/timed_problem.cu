@@ -28,7 +28,7 @@ int launches_for(double sample, double seconds) {
   return static_cast<int>(std::clamp<double>(std::ceil(sample / seconds), 1, MAX_LAUNCHES));
 }
 
-// Of the epilogue's operands those that all calls share: vectors stay in L2 in any case.
+// The problem with operands that all calls share: vectors, which stay in L2 in any case.
 Problem without_residual(Problem p) {
   p.operands.residual = false;
   return p;
@@ -522,7 +522,7 @@ class GpuTimedProblem final : public TimedProblem {
     return "once more after one row of A and one column of B have changed: " + describe(result);
   }
 
-  // Of the first set.
+  // Fills the first set.
   void fill_inputs(const Problem& p, Inputs kind) {
     operands_.fill(p, kind, SEED);
     device_.fill(sets_.a(0), p, Operand::A, kind, SEED);
@@ -554,8 +554,8 @@ class GpuTimedProblem final : public TimedProblem {
     return {name, tflops, conditions.stop()};
   }
 
-  // Of the candidates that took part in the choice of the baseline. The card warms up: the second
-  // time, and later, only the fastest is measured again.
+  // The fastest candidate of those that took part in the choice of the baseline. The card warms up:
+  // the second time, and later, only the fastest is measured again.
   Alone alone_baseline() {
     std::vector<Alone> all;
     for (const Candidate& c : finalists_) all.push_back(alone(name(c), c.launch, c.seconds));
@@ -573,7 +573,7 @@ class GpuTimedProblem final : public TimedProblem {
   LtGemm lt_;
   StreamTimer timer_;
   std::unique_ptr<LoopOfGroups> loop_;  // of groups: the baseline
-  // Of the first set, which has the seed SEED; before sets_, which take what is left.
+  // What the first set must give: its seed is SEED. Before sets_, which take what is left.
   std::shared_ptr<const Reference> reference_;
   OperandBuffers operands_;
   BufferSets sets_;
