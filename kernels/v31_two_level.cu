@@ -150,9 +150,8 @@ void launch_fused(const FusedArgs<T, T, bf16>& p, const Plan& plan, Stream strea
 }
 
 // The variants: their tiles, and what a result costs in each; plans choose from the first.
-constexpr TileCost TILES[] = {{128, 192, 1.0}, {128, 256, 1.04}, {128, 128, 1.1},
-                                 {64, 128, 1.6},  {64, 64, 2.2},    {128, 256, 1.0},
-                                 {128, 256, 1.0}, {128, 192, 1.0}};
+constexpr TileCost TILES[] = {{128, 192, 1.0}, {128, 256, 1.04}, {128, 128, 1.1}, {64, 128, 1.6},
+                              {64, 64, 2.2},   {128, 256, 1.0},  {128, 256, 1.0}, {128, 192, 1.0}};
 constexpr int CLUSTERS[] = {1, 1, 1, 1, 1, 2, 1, 1}, CHOICES = 5;
 
 template <class T>

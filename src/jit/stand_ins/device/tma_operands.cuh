@@ -1,3 +1,3 @@
 // For NVRTC: copying operands for TMA is the host's work.
-#include "device/major.h"
 #include "device/launch.h"
+#include "device/major.h"
