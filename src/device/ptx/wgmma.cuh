@@ -17,7 +17,9 @@ GEMM_BUILD_NAMESPACE_BEGIN
 // simulator cannot see whether they were, and so wants one after every wait that freed them.
 GEMM_DEVICE void wgmma_fence(GEMM_ONLY_CALLER_ARG) {
 #if GEMM_ON_GPU
+  // [region fence]
   GEMM_SM90A_ASM("wgmma.fence.sync.aligned;" ::: "memory");
+  // [/region fence]
 #else
   sim::runtime::wgmma_fence(where);
 #endif
@@ -26,7 +28,9 @@ GEMM_DEVICE void wgmma_fence(GEMM_ONLY_CALLER_ARG) {
 // wgmma.commit_group: closes the warpgroup's current group.
 GEMM_DEVICE void wgmma_commit(GEMM_ONLY_CALLER_ARG) {
 #if GEMM_ON_GPU
+  // [region commit]
   GEMM_SM90A_ASM("wgmma.commit_group.sync.aligned;" ::: "memory");
+  // [/region commit]
 #else
   sim::runtime::wgmma_commit(where);
 #endif
@@ -75,7 +79,9 @@ GEMM_DEVICE void clear_registers(float (&d)[ROWS][COUNT]) {
 template <int PENDING>
 GEMM_DEVICE void wgmma_wait(GEMM_ONLY_CALLER_ARG) {
 #if GEMM_ON_GPU
+  // [region wait]
   GEMM_SM90A_ASM("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+  // [/region wait]
 #else
   sim::runtime::wgmma_wait(PENDING, where);
 #endif
@@ -116,6 +122,7 @@ GEMM_DEVICE void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulat
   static_assert(!K_MAJOR_ONLY || (A_MAJOR == Major::K && B_MAJOR == Major::K),
                 "tf32 and FP8 are K-major only");
 #if GEMM_ON_GPU
+// [region mma_async]
 #define GEMM_WGMMA(TYPES, N_, A_, B_, P_, MAJORS, ...)                         \
   GEMM_SM90A_ASM(                                                              \
       "{\n"                                                                    \
@@ -128,6 +135,7 @@ GEMM_DEVICE void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulat
       "}"                                                                      \
       : GEMM_WGMMA_D_##N_                                                      \
       : "l"(a), "l"(b), "r"(int(accumulate)), ##__VA_ARGS__)
+// [/region mma_async]
 #define GEMM_WGMMA_SHAPE(N_, A_, B_, P_, TA_, TB_)                                         \
   if constexpr (N == N_) {                                                                 \
     if constexpr (TF32)                                                                    \
