@@ -443,7 +443,7 @@ class Span:
     row: int
     start: float
     end: float
-    kind: str  # load, multiply, commit, wait
+    kind: str  # of KINDS
     k_tile: int
 
 
@@ -487,6 +487,7 @@ def pipelined(k_tiles: int, latency: float, commit: float, work: float) -> list[
 
 
 KINDS = {
+    "asked": ("#d9cbe9", "requested, behind other deliveries"),
     "load": (ORANGE, "on its way from global memory"),
     "commit": (GREEN, "stored to shared memory, barrier"),
     "multiply": (BLUE, "multiplied"),
@@ -504,7 +505,7 @@ def draw_spans(ax: Axes, spans: list[Span], rows: list[str], end: float, title: 
             continue
         wide = min(span.end, end) - span.start
         fill(ax, span.start, span.row + 0.08, wide, 0.84, KINDS[span.kind][0], "white")
-        if wide > end / 45 and span.kind != "full":
+        if wide > end / 45 and span.kind not in ("full", "asked"):
             tone = {"color": "white", "fontsize": 8, "ha": "center", "va": "center"}
             ax.text(span.start + wide / 2, span.row + 0.5, str(span.k_tile), **tone)
     ax.set_yticks([row + 0.5 for row in range(len(rows))], rows, fontsize=8.5)
@@ -576,10 +577,10 @@ def draw_double_buffer(root: Path, gpu: str, before: Rung, rung: Rung) -> Figure
 
 
 def pipeline(
-    blocks: int, stages: int, k_tiles: int, latency: float, issue: float, work: float
+    blocks: int, stages: int, k_tiles: int, latency: float, issue: float, work: float, gap: float = 0
 ) -> list[Span]:
     """The producer of each block fills its stages in turn, and the tensor cores, which the blocks of an
-    SM share, read them in turn. A row a stage, block after block."""
+    SM share, read them in turn, with a gap between two. A row per stage, block after block."""
     free = [0.0] * (blocks * stages)
     spans, issued, done = [], 0.0, 0.0
     for s in range(k_tiles):
@@ -588,7 +589,9 @@ def pipeline(
             start = max(issued, free[row])
             issued = start + issue
             arrived = start + latency
-            begin = max(arrived, done)
+            begin = max(arrived, done + gap) if done else arrived
+            if start > free[row]:
+                spans.append(Span(row, free[row], start, "asked", s))
             done = begin + work
             free[row] = done
             spans.append(Span(row, start, arrived, "load", s))
@@ -624,13 +627,13 @@ def draw_pipeline(root: Path, gpu: str, rung: Rung) -> Figure:
         fig,
         f"{title_of(rung)}: after the first k-tile the tensor cores "
         + ("wait now and then" if gap else "never wait"),
-        f"Computed, for {plural(blocks, 'CTA')} an SM: {bm} x {bn} x {bk} are {work:.0f} cycles of an SM's tensor cores; "
-        f"{bytes_ // 1024} KB take {issue:.0f} at 64 bytes a cycle from L2;",
-        f"latency {latency:.0f} cycles ({how}). Numbers: k-tiles. A load begins when the producer has seen "
-        "empty[] and ends with full[]; a product ends with empty[].",
+        f"Computed, for {plural(blocks, 'CTA')} per SM: {bm} x {bn} x {bk} are {work:.0f} cycles of an SM's tensor cores; "
+        f"{bytes_ // 1024} KB take {issue:.0f} at 64 bytes per cycle from L2;",
+        f"latency {latency:.0f} cycles ({how}). Numbers: k-tiles. The producer requests a load when it has "
+        "seen empty[]; the load ends with full[], a product with empty[].",
     )
-    kinds = [k for k in ("load", "full", "multiply") if any(s.kind == k for s in spans)]
-    key_of(fig, [*kinds, "free"], 1 - 0.85 / height)
+    kinds = [k for k in ("asked", "load", "full", "multiply") if any(s.kind == k for s in spans)]
+    key_of(fig, kinds, 1 - 0.85 / height)
     ax = fig.add_axes((0.115, 0.5 / height, 0.875, 0.32 * rows / height))
     spans += [Span(rows - 1, s.start, s.end, "multiply", s.k_tile) for s in multiplied]
     draw_spans(ax, spans, [*names, "tensor cores"], end, "")

@@ -111,6 +111,14 @@ GEMM_DEVICE uint32_t tile_address(const void* tile GEMM_CALLER_ARG) {
 // and B by their descriptors. FP8's sums keep fewer bits than a float: src/sim/tensor_sum.h.
 // With warp w of the warpgroup, g = lane / 4, t = lane % 4, for each j < N / 8:
 //   d[4j .. 4j + 3] = D(16w + g, 8j + 2t), D(.., 8j + 2t + 1), D(16w + g + 8, 8j + 2t), D(.., + 1)
+// What the macro below writes for half, N = 128, A K-major and B MN-major:
+// [region mma_async]
+// setp.ne.b32 p, %66, 0;                                  // %66: accumulate
+// wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16
+//     {%0, %1, %2, ... %63},                              // the accumulators
+//     %64, %65,                                           // descriptors of A and B
+//     p, 1, 1, 0, 1;                                      // signs of A and B; their majors
+// [/region mma_async]
 template <class T, int N, Major A_MAJOR = Major::K, Major B_MAJOR = Major::K>
 GEMM_DEVICE void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulate GEMM_CALLER_ARG) {
   static_assert(N % 8 == 0 && N >= 8 && N <= 256, "wgmma: N is a multiple of 8 up to 256");
@@ -122,7 +130,6 @@ GEMM_DEVICE void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulat
   static_assert(!K_MAJOR_ONLY || (A_MAJOR == Major::K && B_MAJOR == Major::K),
                 "tf32 and FP8 are K-major only");
 #if GEMM_ON_GPU
-// [region mma_async]
 #define GEMM_WGMMA(TYPES, N_, A_, B_, P_, MAJORS, ...)                         \
   GEMM_SM90A_ASM(                                                              \
       "{\n"                                                                    \
@@ -135,7 +142,6 @@ GEMM_DEVICE void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulat
       "}"                                                                      \
       : GEMM_WGMMA_D_##N_                                                      \
       : "l"(a), "l"(b), "r"(int(accumulate)), ##__VA_ARGS__)
-// [/region mma_async]
 #define GEMM_WGMMA_SHAPE(N_, A_, B_, P_, TA_, TB_)                                         \
   if constexpr (N == N_) {                                                                 \
     if constexpr (TF32)                                                                    \
