@@ -55,12 +55,11 @@ class Roof:
 
 @dataclass(frozen=True)
 class Mark:
-    """A rung: FLOP for each byte asked for, and TFLOPS; `bound`: FLOP per byte are at most that."""
+    """A rung: FLOP for each byte asked for, and TFLOPS."""
 
     rung: Rung
     intensity: float
     tflops: float
-    bound: bool = False
 
 
 def name_marks(fig: Figure, ax: Axes, marks: list[Mark], top: float) -> None:
@@ -164,8 +163,7 @@ def draw_roof(
         end = min(right, top / roof.tbs)
         ax.plot([left, end], [left * roof.tbs, end * roof.tbs], dash, color=BLUE, linewidth=1.3)
     for mark in marks:
-        ax.plot([mark.intensity], [mark.tflops], "o", color=ORANGE, markersize=5,
-                markerfacecolor="white" if mark.bound else ORANGE)  # fmt: skip
+        ax.plot([mark.intensity], [mark.tflops], "o", color=ORANGE, markersize=5)
     name_marks(fig, ax, marks, top)
     name_roofs(ax, marks, roofs, [min(right, top / roof.tbs) for roof in roofs], log)
     ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
@@ -173,25 +171,6 @@ def draw_roof(
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.yaxis.set_minor_formatter(NullFormatter())
     ax.set_xlabel(label)
-
-
-def tile_marks(results: Results, rungs: list[Rung]) -> list[Mark]:
-    """Rungs on tensor cores in f16, whose requests a profiler does not count: by their tiles.
-
-    A CTA asks for BM rows of A and BN columns of B, half of either where a cluster of two shares it."""
-    marks = []
-    for rung in rungs:
-        point, sizes = results.at(rung, "f16"), constants(rung, "f16")
-        if not point or rung.is_baseline or not re.search(r"\bw?g?mma\b", rung.source):
-            continue
-        chosen = re.match(r"(\d+)x(\d+) ", point.variant)
-        bm, bn = (int(chosen[1]), int(chosen[2])) if chosen else (sizes.get("BM"), sizes.get("BN"))
-        if not (bm and bn):
-            continue
-        cluster = 1 if chosen else sizes.get("CLUSTER", 1)
-        intensity = bm * bn / (bm + bn / cluster)  # 2 FLOP, elements of 2 bytes
-        marks.append(Mark(rung, intensity, point.tflops, bound="row_panels" in rung.source))
-    return marks
 
 
 def draw_roofline(root: Path, gpu: str, results: Results, rungs: list[Rung]) -> Optional[Figure]:
@@ -211,11 +190,9 @@ def draw_roofline(root: Path, gpu: str, results: Results, rungs: list[Rung]) -> 
         wavefronts = kernel["shared_load_wavefronts"] + kernel["shared_store_wavefronts"]
         if wavefronts:
             from_shared.append(Mark(rung, flop / (WAVEFRONT * wavefronts), point.tflops))
-    tiled = tile_marks(results, rungs)
     panels = [
         (from_global, "f32: asked of global memory", "FLOP per byte, in sectors of 32 bytes"),
         (from_shared, "f32: asked of shared memory", "FLOP per byte, in wavefronts of 128 bytes"),
-        (tiled, "f16, tensor cores: asked of L2", "FLOP per byte, by the size of tiles"),
     ]
     if not from_shared:
         return None
@@ -223,19 +200,11 @@ def draw_roofline(root: Path, gpu: str, results: Results, rungs: list[Rung]) -> 
     l1 = Roof("L1 and shared", limits.get("shared_tbs", WAVEFRONT * sms * clock * 1e-12))
     hbm = Roof("HBM, copy", number(results, "peak_copy_tbs"), below=True)
     l2 = [Roof("L2", limits["l2_tbs"])] if "l2_tbs" in limits else []
-    tma = max((r["tbs"] for r in ladder.limits("energy", gpu, root).get("results", ()) if r["from"] == "L2"), default=0)  # fmt: skip
     ffma = [("FFMA", number(results, "peak_ffma_tflops"))]
-    tensor = [
-        ("mma.sync", number(results, "peak_mma_f16_tflops")),
-        ("wgmma", number(results, "peak_tensor_f16_tflops")),
-    ]
-    roofs = [[l1, *l2, hbm], [l1], [Roof("L2, TMA", tma)] if tma else l2]
-    flats = [ffma, ffma, [f for f in tensor if f[1]]]
-    shown = [p for p in zip(panels, roofs, flats) if p[0][0] and p[2]]
     fig = plt.figure(figsize=(10, 4.9))
-    for i, ((marks, title, label), above, flat) in enumerate(shown):
-        ax = fig.add_axes((0.06 + 0.335 * i, 0.11, 0.26, 0.63))
-        draw_roof(fig, ax, marks, above, flat, label)
+    for i, ((marks, title, label), above) in enumerate(zip(panels, ([l1, *l2, hbm], [l1]))):
+        ax = fig.add_axes((0.065 + 0.5 * i, 0.11, 0.42, 0.66))
+        draw_roof(fig, ax, marks, above, ffma, label)
         ax.set_title(title, fontsize=10, loc="left")
         if i == 0:
             ax.set_ylabel(f"TFLOPS at {ladder.REFERENCE_SHAPE[0]}")
@@ -246,9 +215,7 @@ def draw_roofline(root: Path, gpu: str, results: Results, rungs: list[Rung]) -> 
         f"Roofline: {near.rung.id} has {100 * near.tflops / near.intensity / l1.tbs:.0f} % of shared memory's roof; "
         f"{best.rung.id}, further right, {100 * best.tflops / ffma[0][1]:.0f} % of FFMA's",
         f"{results.conditions()}.",
-        "Left, middle: bytes by the profiler's counts, before any cache, bank conflicts included. Right: "
-        "derived from tiles, half of B where a cluster",
-        "of two shares it; hollow: tiles of several heights, the point is for the highest.",
+        "Bytes by the profiler's counts: left of what threads ask for, before any cache; right bank conflicts included.",
     )
     return fig
 
