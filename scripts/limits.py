@@ -544,7 +544,13 @@ def draw_double_buffer(root: Path, gpu: str, before: Rung, rung: Rung) -> Figure
 
 
 def pipeline(
-    blocks: int, stages: int, k_tiles: int, latency: float, issue: float, work: float, gap: float = 0
+    blocks: int,
+    stages: int,
+    k_tiles: int,
+    latency: float,
+    issue: float,
+    work: float,
+    gap: float = 0,
 ) -> list[Span]:
     """The producer of each block fills its stages in turn, and the tensor cores, which the blocks of an
     SM share, read them in turn, with a gap between two. A row per stage, block after block."""

@@ -100,7 +100,9 @@ def draw(path: Path) -> Optional[Figure]:
             if problem.collective == collective:
                 m1 = problem.rungs["m1"]
                 longest = max(longest, (m1["gemm_ms"] + m1["wire_ms"]) / m1["serial_ms"])
-                most = max(most, *(run["speedup"] for run in problem.rungs.values() if "speedup" in run))
+                most = max(
+                    most, *(run["speedup"] for run in problem.rungs.values() if "speedup" in run)
+                )
                 y = draw_problem(ax, y, problem)
         ax.axvline(1, color=GREY, linewidth=0.8)
         ax.set_ylim(y - 0.6, -0.7)
