@@ -254,9 +254,10 @@ class Embedder:
         """Of cuBLAS's speed; of the quick run, and marked, where the long one has none."""
         point = self.at(rung, dtype)
         quick = self.quick.at(rung, dtype) if self.quick and not point else None
+        note = ladder.label(rung, dtype) if dtype == "f32" else ""
         if point:
-            return self.of_baseline(point, dtype)
-        return f"{self.of_baseline(quick, dtype)} {QUICK}" if quick else ""
+            return self.of_baseline(point, dtype) + note
+        return f"{self.of_baseline(quick, dtype)}{note} {QUICK}" if quick else ""
 
     def quick_note(self, shown: list[tuple[Rung, str]]) -> list[str]:
         """What the mark means, where one of these has it: and how far the two runs are apart."""
