@@ -378,7 +378,11 @@ class Embedder:
     def core(self, page: Path) -> str:
         """One share a rung: in f32 where it multiplies that, else in f16."""
         lines = ["| rung | idea | of cuBLAS | minutes |", "|---|---|---|---:|"]
-        shown = [(r, main_type(r)) for r in self.rungs if course_path.is_core(r.name)]
+        shown = [
+            (r, "f32" if "f32" in r.dtypes else "f16")
+            for r in self.rungs
+            if course_path.is_core(r.name)
+        ]
         for rung, dtype in shown:
             share = self.share(rung, dtype) or NOT_MEASURED
             lines.append(
