@@ -184,8 +184,7 @@ void launch(const GemmArgs<T>& p, const TmaOperands<T>& in, const Shards& shards
 }
 
 // Costs as measured on two H100s, of a result in tiles of 128 x 192 in clusters of two.
-constexpr TileCost TILES[] = {
-    {128, 192, 1.13}, {128, 128, 1.25}, {128, 192, 1}, {128, 128, 1.11}};
+constexpr TileCost TILES[] = {{128, 192, 1.13}, {128, 128, 1.25}, {128, 192, 1}, {128, 128, 1.11}};
 constexpr int CLUSTERS[] = {1, 1, 2, 2};
 template <class T>
 constexpr decltype(&launch<T, 128, 192, 5, 1>) LAUNCHES[] = {

@@ -1,17 +1,17 @@
 // v1 naive: one thread computes one element of C.
 //
-// before: the serial program is three nested loops, M * N * K steps one after the other
-// idea:   the two outer loops disappear: every (m, n) gets a thread of its own; neighbours in a
-//         warp get neighbouring columns
-// watch:  a warp reads 1 sector of A (all lanes the same element) and 4 of B (32 neighbours) for 32
-//         multiply-adds
-// needs:  any GPU
+// before: The serial program is three nested loops, which take M * N * K steps one after another.
+// idea:   The two outer loops disappear: every (m, n) gets a thread of its own, and neighbours in a
+//         warp get neighbouring columns.
+// watch:  For 32 multiply-adds a warp reads 1 sector of A, where all lanes want one element, and 4
+//         of B, where 32 lanes want neighbours.
+// needs:  Any GPU runs it.
 #include "rung.h"
 
 namespace {
 using namespace gemm;
 
-constexpr int BM = 32, BN = 32;  // block tile: one thread an element, one warp a row
+constexpr int BM = 32, BN = 32;  // block tile: one thread per element, one warp per row
 static_assert(BM * BN <= 1024, "a block has at most 1024 threads");
 
 // C = alpha * acc + beta * C at one element. Without beta, C is not read: it may hold NaN.

@@ -1,19 +1,19 @@
 // v2 block tiles: a block keeps a tile of A and a tile of B in shared memory.
 //
-// before: in v1 every row of A is read from global memory N times, every column of B M times
-// idea:   a block copies a BM x BK tile of A and a BK x BN tile of B once, and its threads reuse
-//         each element 32 times
-// watch:  a thread asks global memory for a 32nd of the bytes (in sectors: a 20th, 8 instead of 160
-//         for 32 steps of k); two barriers a k-tile; two shared loads for every multiply-add, as
-//         written, are the new limit
-// needs:  any GPU
+// before: In v1 every row of A is read from global memory N times, and every column of B M times.
+// idea:   A block copies a BM x BK tile of A and a BK x BN tile of B once, and its threads use each
+//         element 32 times.
+// watch:  For 32 steps of k a warp asks global memory for 8 sectors instead of 160. The price is
+//         two barriers per k-tile. As written, a multiply-add needs two loads from shared memory,
+//         and they are the new limit.
+// needs:  Any GPU runs it.
 #include "device/epilogue.cuh"
 #include "rung.h"
 
 namespace {
 using namespace gemm;
 
-constexpr int BM = 32, BN = 32;  // block tile: one thread an element
+constexpr int BM = 32, BN = 32;  // block tile: one thread per element
 constexpr int BK = 32;           // depth of a k-tile
 static_assert(BK == BN && BK == BM, "each thread copies one element of either tile");
 

@@ -1,11 +1,11 @@
 // v3 thread tiles: one thread computes TM x TN elements of C.
 //
-// before: v2 does two shared loads for every multiply-add; the load pipe, not the arithmetic, is
-//         full
-// idea:   a thread keeps a 4 x 4 tile of C in registers: 8 shared values feed 16 multiply-adds
-// watch:  the copies: they follow the compute mapping, so most lanes idle (A) or stride over 4
-//         columns (B); v4 mends that
-// needs:  any GPU
+// before: v2 does two shared loads for every multiply-add. The pipe for loads is full, not the one
+//         for arithmetic.
+// idea:   A thread keeps a 4 x 4 tile of C in registers: 8 shared values feed 16 multiply-adds.
+// watch:  The copies follow the compute mapping, so most lanes idle (A) or stride over 4 columns
+//         (B). v4 mends that.
+// needs:  Any GPU runs it.
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"

@@ -1,12 +1,12 @@
 // v4 remapped copies: the flat thread id decides what a thread copies.
 //
-// before: v3 copies with its compute mapping: 8 of 32 lanes work on A, and B's columns are read 4
-//         apart
-// idea:   copying and computing need not agree: for the copy, neighbours in `tid` take neighbouring
-//         elements of a row
-// watch:  every lane copies, and every sector is used whole: 4 a request in f32, for A (4 rows of
-//         32 bytes) and for B (128 bytes in a row); 2 in f16
-// needs:  any GPU
+// before: v3 copies with its compute mapping. For A 8 of 32 lanes work; for B the lanes read
+//         columns that lie 4 apart.
+// idea:   Copying and computing need not agree. For the copy, neighbours in `tid` take neighbouring
+//         elements of a row.
+// watch:  Every lane copies, and every sector is used whole. In f32 a request has 4 sectors, for A
+//         (4 rows of 32 bytes) and for B (128 bytes in a row); in f16 it has 2.
+// needs:  Any GPU runs it.
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"

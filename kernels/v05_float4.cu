@@ -1,11 +1,11 @@
 // v5 float4: 128-bit global loads and stores.
 //
-// before: v4 needs one load instruction, one address and one bounds check for every 4 bytes
-// idea:   16 bytes a thread and request: a quarter of the instructions, and of the requests; with 8
-//         x 8 elements a thread, 256 threads copy exactly one vector each of A and of B
-// watch:  registers: 64 accumulators a thread leave room for 2 blocks on an SM; and shared memory,
-//         now read with conflicts
-// needs:  any GPU; a second, narrow kernel serves rows that are not whole aligned 16-byte groups
+// before: v4 needs one load instruction, one address and one bounds check for every 4 bytes.
+// idea:   A thread moves 16 bytes per request, with a quarter of the instructions and requests.
+//         With 8 x 8 elements per thread, 256 threads copy exactly one vector each of A and of B.
+// watch:  Registers become scarce: with 64 accumulators per thread, 2 blocks fit on an SM. Shared
+//         memory is now read with conflicts.
+// needs:  Any GPU runs it. A narrow kernel serves rows that are not whole aligned 16-byte groups.
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v05(GemmArgs<T> p) {
     copy_tile_by_groups<ALIGNED>(sA, gA + k0, p.lda, p.M - bm * BM, p.K - k0, tid);
     copy_tile_by_groups<ALIGNED>(sB, gB + k0 * p.ldb, p.ldb, p.K - k0, p.N - bn * BN, tid);
     __syncthreads();
-#pragma unroll 2  // fully unrolled it needs 32 bytes of spills a thread
+#pragma unroll 2  // fully unrolled it needs 32 bytes of spills per thread
     for (int k = 0; k < BK<T>; ++k)
 #pragma unroll
       for (int i = 0; i < TM; ++i)

@@ -1,13 +1,13 @@
 // v6 bank conflicts: A transposed in shared memory, thread tiles interleaved.
 //
-// before: in v5 the 2 rows of A that a warp reads lie 64 words apart (2-way), its 16 columns of B 8
-//         words apart (4-way)
-// idea:   sA becomes [BK][BM], so that rows are neighbours; thread (tm, tn) takes rows tm, tm + 16,
+// before: In v5 the 2 rows of A that a warp reads lie 64 words apart (2-way), and its 16 columns of
+//         B lie 8 words apart (4-way).
+// idea:   sA becomes [BK][BM], so that rows are neighbours. Thread (tm, tn) takes rows tm, tm + 16,
 //         ... and columns tn, tn + 16, ..., so that lanes read neighbouring words. Transposing
-//         alone would mend A's 2 rows, and nothing of B
-// watch:  conflicts move to where A is stored; one 16-byte group of padding a row keeps those
-//         stores apart in f32 (in f16 they stay 2-way: no whole group of padding helps there)
-// needs:  any GPU; a second, narrow kernel serves rows that are not whole aligned 16-byte groups
+//         alone would mend A's 2 rows, and nothing of B.
+// watch:  Conflicts move to where A is stored. One 16-byte group of padding per row keeps those
+//         stores apart in f32. In f16 they stay 2-way, and no padding of whole groups helps.
+// needs:  Any GPU runs it. A narrow kernel serves rows that are not whole aligned 16-byte groups.
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"

@@ -1,12 +1,12 @@
 // v7 outer product: fragments of A and B in registers, read by 128-bit shared loads.
 //
-// before: v6 reads shared memory 4 bytes at a time: 16 loads for 64 multiply-adds
-// idea:   C is a sum of outer products, one a k: a column of A's tile times a row of B's. Each
-//         thread reads its 8 + 8 values of that column and row first, by two 128-bit loads each,
-//         then does 64 multiply-adds without touching memory
-// watch:  4 load instructions instead of 16; the thread tile is interleaved by 16-byte groups,
-//         still without a conflict
-// needs:  any GPU; a second, narrow kernel serves rows that are not whole aligned 16-byte groups
+// before: v6 reads shared memory 4 bytes at a time: 16 loads for 64 multiply-adds.
+// idea:   C is a sum of outer products, one per k: a column of A's tile times a row of B's. A
+//         thread first reads its 8 + 8 values of that column and row, by two 128-bit loads each.
+//         Then it does 64 multiply-adds without touching memory.
+// watch:  There are 4 load instructions instead of 16. The thread tile is interleaved by groups of
+//         16 bytes, still without a conflict.
+// needs:  Any GPU runs it. A narrow kernel serves rows that are not whole aligned 16-byte groups.
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"

@@ -1,12 +1,12 @@
 // v8 double buffering: the next k-tile is fetched while this one is multiplied.
 //
-// before: v7 stops at two barriers a k-tile, and waits out the whole latency of global memory
-//         between them
-// idea:   two buffers. The next k-tile travels from global memory to registers while this one is
-//         multiplied, and is committed to the other buffer afterwards
-// watch:  one barrier a k-tile instead of two: nobody writes the buffer that is being read, so
-//         nothing has to be kept from overwriting it; 8 more registers and twice the shared memory
-// needs:  any GPU; a second, narrow kernel serves rows that are not whole aligned 16-byte groups
+// before: v7 stops at two barriers per k-tile, and waits out the whole latency of global memory
+//         between them.
+// idea:   There are two buffers. The next k-tile travels from global memory to registers while this
+//         one is multiplied. Afterwards it is committed to the other buffer.
+// watch:  One barrier per k-tile does for two, since nobody writes the buffer that is being read.
+//         The price is 8 more registers per thread and twice the shared memory.
+// needs:  Any GPU runs it. A narrow kernel serves rows that are not whole aligned 16-byte groups.
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"

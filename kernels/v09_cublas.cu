@@ -1,13 +1,13 @@
 // v9 cuBLAS: the library as a rung, to measure the others by.
 //
-// before: v8 is as far as one idea at a time has come on CUDA cores
+// before: v8 is as far as one idea at a time has come on CUDA cores.
 // idea:   cuBLAS is column-major. A row-major matrix read column by column is its transpose, so
-//         row-major C = A B is column-major C' = B' A': the operands change places, M and N too,
-//         and nothing is copied or transposed
-// watch:  the compute type: 32F accumulates halves in float and keeps floats off the tensor cores;
-//         FAST_TF32 is the one that does not. cuBLASLt's best of up to 32 heuristics is timed
-//         beside it, and the better of the two is everyone's baseline
-// needs:  any GPU; in the simulator the same call is answered by OpenBLAS
+//         row-major C = A B is column-major C' = B' A'. The operands change places, M and N too,
+//         and nothing is copied or transposed.
+// watch:  The compute type decides: 32F accumulates halves in float and keeps floats off the tensor
+//         cores; FAST_TF32 puts floats on them. cuBLASLt's best of up to 32 heuristics is timed,
+//         too. The better of the two libraries is everyone's baseline.
+// needs:  Any GPU runs it. In the simulator OpenBLAS answers the call.
 #include "device/blas.h"
 #include "rung.h"
 

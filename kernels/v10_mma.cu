@@ -1,14 +1,14 @@
 // v10 tensor cores: one mma.sync computes a 16 x 8 tile of C with a whole warp.
 //
-// before: v8 issues one instruction for 32 multiply-adds; f16 gains nothing, for every half is
-//         first converted to float
-// idea:   mma.sync multiplies 16 x 8 x 16 halves (16 x 8 x 8 tf32) in one instruction; its operands
-//         are spread over the 32 lanes in 32-bit words, two consecutive k of f16 or one tf32 value
-//         each, and with such words both types have one layout
-// watch:  shared memory again: 24 word loads feed 16 mma; strides of 4 and 8 words modulo 32 keep
-//         every fragment load free of conflicts; B is packed in pairs of k on its way in
-// needs:  sm_80; tf32 keeps 10 mantissa bits: labelled tf32, not single precision; a narrow kernel
-//         for unaligned rows
+// before: v8 issues one instruction for 32 multiply-adds. f16 gains nothing, for every half is
+//         first converted to float.
+// idea:   mma.sync multiplies 16 x 8 x 16 halves (16 x 8 x 8 tf32) in one instruction. Its operands
+//         are spread over the 32 lanes in 32-bit words. A word holds two halves of consecutive k,
+//         or one tf32 value. With such words both types have one layout.
+// watch:  Shared memory is the limit again: 24 word loads feed 16 mma. Row strides of 4 and 8 words
+//         modulo 32 keep fragment loads free of conflicts. B is packed in pairs of k when stored.
+// needs:  It runs from sm_80 on. tf32 keeps 10 bits of mantissa, and is never called single
+//         precision. A narrow kernel serves unaligned rows.
 #include "device/epilogue.cuh"
 #include "device/ptx/mma.cuh"
 #include "device/tile_copy.cuh"
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v10(GemmArgs<T, T, TC> p) {
   const T* gB = p.B + bn * BN;
   alignas(16) __shared__ uint32_t sA[2][BM][SA], sB[2][WORDS][SB];
 
-  constexpr int COPIES = BM * BK / VEC / THREADS;  // vectors of A a thread
+  constexpr int COPIES = BM * BK / VEC / THREADS;  // vectors of A per thread
   constexpr int PAIRS = COPIES / PACK;       // groups of PACK vectors of B, one under the other
   Vec<T> nextA[COPIES], nextB[PAIRS][PACK];  // the k-tile on its way
   const auto fetch = [&](int k0) {

@@ -1,13 +1,13 @@
 // v17t TMA: one thread requests a whole k-tile, and an mbarrier tells when its bytes have come.
 //
-// before: in v17 every thread computes addresses and masks, and issues cp.async for 16 bytes at a
-//         time; a warp waits for its own copies, and a barrier of all joins the warps
-// idea:   a tensor map describes the matrix once, on the host; then one thread asks TMA for a box
+// before: In v17 every thread computes addresses and masks, and issues cp.async for 16 bytes at a
+//         time. A warp waits for its own copies, and a barrier of all joins the warps.
+// idea:   A tensor map describes the matrix once, on the host. Then one thread asks TMA for a box
 //         at (row, column). TMA computes the addresses, fills what lies outside with zeros, and
-//         swizzles the box on its way; an mbarrier counts the arriving bytes
-// watch:  loads from global memory: none by any thread; instructions between two k-tiles: four
-//         loads by one thread. There is one buffer, so loads and products take turns in a CTA
-// needs:  sm_90; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
+//         swizzles the box on its way. An mbarrier counts the arriving bytes.
+// watch:  No thread loads from global memory. Between two k-tiles one thread issues four loads.
+//         There is one buffer, so loads and products take turns in a CTA.
+// needs:  It needs sm_90. Operands with rows that TMA cannot address are copied first.
 #include "device/dynamic_shared.cuh"
 #include "device/epilogue.cuh"
 #include "device/fragments.cuh"
@@ -54,7 +54,7 @@ struct OperandTile {
   static TensorMap map(const T* base, int mn, int k, int64_t ld) {
     return MAJOR == Major::K ? tensor_map(base, mn, k, ld) : tensor_map(base, k, mn, ld);
   }
-  // By one thread: the tile at (mn, k), a box a panel.
+  // By one thread: the tile at (mn, k), one box per panel.
   static GEMM_DEVICE void load(Panels& tile, const TensorMap& map, int mn, int k, uint64_t* full) {
 #pragma unroll
     for (int i = 0; i < PANELS; ++i)
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(THREADS, 2)
   const int wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN, k_tiles = cdiv(p.K, BK);
   auto& s = *static_cast<Shared<T>*>(dynamic_shared());
   if (tid == 0) {
-    mbarrier_init(&s.full, 1);  // one arrival a phase, thread 0's
+    mbarrier_init(&s.full, 1);  // one arrival per phase, thread 0's
     fence_mbarrier_init();
   }
   __syncthreads();

@@ -1,12 +1,12 @@
 // v17w wgmma: four warps multiply 64 x 128 x 16 in one instruction, straight from shared memory.
 //
-// before: v17t's warps load fragments with ldmatrix and multiply 16 x 8 x 16 at a time: shared
-//         memory is read several times over, and mma.sync stops at three quarters of the peak
+// before: v17t's warps load fragments with ldmatrix and multiply 16 x 8 x 16 at a time. Shared
+//         memory is read several times over, and mma.sync stops at three quarters of the peak.
 // idea:   wgmma reads both operands from shared memory. A 64-bit descriptor says where one lies:
-//         start address, two strides, swizzle mode. Only accumulators pass through registers
-// watch:  instructions: a k-tile of 128 x 128 x 64 takes 8 wgmma and no ldmatrix. There is still
-//         one buffer: a CTA waits for its k-tile with nothing to multiply
-// needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
+//         start address, two strides, swizzle mode. Only accumulators pass through registers.
+// watch:  A k-tile of 128 x 128 x 64 takes 8 wgmma instructions and no ldmatrix. There is still one
+//         buffer: a CTA waits for its k-tile with nothing to multiply.
+// needs:  It needs sm_90a. Operands with rows that TMA cannot address are copied first.
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/ptx/mbarrier.cuh"

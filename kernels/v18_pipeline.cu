@@ -1,13 +1,13 @@
 // v18 pipeline: three buffers, so that k-tiles are on their way while one is multiplied.
 //
 // before: v17w has one buffer. A CTA requests a k-tile, waits a whole latency for it, multiplies,
-//         and only then requests the next one: its tensor cores idle in between
-// idea:   STAGES buffers, each with an mbarrier of its own. The loads of three k-tiles are issued
-//         before the first wait; a buffer that has been read is refilled at once. k-tile i
-//         uses stage i % STAGES, for the i / STAGES-th time: that is its barrier's phase
-// watch:  bytes in flight: 96 KB a CTA instead of 32. The same wgmma, the same registers; what it
-//         costs is shared memory, 96 KB, so that two CTAs fit on an SM
-// needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
+//         and only then requests the next one. Its tensor cores idle in between.
+// idea:   There are STAGES buffers, each with an mbarrier of its own. The loads of three k-tiles
+//         are issued before the first wait. A buffer is refilled once it has been multiplied.
+//         k-tile i uses stage i % STAGES for the i / STAGES-th time: that is its barrier's phase.
+// watch:  96 KB per CTA are in flight instead of 32, with v17w's wgmma and registers. The price is
+//         96 KB of shared memory, so that two CTAs fit on an SM instead of three.
+// needs:  It needs sm_90a. Operands with rows that TMA cannot address are copied first.
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
 #include "device/ptx/mbarrier.cuh"
@@ -31,7 +31,7 @@ struct Shared {  // every panel starts at a multiple of 1024 bytes
     uint8_t A[TileA::BYTES];  // (BM, BK) or, transposed, (BM / 64, BK, 64)
     uint8_t B[TileB::BYTES];  // (BN / 64, BK, 64) or, transposed, (BN, BK)
   } stages[STAGES];
-  uint64_t full[STAGES];  // an mbarrier a stage: one arrival, and TMA's bytes
+  uint64_t full[STAGES];  // one mbarrier per stage: one arrival, and TMA's bytes
 };
 
 template <class T, Major A_MAJOR, Major B_MAJOR>

@@ -1,12 +1,12 @@
 // v19 warp specialisation: one warp only loads, four only multiply.
 //
-// before: in v18 the thread that loads is one of those that multiply: a buffer is refilled only
-//         after all four warps have waited for their wgmma, and the tensor cores are empty by then
-// idea:   a producer warp walks ahead through a pipeline of buffers, a consumer warpgroup follows.
-//         Two barriers a stage, full and empty, are all that they know of each other
-// watch:  wgmma in flight: the consumer issues a k-tile before it waits for the one before it, so
-//         the tensor cores always have work; setting this up costs a fifth warp, which sleeps
-// needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
+// before: In v18 the thread that loads is one of those that multiply. It refills a buffer only
+//         after all four warps have waited for their wgmma, and the tensor cores are empty by then.
+// idea:   A producer warp walks ahead through a pipeline of buffers, and a consumer warpgroup
+//         follows. Two barriers per stage, full and empty, are all that they know of each other.
+// watch:  The consumer issues a k-tile before it waits for the one before, so the tensor cores
+//         always have work. The price is a fifth warp, which mostly sleeps.
+// needs:  It needs sm_90a. Operands with rows that TMA cannot address are copied first.
 //
 //   role        threads   waits for       then                         and tells
 //   producer    one       empty[stage]    loads a k-tile of A and B    full[stage], by TMA's bytes

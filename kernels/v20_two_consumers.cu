@@ -1,13 +1,13 @@
 // v20 two consumers: a 128 x 256 tile, 64 rows for each of two consumer warpgroups.
 //
-// before: v19 reads 256 rows and columns of operands for 128 x 128 results a k-tile, and two blocks
-//         share an SM, each with its own tiles and its own waits
-// idea:   one block an SM with twice the tile: 384 rows and columns for 128 x 256 results, a
-//         quarter less from L2; two warpgroups share every tile of B, and a wgmma is 256 wide, the
-//         most work for the bytes that it reads from shared memory
-// watch:  registers: 65536 / 384 threads = 168 each are too few for 128 accumulators and what the
-//         epilogue needs; the producer's warpgroup gives back all but 24, the consumers take 240
-// needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
+// before: v19 reads 256 rows and columns of operands for 128 x 128 results per k-tile. Two blocks
+//         share an SM, each with its own tiles and its own waits.
+// idea:   An SM has one block with twice the tile: 384 rows and columns for 128 x 256 results, a
+//         quarter less from L2. Two warpgroups share every tile of B. A wgmma is 256 wide, which is
+//         the most work for the bytes that it reads from shared memory.
+// watch:  65536 / 384 threads leave 168 registers each, too few for 128 accumulators and an
+//         epilogue. The producer's warpgroup keeps 24, and the consumers take 240.
+// needs:  It needs sm_90a. Operands with rows that TMA cannot address are copied first.
 //
 //   role        threads   waits for      then                          and tells
 //   producer    one       empty[stage]   loads 128 x 64 and 64 x 256   full[stage], TMA's bytes
@@ -39,7 +39,7 @@ constexpr int MMA_M = 64, MMA_K = 16;                   // one wgmma, BN wide
 constexpr int GROUP_M = 16;                             // rows of tiles that are worked on together
 // [region idea]
 constexpr int CONSUMERS = BM / MMA_M;           // warpgroups, each with 64 rows
-constexpr int THREADS = (CONSUMERS + 1) * 128;  // and the producer's: 168 registers a thread
+constexpr int THREADS = (CONSUMERS + 1) * 128;  // and the producer's: 168 registers per thread
 constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 65536 / 128, "an SM's registers");
 // [/region idea]

@@ -1,12 +1,12 @@
-// v21 persistent: one block an SM, which takes tile after tile.
+// v21 persistent: one block per SM, which takes tile after tile.
 //
-// before: v20's CTAs start, fill the pipeline, multiply, store and end, one after the other: no
-//         load is in flight while a CTA stores, and no wgmma while the next one fills the pipeline
-// idea:   as many blocks as SMs; a block's next tile is the one gridDim.x further. The producer
-//         does not know where a tile ends: while the consumers store, it loads the next tile
-// watch:  the first k-tiles of all tiles but the first are there when they are needed; what is left
-//         of the seam is the epilogue itself, in which the tensor cores wait
-// needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
+// before: v20's CTAs start, fill the pipeline, multiply, store and end, one after the other. No
+//         load is in flight while a CTA stores, and no wgmma while the next one fills the pipeline.
+// idea:   There are as many blocks as SMs. A block's next tile is the one gridDim.x further. The
+//         producer does not know where a tile ends: while consumers store, it loads the next tile.
+// watch:  The first k-tiles of all tiles but the first are there when they are needed. What is left
+//         between two tiles is the epilogue, in which the tensor cores wait.
+// needs:  It needs sm_90a. Operands with rows that TMA cannot address are copied first.
 //
 //   role        threads   waits for      then                          and tells
 //   producer    one       empty[stage]   loads 128 x 64 and 64 x 256   full[stage], TMA's bytes
@@ -36,12 +36,12 @@ constexpr int BM = 128, BN = 256, BK = 64, STAGES = 4;  // block tile, k-tiles i
 constexpr int MMA_M = 64;                               // rows of one wgmma, BN wide
 constexpr int GROUP_M = 16;                             // rows of tiles that are worked on together
 constexpr int CONSUMERS = BM / MMA_M;                   // warpgroups, each with 64 rows
-constexpr int THREADS = (CONSUMERS + 1) * 128;  // and the producer's: 168 registers a thread
+constexpr int THREADS = (CONSUMERS + 1) * 128;  // and the producer's: 168 registers per thread
 constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 65536 / 128, "an SM's registers");
 
 // [region idea]
-// CTAs of a persistent kernel: one an SM. The simulator takes 4, so that small problems give each
+// CTAs of a persistent kernel: one per SM. The simulator takes 4, so that small problems give each
 // of them several tiles.
 inline int persistent_blocks() { return current_arch().ctas; }
 

@@ -1,12 +1,12 @@
 // v22 multicast: two blocks of a cluster load each tile of B once, for both.
 //
-// before: every SM of v21 reads 384 rows and columns of operands from L2 for each 64 k: 6.6 TB/s
-//         in all at 559 TFLOPS, two thirds of what TMA gets from L2, and it takes energy
-// idea:   a cluster of two blocks, one above the other, needs the same columns of B. Each loads
-//         half of the tile and TMA delivers it to both: 256 instead of 384 for each block
-// watch:  a buffer may now be overwritten by the neighbour: empty[] counts the consumers of both
-//         blocks, who tell both; and no block may end while the other still writes to it
-// needs:  sm_90a; operands whose rows TMA cannot address (multiples of 16 bytes) are copied first
+// before: Every SM of v21 reads 384 rows and columns of operands from L2 per 64 k. At 559 TFLOPS
+//         that is 6.6 TB/s in all, two thirds of what TMA gets from L2, and it takes energy.
+// idea:   Two blocks of a cluster, one above the other, need the same columns of B. Each loads half
+//         of the tile, and TMA delivers it to both: 256 rows and columns per block instead of 384.
+// watch:  The neighbour may now overwrite a buffer. So empty[] counts the consumers of both blocks,
+//         who tell both, and no block may end while the other still writes to it.
+// needs:  It needs sm_90a. Operands with rows that TMA cannot address are copied first.
 //
 //   role        threads   waits for       then                            and tells
 //   producer    one       empty[stage]    loads 128 x 64 of A; its half   full[stage], TMA's bytes:
@@ -39,7 +39,7 @@ constexpr int BM = 128, BN = 256, BK = 64, STAGES = 4;  // block tile, k-tiles i
 constexpr int MMA_M = 64;                               // rows of one wgmma, BN wide
 constexpr int CLUSTER = 2, GROUP_M = 8;  // blocks, one above the other; rows of clusters a group
 constexpr int CONSUMERS = BM / MMA_M;    // warpgroups, each with 64 rows
-constexpr int THREADS = (CONSUMERS + 1) * 128;  // and the producer's: 168 registers a thread
+constexpr int THREADS = (CONSUMERS + 1) * 128;  // and the producer's: 168 registers per thread
 constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 65536 / 128, "an SM's registers");
 

@@ -1,13 +1,13 @@
 // v23 TMA store: results leave through shared memory, in whole tiles.
 //
-// before: v22 stores pairs: a warp's request covers 8 rows of 16 bytes, half of each sector that it
-//         touches, and while 64 such requests a thread are issued the tensor cores wait
-// idea:   stmatrix writes the accumulators, as T, to swizzled tiles in shared memory; one thread
-//         hands them to TMA, and the warpgroup goes on to the next tile
-// watch:  two things that are easily forgotten: fence.proxy.async between the writes and TMA, in
-//         every thread that wrote; and the tile may be overwritten only when TMA has read it, which
-//         the thread that issued the store alone can wait for
-// needs:  sm_90a; copies of operands that TMA cannot address; v22's stores where C is unaligned
+// before: v22 stores pairs. A warp's request covers 8 rows of 16 bytes, half of each sector that it
+//         touches. While every thread issues 64 such requests, the tensor cores wait.
+// idea:   stmatrix writes the accumulators, as T, to swizzled tiles in shared memory. One thread
+//         hands them to TMA, and the warpgroup goes on to the next tile.
+// watch:  Two things are easily forgotten. Every thread that wrote executes fence.proxy.async
+//         before TMA reads. And only the thread that issued a store can wait until TMA has read the
+//         tile, which may then be overwritten.
+// needs:  It needs sm_90a. Unaligned operands are copied first, an unaligned C is stored as in v22.
 //
 //   v22's roles and barriers; and of each consumer's 128 threads one, the leader, which waits until
 //   its last store has read the warpgroup's half of C in shared memory, and issues the next one.
@@ -36,7 +36,7 @@ constexpr int BM = 128, BN = 256, BK = 64, STAGES = 3;  // block tile, k-tiles i
 constexpr int MMA_M = 64;                               // rows of one wgmma, BN wide
 constexpr int CLUSTER = 2, GROUP_M = 8;  // blocks, one above the other; rows of clusters a group
 constexpr int CONSUMERS = BM / MMA_M;    // warpgroups, each with 64 rows
-constexpr int THREADS = (CONSUMERS + 1) * 128;  // and the producer's: 168 registers a thread
+constexpr int THREADS = (CONSUMERS + 1) * 128;  // and the producer's: 168 registers per thread
 constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 65536 / 128, "an SM's registers");
 

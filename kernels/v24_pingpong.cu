@@ -1,14 +1,14 @@
 // v24 pingpong: two warpgroups take turns at the tensor cores, each with its own tile.
 //
-// before: both of v23's consumers end a tile at the same time; from the last wgmma of one tile to
-//         the first of the next the tensor cores wait, about 4000 cycles
-// idea:   consumer 1 computes a tile while consumer 0 stores the one before, and so on. Tiles may
-//         then be smaller, and are chosen to fill the last wave; and the next kernel's blocks
-//         start when this one's end. Where a row pitch is not a multiple of
-//         128 bytes, clusters share B's k-tiles
-// watch:  a parity tells only neighbouring phases apart: a consumer may wait for its k-tiles only
-//         when the other has seen the last of its own
-// needs:  sm_90a; copies of operands that TMA cannot address; stores by rows where C is unaligned
+// before: Both of v23's consumers end a tile at the same time. From the last wgmma of one tile to
+//         the first of the next the tensor cores wait, about 4000 cycles.
+// idea:   Consumer 1 computes a tile while consumer 0 stores the one before, and so on. Tiles may
+//         then be smaller, and are chosen to fill the last wave. The next kernel's blocks start
+//         when this one's end. Where a row pitch is no multiple of 128 bytes, clusters share the
+//         k-tiles of B.
+// watch:  A parity tells only neighbouring phases apart. So a consumer may wait for its k-tiles
+//         only when the other has seen the last of its own.
+// needs:  It needs sm_90a. Unaligned operands are copied first, an unaligned C is stored by rows.
 //
 //   role        threads   waits for               then                   and tells
 //   producer    one       empty[stage]            loads a k-tile         full[stage], TMA's bytes
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       const bool cut = GROUPS && m + MMA_M > rows.end;
       fence_operand(acc[i]);
       apply_epilogue<BN <= 128 ? 64 : 32>(out, aligned_c, m, n, acc[i]);
-      // The CTA's last tile no main loop hides. (`step` in place of gridDim.x would spill.)
+      // No main loop hides the CTA's last tile. (`step` in place of gridDim.x would spill.)
       if constexpr (sizeof(TC) == 4) {  // a pair is 8 bytes: four lanes write a whole sector
         store_pairs(out, aligned_c, m, n, acc[i]);
       } else if (!Args::GATED && aligned_c && (cut || left * CLUSTER <= gridDim.x)) {

@@ -29,7 +29,7 @@ STAGED = BUILD / "docs"
 MKDOCS = ROOT / ".venv-site" / "bin" / "mkdocs"
 CHART = Path("/usr/share/javascript/chart.js/chart.min.js")
 # What is read first; the rest of the navigation is the ladder.
-FRONT = ("kernels/00_introduction.md",)
+FRONT = ("kernels/00_introduction.md", "docs/frame.md")
 BACK = {
     "More": (
         "kernels/99_closing.md",

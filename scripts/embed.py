@@ -7,7 +7,8 @@
                                                     "shared 3" the first lines of the paragraph
                                                     that begins with that word
   <!-- embed:diff v05 -->                            what it changes in the rung before
-  <!-- embed:row v05 -->                             its results at 4096
+  <!-- embed:row v05 -->                             its results at 4096: of a rung of the core one
+                                                    line, speed, share of cuBLAS, times the rung before
   <!-- embed:core -->                                the core of the course at 4096
   <!-- embed:sweep v28 f16 -->                       a rung at every shape of the committed sweep
   <!-- embed:compare flat.json f16 v24,v25 -->      rungs at every shape of another run; at a fourth
@@ -193,6 +194,8 @@ class Embedder:
 
     def row(self, wanted: str) -> str:
         rung = ladder.find_rung(self.rungs, wanted)
+        if course_path.is_core(rung.name) or rung.id == "v24":
+            return self.result_line(rung)
         lines = [
             "| 4096 x 4096 x 4096 | TFLOPS, median (p10 - p90) | cuBLAS beside it "
             "| of cuBLAS, in pairs | of its limit | gain in that ratio |",
@@ -218,23 +221,46 @@ class Embedder:
             )
         return "\n".join(lines).replace("|  |", "| |").replace("|  |", "| |")
 
-    def gain(self, rung: Rung, dtype: str) -> str:
-        """Over the rung before, in the first run that has both."""
+    def result_line(self, rung: Rung) -> str:
+        """Three figures, of one type: speed, share of cuBLAS's, times the rung before."""
+        dtype = main_type(rung)
+        point = self.at(rung, dtype)
+        quick = self.quick.at(rung, dtype) if self.quick and not point else None
+        share = point or quick
+        if not share:
+            return f"In {dtype} at 4096: {NOT_MEASURED}."
+        figures = [f"**{tflops(point.tflops)} TFLOPS**"] if point else []
+        figures.append(f"**{self.of_baseline(share, dtype).replace(' %', ' %**', 1)}")
+        figures[-1] += "" if dtype == "tf32" else " of cuBLAS"
+        figures[-1] += ", quick run" if quick else ""
+        if found := self.pair_of_runs(rung, dtype):
+            now, before, note = found
+            figures.append(f"**{times(now.ratio / before.ratio)[1:]} times** {rung.prev}{note}")
+        return f"In {dtype} at 4096: {'; '.join(figures)}."
+
+    def pair_of_runs(self, rung: Rung, dtype: str) -> Optional[tuple[Point, Point, str]]:
+        """The rung and the one before it, in the first run that has both; and which run, if quick."""
         for results, note in ((self.results, ""), (self.quick, ", quick run")):
             if rung.prev and results:
                 now = results.at(rung, dtype)
                 before = results.at(ladder.find_rung(self.rungs, rung.prev), dtype)
                 if now and before:
-                    return f"{gain_of(now, before)} {rung.prev}{note}"
-        return ""
+                    return now, before, note
+        return None
+
+    def gain(self, rung: Rung, dtype: str) -> str:
+        """Over the rung before."""
+        found = self.pair_of_runs(rung, dtype)
+        return f"{gain_of(found[0], found[1])} {rung.prev}{found[2]}" if found else ""
 
     def share(self, rung: Rung, dtype: str) -> str:
         """The share of cuBLAS's speed; the quick run's, and marked, where the long one has none."""
         point = self.at(rung, dtype)
         quick = self.quick.at(rung, dtype) if self.quick and not point else None
+        note = ladder.label(rung, dtype) if dtype == "f32" else ""
         if point:
-            return self.of_baseline(point, dtype)
-        return f"{self.of_baseline(quick, dtype)} {QUICK}" if quick else ""
+            return self.of_baseline(point, dtype) + note
+        return f"{self.of_baseline(quick, dtype)}{note} {QUICK}" if quick else ""
 
     def quick_note(self, shown: list[tuple[Rung, str]]) -> list[str]:
         """What the mark means, where one of these has it: and how far the two runs are apart."""
@@ -737,6 +763,11 @@ class Embedder:
             after = relinked(after, file, page)
             lines.append(f"| [{name}]({link(file, page)}): {title} | {after} | {what} |")
         return "\n".join(lines)
+
+
+def main_type(rung: Rung) -> str:
+    """f32 where a rung multiplies that, else f16."""
+    return next((d for d in ("f32", "f16") if d in rung.dtypes), rung.dtypes[0])
 
 
 def dedent(code: str) -> str:

@@ -207,6 +207,18 @@ class Terms(unittest.TestCase):
         self.assertEqual(terms.slug("B, `c`: what it is"), "b-c-what-it-is")
 
 
+class Names(unittest.TestCase):
+    def test_code_of_the_core_has_no_name_that_no_page_explains(self) -> None:
+        self.assertEqual(terms.unexplained(ROOT), [])
+
+    def test_which_names_count(self) -> None:
+        names = terms.declared(ROOT)
+        self.assertLessEqual({"GemmArgs", "GEMM_DEVICE", "cdiv", "load_vec", "PANEL"}, names)
+        page = "```cpp\nconst int x = cdiv(a, 2);  // not this\n```\n```diff\n+++ b.cu\n+new(x);\n-old();\n```\n"
+        self.assertEqual(terms.shown(page), {"const", "int", "x", "cdiv", "a", "new"})
+        self.assertNotIn("new", terms.shown(page, diffs=False))
+
+
 class Course(unittest.TestCase):
     RUNGS = ladder.load_rungs(ROOT)
 

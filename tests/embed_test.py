@@ -22,8 +22,7 @@ class Embed(Fixture):
             "```cpp\n#pragma unroll\nfor (int i = 0; i < 2; ++i) work(i);\n```",
             "```text\nv2 second: made up.\n\nbefore: nothing\n",
             "```diff\n--- v01_first.cu\n+++ v02_second.cu\n",
-            "| f32 | 15.0 (13.5 - 16.5) | 50.0 | 30.0 % | 23.4 % (FFMA, 64.0) | x3.00 of v1 |",
-            "| f16 | not measured | | | | |",
+            "\nIn f32 at 4096: **15.0 TFLOPS**; **30.0 %** of cuBLAS; **3.00 times** v1.\n",
             "| [v2](kernels/v02_second.md) | made-up second | f32 30.0 % |  |",
             "| [v2](kernels/v02_second.cu) | made-up second | f32 15.0 | 30.0 % |",
             "| made-up third | tf32 100 | 28.6 % of cuBLAS TF32 |",
@@ -162,33 +161,48 @@ class Embed(Fixture):
         ):
             self.assertIn(line, text)
 
+    def test_a_rung_beside_the_core_has_a_table(self) -> None:
+        self.kernel("v11_more", "v2", 2, "f32(launch<float>), f16(launch<half>)")
+        self.measure([entry("v02_second", "f32", 4096, 15, 50), entry("v11_more", "f32", 4096, 45, 50)])  # fmt: skip
+        self.page.write_text("<!-- embed:row v11 -->\n<!-- /embed -->\n")
+        self.script("embed.py")
+        for row in (
+            "| f32 | 45.0 (40.5 - 49.5) | 50.0 | 90.0 % | 70.3 % (FFMA, 64.0) | x3.00 of v2 |",
+            "| f16 | not measured | | | | |",
+        ):
+            self.assertIn(row, self.page.read_text())
+
     def test_bf16_has_a_file_of_its_own(self) -> None:
-        self.kernel("v04_brain", "v2", 2, "f16(launch<half>), bfloat16(launch<bf16>)")
-        variant = entry("v04_brain", "bf16", 4096, 999, 700)
+        self.kernel("v14_brain", "v2", 2, "f16(launch<half>), bfloat16(launch<bf16>)")
+        variant = entry("v14_brain", "bf16", 4096, 999, 700)
         variant["name"] += "/variant:a b"
         self.measure()
-        self.measure([entry("v04_brain", "bf16", 4096, 650, 700), variant], file="bf16.json")
-        self.page.write_text("<!-- embed:row v04 -->\n<!-- /embed -->\n")
+        self.measure([entry("v14_brain", "bf16", 4096, 650, 700), variant], file="bf16.json")
+        self.page.write_text("<!-- embed:row v14 -->\n<!-- /embed -->\n")
         self.script("embed.py")
         self.assertIn("| bf16 | 650 (585 - 715) | 700 | 92.9 % | 81.2 %", self.page.read_text())
 
     def test_a_quick_run_has_the_ratio_alone(self) -> None:
-        self.kernel("v04_brain", "v2", 2, "f16(launch<half>), bfloat16(launch<bf16>)")
+        for name in ("v04_brain", "v14_brain"):  # of the core, and beside it
+            self.kernel(name, "v2", 2, "f16(launch<half>), bfloat16(launch<bf16>)")
         self.measure()
-        markers = ("row v04", "core", "index")
+        markers = ("row v04", "row v14", "core", "index")
         self.page.write_text("".join(f"<!-- embed:{m} -->\n<!-- /embed -->\n" for m in markers))
         self.script("embed.py")
+        self.assertIn("\nIn f16 at 4096: not measured.\n", self.page.read_text())
         self.assertIn("| bf16 | not measured | | | | |", self.page.read_text())
         quick = [
             entry("v04_brain", "f16", 4096, 70, 700),
+            entry("v14_brain", "f16", 4096, 70, 700),
             entry("v02_second", "f16", 4096, 35, 700),
         ]
-        brain = entry("v04_brain", "bf16", 4096, 650, 700)
+        brain = entry("v14_brain", "bf16", 4096, 650, 700)
         self.measure(
             [*quick, brain, entry("v02_second", "f32", 4096, 18, 50)], file="ladder_quick.json"
         )
         self.script("embed.py")
         for wanted in (
+            "In f16 at 4096: **10.0 %** of cuBLAS, quick run; **2.00 times** v2, quick run.",
             "| bf16 | | | 92.9 %, quick run | | |",
             "| f16 | | | 10.0 %, quick run | | x2.00 of v2, quick run |",
             "| made-up brain | f16 10.0 % † |",
@@ -230,12 +244,12 @@ class Embed(Fixture):
         self.assertIn(f"| grid, f16 {row}\n| random, f16 {row}\n", self.page.read_text())
 
     def test_bf16_of_another_run_says_so(self) -> None:
-        self.kernel("v04_brain", "v2", 2, "f16(launch<half>), bfloat16(launch<bf16>)")
+        self.kernel("v14_brain", "v2", 2, "f16(launch<half>), bfloat16(launch<bf16>)")
         self.measure()
         other = CONTEXT | {"git_revision": "1234567", "peak_tensor_f16_tflops": "1000"}
-        self.measure([entry("v04_brain", "bf16", 4096, 650, 700)], file="bf16.json", context=other)
+        self.measure([entry("v14_brain", "bf16", 4096, 650, 700)], file="bf16.json", context=other)
         self.page.write_text(
-            "<!-- embed:row v04 -->\n<!-- /embed -->\n<!-- embed:conditions -->\n<!-- /embed -->\n"
+            "<!-- embed:row v14 -->\n<!-- /embed -->\n<!-- embed:conditions -->\n<!-- /embed -->\n"
         )
         self.script("embed.py")
         self.assertIn("| 65.0 % (f16 tensor, 1000)", self.page.read_text())
@@ -244,7 +258,7 @@ class Embed(Fixture):
     def test_without_results_nothing_is_made_up(self) -> None:
         self.script("embed.py")
         text = self.page.read_text()
-        self.assertIn("| f32 | not measured | | | | |", text)
+        self.assertIn("In f32 at 4096: not measured.", text)
         self.assertIn("Nothing measured yet on a GPU.", text)
         self.assertNotRegex(text, r"\d %")
 

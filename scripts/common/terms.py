@@ -15,6 +15,7 @@ GLOSSARY = Path("docs") / "glossary.md"
 INDEX = Path("docs") / "index_of_terms.md"
 MANUAL = Path("docs") / "manual.md"  # explains no term
 INTRODUCTION = Path("kernels") / "00_introduction.md"
+FRAME = Path("docs") / "frame.md"  # the names that all code of the course shares
 ROW = re.compile(r'^\| ((?:<a id="[^"]+"></a>)+)\*\*(.+?)\*\*', re.MULTILINE)
 # What is no prose: code, what embed.py fills in but for single numbers, formulas.
 BLANK = re.compile(
@@ -141,3 +142,55 @@ def index(root: Path) -> str:
         lines.append(line)
     top = " ".join(f"[{letter}](#{letter.lower()})" for letter in letters)
     return "\n".join([top, *lines])
+
+
+# Names in code that a page shows
+# --------------------------------------------------------------------------------------------------
+
+DECLARED = (
+    r"#define (GEMM_\w+)",
+    r"\b(?:struct|class|enum class) (?:alignas\(\d+\) )?(\w+)",
+    r"\busing (\w+) =",
+    r"\bconstexpr [\w:<>\[\] ]+? (\w+)(?: =|\[|<)",
+    r"(?:GEMM_DEVICE|GEMM_INLINE_ANYWHERE|inline|constexpr)[^;{}()=]*?\b(\w+)\(",
+    r"^(?:\[\[nodiscard\]\] )?[A-Za-z_][\w:<>&*, ]* (\w+)\([^;]*\) \{",
+)
+NO_NAMES = {"T", "TC", "TA", "TB", "operator", "if", "for", "min", "max", "half", "float"}
+SHOWN = re.compile(r"^```(cpp|diff)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LIBRARY = "v24_pingpong"  # its diff, folded away, is that of the library's kernel
+
+
+def declared(root: Path) -> set[str]:
+    """Names of the project's own: of functions, types and constants that kernels use."""
+    files = [*(root / "src").glob("*.h"), *(root / "kernels").rglob("*.cu*")]
+    files += (root / "src" / "device").rglob("*.*h")
+    names: set[str] = set()
+    for path in files:
+        code = ladder.strip_comments(path.read_text(encoding="utf-8"))
+        for pattern in DECLARED:
+            names |= set(re.findall(pattern, code, re.MULTILINE))
+    return names - NO_NAMES
+
+
+def shown(text: str, diffs: bool = True) -> set[str]:
+    """The words of a page's code; of a diff those of its new lines."""
+    words: set[str] = set()
+    for language, code in SHOWN.findall(text):
+        if language == "diff":
+            added = re.findall(r"^\+(?!\+\+ )(.*)", code, re.MULTILINE) if diffs else []
+            code = "\n".join(added)
+        code = re.sub(r'//[^\n]*|"[^"\n]*"', "", code)
+        words |= set(re.findall(r"\b[A-Za-z_]\w*", code))
+    return words
+
+
+def unexplained(root: Path) -> list[str]:
+    """Names of ours in the core's code that neither its prose nor an earlier page has."""
+    core = [path for _, path in pages(root) if is_core(path.stem) or path.stem == LIBRARY]
+    names, known, wrong = declared(root), set[str](), []
+    for path in (FRAME, INTRODUCTION, *core):
+        known |= set(re.findall(r"\w+", read(root / path)))
+        text = (root / path).read_text(encoding="utf-8")
+        new = (shown(text, diffs=path.stem != LIBRARY) & names) - known
+        wrong += [f"{path}: {name}" for name in sorted(new)]
+    return wrong

@@ -328,6 +328,10 @@ def draw_raster(rasters: list[dict[str, Any]], rung: Rung, sms: int) -> Figure:
 # --------------------------------------------------------------------------------------------------
 
 
+# Rungs whose lanes have pieces too small to see in a tile: their chapters draw lanes alone.
+CRUMBS = ("v06", "v18")
+
+
 def figures(root: Path, rungs: list[Rung], sms: int) -> dict[Path, Optional[Figure]]:
     """Every figure, named after the rung that it shows."""
     if not result_exists(root / LAYOUTS):
@@ -336,7 +340,8 @@ def figures(root: Path, rungs: list[Rung], sms: int) -> dict[Path, Optional[Figu
     wanted: dict[Path, Optional[Figure]] = {}
     for tile in data["tiles"]:
         rung = find_rung(rungs, tile["rung"])
-        wanted[plots / f"tiles_{rung.tag}.svg"] = draw_tiles(tile, rung)
+        if rung.tag not in CRUMBS:
+            wanted[plots / f"tiles_{rung.tag}.svg"] = draw_tiles(tile, rung)
     wanted[plots / "fragments.svg"] = draw_fragments(data["fragments"])
     raster_rung = next((r for r in rungs if r.name.endswith("_raster")), None)
     if raster_rung:

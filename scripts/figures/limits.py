@@ -54,12 +54,11 @@ class Roof:
 
 @dataclass(frozen=True)
 class Mark:
-    """A rung: FLOP for each byte asked for, and TFLOPS; `bound`: FLOP per byte are at most that."""
+    """A rung: FLOP for each byte asked for, and TFLOPS."""
 
     rung: Rung
     intensity: float
     tflops: float
-    bound: bool = False
 
 
 def name_marks(fig: Figure, ax: Axes, marks: list[Mark], top: float) -> None:
@@ -163,8 +162,7 @@ def draw_roof(
         end = min(right, top / roof.tbs)
         ax.plot([left, end], [left * roof.tbs, end * roof.tbs], dash, color=BLUE, linewidth=1.3)
     for mark in marks:
-        ax.plot([mark.intensity], [mark.tflops], "o", color=ORANGE, markersize=5,
-                markerfacecolor="white" if mark.bound else ORANGE)  # fmt: skip
+        ax.plot([mark.intensity], [mark.tflops], "o", color=ORANGE, markersize=5)
     name_marks(fig, ax, marks, top)
     name_roofs(ax, marks, roofs, [min(right, top / roof.tbs) for roof in roofs], log)
     ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
@@ -172,25 +170,6 @@ def draw_roof(
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.yaxis.set_minor_formatter(NullFormatter())
     ax.set_xlabel(label)
-
-
-def tile_marks(results: Results, rungs: list[Rung]) -> list[Mark]:
-    """Rungs on tensor cores in f16, whose requests a profiler does not count: by their tiles.
-
-    A CTA asks for BM rows of A and BN columns of B, half of either where a cluster of two shares it."""
-    marks = []
-    for rung in rungs:
-        point, sizes = results.at(rung, "f16"), constants(rung, "f16")
-        if not point or rung.is_baseline or not re.search(r"\bw?g?mma\b", rung.source):
-            continue
-        chosen = re.match(r"(\d+)x(\d+) ", point.variant)
-        bm, bn = (int(chosen[1]), int(chosen[2])) if chosen else (sizes.get("BM"), sizes.get("BN"))
-        if not (bm and bn):
-            continue
-        cluster = 1 if chosen else sizes.get("CLUSTER", 1)
-        intensity = bm * bn / (bm + bn / cluster)  # 2 FLOP, elements of 2 bytes
-        marks.append(Mark(rung, intensity, point.tflops, bound="row_panels" in rung.source))
-    return marks
 
 
 def draw_roofline(root: Path, gpu: str, results: Results, rungs: list[Rung]) -> Optional[Figure]:
@@ -210,11 +189,9 @@ def draw_roofline(root: Path, gpu: str, results: Results, rungs: list[Rung]) -> 
         wavefronts = kernel["shared_load_wavefronts"] + kernel["shared_store_wavefronts"]
         if wavefronts:
             from_shared.append(Mark(rung, flop / (WAVEFRONT * wavefronts), point.tflops))
-    tiled = tile_marks(results, rungs)
     panels = [
         (from_global, "f32: asked of global memory", "FLOP per byte, in sectors of 32 bytes"),
         (from_shared, "f32: asked of shared memory", "FLOP per byte, in wavefronts of 128 bytes"),
-        (tiled, "f16, tensor cores: asked of L2", "FLOP per byte, by the size of tiles"),
     ]
     if not from_shared:
         return None
@@ -222,19 +199,11 @@ def draw_roofline(root: Path, gpu: str, results: Results, rungs: list[Rung]) -> 
     l1 = Roof("L1 and shared", limits.get("shared_tbs", WAVEFRONT * sms * clock * 1e-12))
     hbm = Roof("HBM, copy", number(results, "peak_copy_tbs"), below=True)
     l2 = [Roof("L2", limits["l2_tbs"])] if "l2_tbs" in limits else []
-    tma = max((r["tbs"] for r in ladder.limits("energy", gpu, root).get("results", ()) if r["from"] == "L2"), default=0)  # fmt: skip
     ffma = [("FFMA", number(results, "peak_ffma_tflops"))]
-    tensor = [
-        ("mma.sync", number(results, "peak_mma_f16_tflops")),
-        ("wgmma", number(results, "peak_tensor_f16_tflops")),
-    ]
-    roofs = [[l1, *l2, hbm], [l1], [Roof("L2, TMA", tma)] if tma else l2]
-    flats = [ffma, ffma, [f for f in tensor if f[1]]]
-    shown = [p for p in zip(panels, roofs, flats) if p[0][0] and p[2]]
     fig = plt.figure(figsize=(10, 4.9))
-    for i, ((marks, title, label), above, flat) in enumerate(shown):
-        ax = fig.add_axes((0.06 + 0.335 * i, 0.11, 0.26, 0.63))
-        draw_roof(fig, ax, marks, above, flat, label)
+    for i, ((marks, title, label), above) in enumerate(zip(panels, ([l1, *l2, hbm], [l1]))):
+        ax = fig.add_axes((0.065 + 0.5 * i, 0.11, 0.42, 0.66))
+        draw_roof(fig, ax, marks, above, ffma, label)
         ax.set_title(title, fontsize=10, loc="left")
         if i == 0:
             ax.set_ylabel(f"TFLOPS at {ladder.REFERENCE_SHAPE[0]}")
@@ -245,9 +214,7 @@ def draw_roofline(root: Path, gpu: str, results: Results, rungs: list[Rung]) -> 
         f"Roofline: {near.rung.id} has {100 * near.tflops / near.intensity / l1.tbs:.0f} % of shared memory's roof; "
         f"{best.rung.id}, further right, {100 * best.tflops / ffma[0][1]:.0f} % of FFMA's",
         f"{results.conditions()}.",
-        "Left, middle: bytes by the profiler's counts, before any cache, bank conflicts included. Right: "
-        "derived from tiles, half of B where a cluster",
-        "of two shares it; hollow: tiles of several heights, the point is for the highest.",
+        "Bytes by the profiler's counts: left of what threads ask for, before any cache; right bank conflicts included.",
     )
     return fig
 
@@ -442,7 +409,7 @@ class Span:
     row: int
     start: float
     end: float
-    kind: str  # load, multiply, commit, wait
+    kind: str  # of KINDS
     k_tile: int
 
 
@@ -486,6 +453,7 @@ def pipelined(k_tiles: int, latency: float, commit: float, work: float) -> list[
 
 
 KINDS = {
+    "asked": ("#d9cbe9", "requested, behind other deliveries"),
     "load": (ORANGE, "on its way from global memory"),
     "commit": (GREEN, "stored to shared memory, barrier"),
     "multiply": (BLUE, "multiplied"),
@@ -503,7 +471,7 @@ def draw_spans(ax: Axes, spans: list[Span], rows: list[str], end: float, title: 
             continue
         wide = min(span.end, end) - span.start
         fill(ax, span.start, span.row + 0.08, wide, 0.84, KINDS[span.kind][0], "white")
-        if wide > end / 45 and span.kind != "full":
+        if wide > end / 45 and span.kind not in ("full", "asked"):
             tone = {"color": "white", "fontsize": 8, "ha": "center", "va": "center"}
             ax.text(span.start + wide / 2, span.row + 0.5, str(span.k_tile), **tone)
     ax.set_yticks([row + 0.5 for row in range(len(rows))], rows, fontsize=8.5)
@@ -575,10 +543,16 @@ def draw_double_buffer(root: Path, gpu: str, before: Rung, rung: Rung) -> Figure
 
 
 def pipeline(
-    blocks: int, stages: int, k_tiles: int, latency: float, issue: float, work: float
+    blocks: int,
+    stages: int,
+    k_tiles: int,
+    latency: float,
+    issue: float,
+    work: float,
+    gap: float = 0,
 ) -> list[Span]:
     """The producer of each block fills its stages in turn, and the tensor cores, which the blocks of an
-    SM share, read them in turn. A row a stage, block after block."""
+    SM share, read them in turn, with a gap between two. A row per stage, block after block."""
     free = [0.0] * (blocks * stages)
     spans, issued, done = [], 0.0, 0.0
     for s in range(k_tiles):
@@ -587,7 +561,9 @@ def pipeline(
             start = max(issued, free[row])
             issued = start + issue
             arrived = start + latency
-            begin = max(arrived, done)
+            begin = max(arrived, done + gap) if done else arrived
+            if start > free[row]:
+                spans.append(Span(row, free[row], start, "asked", s))
             done = begin + work
             free[row] = done
             spans.append(Span(row, start, arrived, "load", s))
@@ -623,13 +599,13 @@ def draw_pipeline(root: Path, gpu: str, rung: Rung) -> Figure:
         fig,
         f"{title_of(rung)}: after the first k-tile the tensor cores "
         + ("wait now and then" if gap else "never wait"),
-        f"Computed, for {plural(blocks, 'CTA')} an SM: {bm} x {bn} x {bk} are {work:.0f} cycles of an SM's tensor cores; "
-        f"{bytes_ // 1024} KB take {issue:.0f} at 64 bytes a cycle from L2;",
-        f"latency {latency:.0f} cycles ({how}). Numbers: k-tiles. A load begins when the producer has seen "
-        "empty[] and ends with full[]; a product ends with empty[].",
+        f"Computed, for {plural(blocks, 'CTA')} per SM: {bm} x {bn} x {bk} are {work:.0f} cycles of an SM's tensor cores; "
+        f"{bytes_ // 1024} KB take {issue:.0f} at 64 bytes per cycle from L2;",
+        f"latency {latency:.0f} cycles ({how}). Numbers: k-tiles. The producer requests a load when it has "
+        "seen empty[]; the load ends with full[], a product with empty[].",
     )
-    kinds = [k for k in ("load", "full", "multiply") if any(s.kind == k for s in spans)]
-    key_of(fig, [*kinds, "free"], 1 - 0.85 / height)
+    kinds = [k for k in ("asked", "load", "full", "multiply") if any(s.kind == k for s in spans)]
+    key_of(fig, kinds, 1 - 0.85 / height)
     ax = fig.add_axes((0.115, 0.5 / height, 0.875, 0.32 * rows / height))
     spans += [Span(rows - 1, s.start, s.end, "multiply", s.k_tile) for s in multiplied]
     draw_spans(ax, spans, [*names, "tensor cores"], end, "")

@@ -323,14 +323,14 @@ def draw_multicast(theme: Theme) -> Figure:
 def draw_proxies(theme: Theme) -> Figure:
     sheet = Sheet(
         theme,
-        3.9,
-        (40, 12.4),
-        "Two proxies see one shared memory",
-        "The epilogue of v23. Each step of the left side is ordered before TMA's read by the fence "
-        "of the thread that wrote, and by the barrier.",
+        4.4,
+        (40, 14.6),
+        "Two proxies see one shared memory: a fence and a barrier order them",
+        "The epilogue of v23. Without step 2 TMA may read what the panel held before; without 3, before all threads have written.",
+        "Without step 6 a thread may write over what TMA still reads.",
     )
     t = theme
-    sheet.box(0.4, 0.6, 14.6, 10.8, t.pale)
+    sheet.box(0.4, 0.6, 14.6, 12.8, t.pale)
     sheet.text(1.0, 1.4, "generic proxy: 128 threads", weight="bold", size=10)
     steps = (
         ("1  stmatrix: write the results", t.math),
@@ -339,16 +339,20 @@ def draw_proxies(theme: Theme) -> Figure:
         ("4  leader: TMA store, commit", t.math),
     )
     for i, (what, color) in enumerate(steps):
-        sheet.box(1.0, 2.3 + 2.2 * i, 13.4, 1.6, color, what, 9.5)
+        sheet.box(1.0, 2.3 + 2.9 * i, 13.4, 1.6, color, what, 9.5)
+        if i:
+            sheet.arrow((7.7, 1.0 + 2.9 * i), (7.7, 2.2 + 2.9 * i), t.ink)
     sheet.box(18.2, 2.3, 7.2, 5.9, t.page)
+    sheet.arrow((14.5, 6.0), (18.9, 6.6), t.store)
+    sheet.text(16.7, 7.2, "visible", t.store, "center")
     sheet.text(21.8, 3.3, "shared memory", weight="bold", ha="center", size=10)
     sheet.box(19.0, 4.4, 5.6, 3.0, t.load, "64 x 64 panel\nof C", 9.5)
-    sheet.box(28.6, 0.6, 11.0, 10.8, t.pale)
+    sheet.box(28.6, 0.6, 11.0, 12.8, t.pale)
     sheet.text(29.2, 1.4, "async proxy: TMA", weight="bold", size=10)
     sheet.box(29.2, 4.4, 9.8, 3.0, t.math, "5  read the panel,\nwrite it to C", 9.5)
     sheet.text(29.2, 8.6, "6  then wait_group.read\n    of the leader returns", size=9.5)
     sheet.arrow((14.5, 3.1), (18.9, 5.0), t.ink)
-    sheet.arrow((14.5, 9.7), (29.1, 7.0), t.ink, 0.12)
+    sheet.arrow((14.5, 11.8), (29.1, 7.0), t.ink, 0.12)
     sheet.arrow((24.7, 5.9), (29.1, 5.9), t.ink)
     return sheet.fig
 

@@ -25,11 +25,14 @@ from figures.pictures import BLUE, GREY, ORANGE, PALE, bare, fill, heading, titl
 
 PARITIES = ("#c3d5e8", "#fdd0a2")  # of a phase: 0, 1
 PAGE, INK, ON_COLOR, COUNTED = "#ffffff", "#000000", "#fefefe", "#d9d9d9"
+ASKED, ARRIVED = KINDS["asked"][0], "#c7e9c0"  # a k-tile in a stage, before and after its way
 DARK = {  # by the light theme's colours, each of which means one thing
     PAGE: "#0d1117",
     PALE: "#1c2128",
     GREY: "#9aa4af",
     COUNTED: "#3d444d",
+    ASKED: "#54407a",
+    ARRIVED: "#2c5a36",
     BLUE: "#2f74b5",
     ORANGE: "#e0742a",
     PARITIES[0]: "#234a73",
@@ -37,6 +40,7 @@ DARK = {  # by the light theme's colours, each of which means one thing
 }
 ROW = 0.32  # inches
 L2_BYTES_PER_CYCLE = 64  # that an SM receives
+GAP = 60  # cycles, to be seen: from wgmma_wait<0> to the next product; not measured
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,10 @@ def waits(multiplied: list[Span], stages: int) -> list[Box]:
     return found
 
 
+def color_of(span: Span) -> str:
+    return ARRIVED if span.kind == "full" else KINDS[span.kind][0]
+
+
 def draw_phases(root: Path, gpu: str, rung: Rung, instruction: str) -> Figure:
     sizes = constants(rung, "f16")
     bm, bn, bk, stages = sizes["BM"], sizes["BN"], sizes["BK"], sizes.get("STAGES", 1)
@@ -119,7 +127,8 @@ def draw_phases(root: Path, gpu: str, rung: Rung, instruction: str) -> Figure:
     if instruction == "mma.sync" and results and number(results, "peak_tensor_f16_tflops"):
         rate *= number(results, "peak_mma_f16_tflops") / number(results, "peak_tensor_f16_tflops")
     work, bytes_ = 2 * bm * bn * bk / rate, (bm + bn) * bk * 2
-    spans = pipeline(1, stages, 5 * stages, latency, bytes_ / L2_BYTES_PER_CYCLE, work)
+    issue, gap = bytes_ / L2_BYTES_PER_CYCLE, GAP if stages > 1 else 0
+    spans = pipeline(1, stages, 5 * stages, latency, issue, work, gap)
     loads = [s for s in spans if s.kind == "load"]
     multiplied = [s for s in spans if s.kind == "multiply"]
     end = multiplied[3].end if stages == 1 else multiplied[2 * stages + 1].end
@@ -128,7 +137,7 @@ def draw_phases(root: Path, gpu: str, rung: Rung, instruction: str) -> Figure:
     for s, of_barrier in enumerate(phases(loads, stages, end)):
         here = sorted((x for x in spans if x.row == s), key=lambda x: x.start)
         boxes = [
-            Box(x.start, x.end, KINDS[x.kind][0], (f"{x.k_tile}",) if x.kind != "full" else (), ON_COLOR)
+            Box(x.start, x.end, color_of(x), (f"{x.k_tile}",), INK if x.kind in ("asked", "full") else ON_COLOR)
             for x in here
         ]  # fmt: skip
         rows.append((f"stage {s}" if stages > 1 else "buffer", boxes))
@@ -150,15 +159,20 @@ def draw_phases(root: Path, gpu: str, rung: Rung, instruction: str) -> Figure:
         f"Computed, for one CTA alone: {bm} x {bn} x {bk} by {instruction} are {work:.0f} cycles, "
         f"latency {latency:.0f} cycles ({how}); L2 delivers the {bytes_ // 1024} KB of a k-tile in "
         f"{bytes_ // L2_BYTES_PER_CYCLE}.",
-        "Numbers in a buffer are k-tiles. A fresh barrier is in phase 0. The next phase begins in the instant "
-        "in which a phase ends.",
+        "Numbers in a buffer are k-tiles. A fresh barrier is in phase 0. "
+        + (
+            f"The gap after a product, at wgmma_wait<0>, is drawn {GAP} cycles wide; it was not measured."
+            if stages > 1
+            else "The next phase begins in the instant in which a phase ends."
+        ),
     )
     handles = [
         *(Patch(color=KINDS[k][0], label=KINDS[k][1]) for k in ("load", "multiply")),
-        *(Patch(color=tone, label=f"phase of parity {i}") for i, tone in enumerate(PARITIES)),
+        *(Patch(color=tone, label=f"parity {i}") for i, tone in enumerate(PARITIES)),
     ]
     if stages > 1:
-        handles.insert(2, Patch(color=PALE, label=KINDS["free"][1]))
+        handles.insert(0, Patch(color=ASKED, label="requested"))
+        handles.insert(2, Patch(color=ARRIVED, label="arrived"))
     fig.legend(
         handles=handles, loc="upper left", bbox_to_anchor=(0.005, 1 - 0.82 / height),
         ncols=len(handles), fontsize=9, handlelength=1.2, columnspacing=1.4,

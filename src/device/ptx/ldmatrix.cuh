@@ -52,10 +52,12 @@ GEMM_DEVICE void stmatrix(void* row, const uint32_t (&r)[COUNT] GEMM_CALLER_ARG)
         "r"(r[0]), "r"(r[1])
         : "memory");
   else
+    // [region stmatrix]
     GEMM_SM90_ASM("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
                       shared_address(row)),
                   "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
                   : "memory");
+    // [/region stmatrix]
 #else
   sim::runtime::stmatrix(r, COUNT, row, /*transposed=*/false GEMM_CALLER_PASS);
 #endif

@@ -30,8 +30,10 @@ GEMM_DEVICE void fence_mbarrier_init() {
 // mbarrier.arrive
 GEMM_DEVICE void mbarrier_arrive(uint64_t* barrier GEMM_CALLER_ARG) {
 #if GEMM_ON_GPU
+  // [region arrive]
   GEMM_SM90_ASM("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
                 : "memory");
+  // [/region arrive]
 #else
   sim::runtime::mbarrier_arrive(barrier, 0 GEMM_CALLER_PASS);
 #endif
@@ -40,10 +42,12 @@ GEMM_DEVICE void mbarrier_arrive(uint64_t* barrier GEMM_CALLER_ARG) {
 // mbarrier.arrive.expect_tx: announces `bytes` bytes, then arrives.
 GEMM_DEVICE void mbarrier_arrive_expect_tx(uint64_t* barrier, uint32_t bytes GEMM_CALLER_ARG) {
 #if GEMM_ON_GPU
+  // [region expect_tx]
   GEMM_SM90_ASM(
       "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
       "r"(bytes)
       : "memory");
+  // [/region expect_tx]
 #else
   sim::runtime::mbarrier_arrive(barrier, bytes GEMM_CALLER_PASS);
 #endif
@@ -54,6 +58,7 @@ GEMM_DEVICE void mbarrier_arrive_expect_tx(uint64_t* barrier, uint32_t bytes GEM
 // cluster_arrive and cluster_wait instead.
 GEMM_DEVICE void mbarrier_arrive_remote(uint64_t* barrier, uint32_t rank GEMM_CALLER_ARG) {
 #if GEMM_ON_GPU
+  // [region arrive_remote]
   GEMM_SM90_ASM(
       "{\n"
       ".reg .b32 remote;\n"
@@ -62,6 +67,7 @@ GEMM_DEVICE void mbarrier_arrive_remote(uint64_t* barrier, uint32_t rank GEMM_CA
       "}" ::"r"(shared_address(barrier)),
       "r"(rank)
       : "memory");
+  // [/region arrive_remote]
 #else
   sim::runtime::mbarrier_arrive_remote(barrier, rank GEMM_CALLER_PASS);
 #endif
@@ -72,6 +78,7 @@ GEMM_DEVICE void mbarrier_arrive_remote(uint64_t* barrier, uint32_t rank GEMM_CA
 GEMM_DEVICE bool mbarrier_try_wait(uint64_t* barrier, uint32_t parity GEMM_CALLER_ARG) {
 #if GEMM_ON_GPU
   uint32_t done = 0;
+  // [region try_wait]
   GEMM_SM90_ASM(
       "{\n"
       ".reg .pred p;\n"
@@ -81,6 +88,7 @@ GEMM_DEVICE bool mbarrier_try_wait(uint64_t* barrier, uint32_t parity GEMM_CALLE
       : "=r"(done)
       : "r"(shared_address(barrier)), "r"(parity)
       : "memory");
+  // [/region try_wait]
   return done != 0;
 #else
   sim::runtime::mbarrier_wait(barrier, parity GEMM_CALLER_PASS);
@@ -90,8 +98,10 @@ GEMM_DEVICE bool mbarrier_try_wait(uint64_t* barrier, uint32_t parity GEMM_CALLE
 
 // Returns when the phase of this parity has completed.
 GEMM_DEVICE void mbarrier_wait(uint64_t* barrier, uint32_t parity GEMM_CALLER_ARG) {
+  // [region wait]
   while (!mbarrier_try_wait(barrier, parity GEMM_CALLER_PASS)) {
   }
+  // [/region wait]
 }
 
 GEMM_BUILD_NAMESPACE_END

@@ -36,7 +36,9 @@ GEMM_DEVICE void prefetch_tensor_map(const TensorMap& map) {
 // that issues.
 GEMM_DEVICE void fence_proxy_async(GEMM_ONLY_CALLER_ARG) {
 #if GEMM_ON_GPU
+  // [region fence]
   GEMM_SM90_ASM("fence.proxy.async.shared::cta;" ::: "memory");
+  // [/region fence]
 #else
   sim::runtime::fence_proxy_async(where);
 #endif
@@ -50,11 +52,13 @@ GEMM_DEVICE void fence_proxy_async(GEMM_ONLY_CALLER_ARG) {
 GEMM_DEVICE void tma_load(void* shared, const TensorMap& map, int row, int col,
                           uint64_t* barrier GEMM_CALLER_ARG) {
 #if GEMM_ON_GPU
+  // [region load]
   GEMM_SM90_ASM(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, "
-      "%3}], [%4];" ::"r"(shared_address(shared)),
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3}], [%4];" ::"r"(shared_address(shared)),
       "l"(&map), "r"(col), "r"(row), "r"(shared_address(barrier))
       : "memory");
+  // [/region load]
 #else
   sim::runtime::tma_load(shared, map, row, col, barrier, 0 GEMM_CALLER_PASS);
 #endif
@@ -80,11 +84,13 @@ GEMM_DEVICE void tma_load(void* shared, const MatrixOfBatch& matrix, int row, in
 GEMM_DEVICE void tma_load_multicast(void* shared, const TensorMap& map, int row, int col,
                                     uint64_t* barrier, uint16_t blocks GEMM_CALLER_ARG) {
 #if GEMM_ON_GPU
+  // [region multicast]
   GEMM_SM90A_ASM(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::"
-      "cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(shared_address(shared)),
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(shared_address(shared)),
       "l"(&map), "r"(col), "r"(row), "r"(shared_address(barrier)), "h"(blocks)
       : "memory");
+  // [/region multicast]
 #else
   sim::runtime::tma_load(shared, map, row, col, barrier, blocks GEMM_CALLER_PASS);
 #endif
@@ -123,10 +129,12 @@ GEMM_DEVICE void bulk_prefetch(const void* global, uint32_t bytes) {
 GEMM_DEVICE void tma_store(const TensorMap& map, int row, int col,
                            const void* shared GEMM_CALLER_ARG) {
 #if GEMM_ON_GPU
+  // [region store]
   GEMM_SM90_ASM(
       "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map),
       "r"(col), "r"(row), "r"(shared_address(shared))
       : "memory");
+  // [/region store]
 #else
   sim::runtime::tma_store(map, row, col, shared GEMM_CALLER_PASS);
 #endif
@@ -149,7 +157,9 @@ GEMM_DEVICE void tma_store(const MatrixOfBatch& matrix, int row, int col,
 // cp.async.bulk.commit_group: closes this thread's current group of stores.
 GEMM_DEVICE void tma_store_commit() {
 #if GEMM_ON_GPU
+  // [region commit]
   GEMM_SM90_ASM("cp.async.bulk.commit_group;" ::: "memory");
+  // [/region commit]
 #else
   sim::runtime::bulk_commit();
 #endif
@@ -160,7 +170,9 @@ GEMM_DEVICE void tma_store_commit() {
 template <int PENDING>
 GEMM_DEVICE void tma_store_wait_read() {
 #if GEMM_ON_GPU
+  // [region wait_read]
   GEMM_SM90_ASM("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
+  // [/region wait_read]
 #else
   sim::runtime::bulk_wait(PENDING, false);
 #endif

@@ -31,14 +31,18 @@ template <int REGISTERS>
 GEMM_DEVICE void setmaxnreg_inc() {
   static_assert(REGISTERS % 8 == 0 && REGISTERS >= 24 && REGISTERS <= 256, "PTX ISA, setmaxnreg");
 #if GEMM_ON_GPU
+  // [region inc]
   GEMM_SM90A_ASM("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+  // [/region inc]
 #endif
 }
 template <int REGISTERS>
 GEMM_DEVICE void setmaxnreg_dec() {
   static_assert(REGISTERS % 8 == 0 && REGISTERS >= 24 && REGISTERS <= 256, "PTX ISA, setmaxnreg");
 #if GEMM_ON_GPU
+  // [region dec]
   GEMM_SM90A_ASM("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+  // [/region dec]
 #endif
 }
 
@@ -46,6 +50,7 @@ GEMM_DEVICE void setmaxnreg_dec() {
 GEMM_DEVICE bool elect_one() {
 #if GEMM_ON_GPU
   uint32_t elected = 0;
+  // [region elect]
   GEMM_SM90_ASM(
       "{\n"
       ".reg .pred p;\n"
@@ -53,6 +58,7 @@ GEMM_DEVICE bool elect_one() {
       "selp.u32 %0, 1, 0, p;\n"
       "}"
       : "=r"(elected));
+  // [/region elect]
   return elected != 0;
 #else
   return sim::runtime::lane() == 0;

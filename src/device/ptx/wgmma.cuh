@@ -17,7 +17,9 @@ GEMM_BUILD_NAMESPACE_BEGIN
 // simulator cannot see whether they were, and so wants one after every wait that freed them.
 GEMM_DEVICE void wgmma_fence(GEMM_ONLY_CALLER_ARG) {
 #if GEMM_ON_GPU
+  // [region fence]
   GEMM_SM90A_ASM("wgmma.fence.sync.aligned;" ::: "memory");
+  // [/region fence]
 #else
   sim::runtime::wgmma_fence(where);
 #endif
@@ -26,7 +28,9 @@ GEMM_DEVICE void wgmma_fence(GEMM_ONLY_CALLER_ARG) {
 // wgmma.commit_group: closes the warpgroup's current group.
 GEMM_DEVICE void wgmma_commit(GEMM_ONLY_CALLER_ARG) {
 #if GEMM_ON_GPU
+  // [region commit]
   GEMM_SM90A_ASM("wgmma.commit_group.sync.aligned;" ::: "memory");
+  // [/region commit]
 #else
   sim::runtime::wgmma_commit(where);
 #endif
@@ -75,7 +79,9 @@ GEMM_DEVICE void clear_registers(float (&d)[ROWS][COUNT]) {
 template <int PENDING>
 GEMM_DEVICE void wgmma_wait(GEMM_ONLY_CALLER_ARG) {
 #if GEMM_ON_GPU
+  // [region wait]
   GEMM_SM90A_ASM("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+  // [/region wait]
 #else
   sim::runtime::wgmma_wait(PENDING, where);
 #endif
@@ -105,6 +111,14 @@ GEMM_DEVICE uint32_t tile_address(const void* tile GEMM_CALLER_ARG) {
 // and B by their descriptors. FP8's sums keep fewer bits than a float: src/sim/tensor_sum.h.
 // With warp w of the warpgroup, g = lane / 4, t = lane % 4, for each j < N / 8:
 //   d[4j .. 4j + 3] = D(16w + g, 8j + 2t), D(.., 8j + 2t + 1), D(16w + g + 8, 8j + 2t), D(.., + 1)
+// What the macro below writes for half, N = 128, A K-major and B MN-major:
+// [region mma_async]
+// setp.ne.b32 p, %66, 0;                                  // %66: accumulate
+// wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16
+//     {%0, %1, %2, ... %63},                              // the accumulators
+//     %64, %65,                                           // descriptors of A and B
+//     p, 1, 1, 0, 1;                                      // signs of A and B; their majors
+// [/region mma_async]
 template <class T, int N, Major A_MAJOR = Major::K, Major B_MAJOR = Major::K>
 GEMM_DEVICE void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, bool accumulate GEMM_CALLER_ARG) {
   static_assert(N % 8 == 0 && N >= 8 && N <= 256, "wgmma: N is a multiple of 8 up to 256");
