@@ -132,5 +132,5 @@ if __name__ == "__main__":
     if missing:
         print("Skipped: this needs", ", ".join(missing))
         sys.exit(77)
-    library, program = map(Path, sys.argv[1:])
+    library, program = (Path(argument).resolve() for argument in sys.argv[1:])
     unittest.main(argv=sys.argv[:1])
