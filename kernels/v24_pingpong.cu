@@ -261,12 +261,11 @@ const Variant<T> VARIANTS[] = {
     variant<T, 64, 128, 8, 2, 1>("64x128 s8"),      variant<T, 128, 192, 5, 1, 2>("128x192 s5 c2"),
     variant<T, 128, 128, 6, 2, 2>("128x128 s6 c2"), variant<T, 64, 128, 8, 2, 2>("64x128 s8 c2")};
 
-// The same tiles, of each CTA.
-constexpr struct {
-  int bm, bn, cluster;
-} TILES[] = {{128, 192, 1}, {128, 128, 1}, {64, 128, 1},
-             {128, 192, 2}, {128, 128, 2}, {64, 128, 2}};
-static_assert(std::size(VARIANTS<half>) == std::size(TILES));
+// These tiles, and what a result costs in each; then those of two CTAs, one above the other.
+// Measured: plots/NOTES.md.
+constexpr TileCost TILES[] = {{128, 192, 1.0}, {128, 128, 1.01}, {64, 128, 1.25}};
+constexpr TileCost CLUSTER_TILES[] = {{256, 192, 1.0}, {256, 128, 1.26}, {128, 128, 1.47}};
+constexpr int WHOLE = std::size(TILES);
 
 // A product's rows in the plan. It knows those of all groups together: it takes them as equal.
 template <class T>
@@ -286,27 +285,27 @@ Pairs choose_pairs(const FusedArgs<T>& p, const Arch& arch, const Tiling& tiling
 
 template <class T>
 Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
+  const int M = rows_of_product(p);
+  const bool in_one_launch = !p.batch.is_single() && fits_in_one_launch(p);
+  // Clusters pay where rows straddle 128-byte lines. Fused kernels have none, one of a batch neither.
+  const bool fused = wants_fused(p.fused) && has_rows_of_a(p);
+  const bool clusters = variant == ANY_VARIANT
+                            ? straddles_lines(p) && M > 128 && !fused && !in_one_launch
+                            : variant >= WHOLE;
+  const int products = in_one_launch && !clusters ? p.batch.count : 1;
+  const int of_these = clusters && variant != ANY_VARIANT ? variant - WHOLE : variant;
+  TileChoice tile = clusters ? choose_tile(M, p.N, CLUSTER_TILES, WHOLE, arch.sms / 2, of_these)
+                             : choose_tile(M, p.N, TILES, WHOLE, arch.sms, of_these, products);
+  tile.tiling.cluster = clusters ? 2 : 1;
+  tile.tiling.pairs = choose_pairs(p, arch, tile.tiling);
   PlannedProblem problem = problem_of(p);
-  problem.M = rows_of_product(p);
-  // Clusters pay where rows straddle 128-byte lines. Fused kernels have none.
-  const bool clusters = straddles_lines(p) && !(wants_fused(p.fused) && has_rows_of_a(p));
-  Plan best{.makespan = NEVER};
-  for (int i = 0; i < int{std::size(TILES)}; ++i) {
-    const auto [bm, bn, cluster] = TILES[i];
-    if (variant == ANY_VARIANT ? cluster > 1 && !clusters : variant != i) continue;
-    const bool one_launch = cluster == 1 && fits_in_one_launch(p);
-    problem.products = one_launch ? p.batch.count : 1;
-    const double us =
-        engine::whole_tiles_us(problem, arch, bm, bn, cluster) * (one_launch ? 1 : p.batch.count);
-    if (best.variant != ANY_VARIANT && us >= best.makespan) continue;
-    Tiling tiling =
-        tiling_of(problem.M, p.N, bm * cluster, bn, arch.sms / cluster, problem.products);
-    tiling.cluster = cluster;
-    tiling.pairs = choose_pairs(p, arch, tiling);
-    best = {.variant = i, .makespan = us};
-    best.keep(tiling);
-  }
-  return best;
+  problem.M = M, problem.products = products;
+  const double us = engine::whole_tiles_us(problem, arch, tile.tiling.bm / tile.tiling.cluster,
+                                           tile.tiling.bn, tile.tiling.cluster);
+  Plan plan{.variant = tile.index + (clusters ? WHOLE : 0),
+            .makespan = us * (p.batch.count / products)};
+  plan.keep(tile.tiling);
+  return plan;
 }
 
 template <class T>

@@ -4,24 +4,19 @@
 
 namespace gemm {
 
-Tiling tiling_of(int M, int N, int bm, int bn, int at_a_time, int products) {
-  const auto parts = [](int size, int tile) { return (int64_t{size} + tile - 1) / tile; };
-  const int64_t tiles = parts(M, bm) * parts(N, bn) * products;
-  return {.bm = bm, .bn = bn, .tiles = tiles, .waves = double((tiles + at_a_time - 1) / at_a_time)};
-}
-
 TileChoice choose_tile(int M, int N, const TileCost* tiles, int count, int sms, int index,
                        int products) {
   TileChoice best;
   double least = NEVER;
+  const auto parts = [](int size, int tile) { return (int64_t{size} + tile - 1) / tile; };
   for (int i = 0; i < count; ++i) {
     if (index != ANY_VARIANT && i != index) continue;
     const auto [bm, bn, cost] = tiles[i];
-    const Tiling tiling = tiling_of(M, N, bm, bn, sms, products);
-    const double makespan = cost * tiling.waves * bm * bn;
+    const int64_t number = parts(M, bm) * parts(N, bn) * products;
+    const double waves = double((number + sms - 1) / sms), makespan = cost * waves * bm * bn;
     if (best.tiling.bm > 0 && makespan >= least) continue;
     least = makespan;
-    best = {i, tiling};
+    best = {i, {.bm = bm, .bn = bn, .tiles = number, .waves = waves}};
   }
   return best;
 }

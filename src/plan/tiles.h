@@ -22,9 +22,6 @@ struct Tiling {
   double waves = 0;
 };
 
-// M x N results of each of `products` in tiles of bm x bn, all in the same waves of so many at a time.
-Tiling tiling_of(int M, int N, int bm, int bn, int at_a_time, int products = 1);
-
 // A tile, and what a result of it costs beside those of other tiles: larger ones read less for each.
 struct TileCost {
   int bm, bn;
@@ -36,7 +33,8 @@ struct TileChoice {
 };
 
 // The tile whose last SM ends first, for M x N results on `sms` SMs, or the one asked for. All waves but
-// the last are full, and a tile that overlaps the edge takes as long as a whole one.
+// the last are full, and a tile that overlaps the edge takes as long as a whole one. The tiles of all
+// `products` of a batch lie in the same waves.
 TileChoice choose_tile(int M, int N, const TileCost* tiles, int count, int sms,
                        int index = ANY_VARIANT, int products = 1);
 
