@@ -11,20 +11,20 @@ constexpr Costs H100_COSTS = [] {
   Costs costs = H200_COSTS;
   costs.wgmma = {
       // [fitted]
-      .tensor = 9.791,
-      .narrow = 9.437,
-      .memory = 3.486,
-      .l2 = 8.913,
-      .fetch = 0.1322,
-      .uneven = 0.3517,
-      .launch = 2.588,
+      .tensor = 9.436,
+      .narrow = 9.436,
+      .memory = 3.484,
+      .l2 = 8.916,
+      .fetch = 0.1158,
+      .uneven = 0.3518,
+      .launch = 2.584,
       .wave = 2.202,
-      .cluster = 0.6412,
+      .cluster = 0.6411,
       .store = 170.9,
-      .send = 45.73,
-      .fixup = 0.8655,
+      .send = 45.72,
+      .fixup = 0.8653,
       .exchange = 149.6,
-      .add = 268.7,
+      .add = 268.6,
       // [/fitted]
       // All of these, and an H200's of the same names, are fitted to what 12 rungs take at 1000
       // shapes on H100s: plots/NOTES.md. An H200's own are in the ratios of an earlier fit.

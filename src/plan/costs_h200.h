@@ -35,18 +35,18 @@ constexpr Costs H200_COSTS = {
     .wgmma =
         {
             // [fitted]
-            .tensor = 9.494,
+            .tensor = 9.447,
             .narrow = 9.437,
-            .memory = 4.411,
-            .l2 = 11.23,
-            .fetch = 0.1326,
+            .memory = 4.41,
+            .l2 = 11.22,
+            .fetch = 0.1318,
             .uneven = 0.352,
-            .launch = 2.589,
+            .launch = 2.588,
             .wave = 2.202,
             .cluster = 0.6413,
             .store = 170.9,
             .send = 45.73,
-            .fixup = 0.8655,
+            .fixup = 0.8654,
             .exchange = 149.7,
             .add = 268.8,
             // [/fitted]
