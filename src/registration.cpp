@@ -94,8 +94,10 @@ Entry with_epilogue_pass(Entry e, const BackendCalls& backend, const char* prev,
                                                                          const auto& own) {
     if (!needs_float_sums(c, dtype)) return launch_with_pass(c, dtype, dtype, backend, own);
     if (sums) return launch_with_pass(c, dtype, float_type, backend, sums);
+    const Rung* const before = find_rung(backend.backend, prev, dtype);
+    if (before == nullptr) return launch_with_pass(c, dtype, dtype, backend, own);
     const auto by_the_rung_before = [&](const Arch& arch) {
-      gemm::launch(c, plan(*find_rung(backend.backend, prev, dtype), c, arch));
+      gemm::launch(c, plan(*before, c, arch));
     };
     backend.on_gpu_of(c.stream, std::ref(by_the_rung_before));
   };

@@ -226,7 +226,8 @@ double whole_tiles_us(const PlannedProblem& p, const Arch& arch, int bm, int bn,
                                  .rows = bm * o.x_requests + bn * o.y_requests / cluster,
                                  .full = full(o, bm, bn),
                                  .in_clusters = cluster > 1});
-  return p.aligned_c ? us : overlapping(us, waves * bm * bn * 1e-6 * c.apart);
+  const double together = p.aligned_c ? us : overlapping(us, waves * bm * bn * 1e-6 * c.apart);
+  return together + (cluster > 1 ? c.cluster : 0);
 }
 
 Choice choose(const PlannedProblem& p, const Arch& arch, int configuration) {
