@@ -25,7 +25,11 @@ LINKED = (
     "CLI/CLI.hpp",
 )
 COMMON = Path("/usr/share/common-licenses")
-BOOST = re.compile(r"^License: BSL-1\.0\n(?: .+\n){9,}", re.MULTILINE)  # of 2 MB, all of Boost's
+# What is theirs in a text of all Boost's, 2 MB, and of all GCC's.
+PARTS = {
+    "libboost_context.a": re.compile(r"^License: BSL-1\.0\n(?: .+\n){9,}", re.M),
+    "libbacktrace.a": re.compile(r"^The libbacktrace library is .*?\n(?=\n\n)", re.M | re.S),
+}
 
 
 def refuse(told: str) -> None:
@@ -47,8 +51,8 @@ def licence_of(file: str) -> tuple[str, str]:
     if not text.is_file():
         refuse(f"no package of Debian or Ubuntu that has {file} and its licence is installed")
     told = text.read_text()
-    boost = BOOST.search(told) if package.startswith("libboost") else None
-    return package, boost[0] if boost else told
+    part = PARTS[file].search(told) if file in PARTS else None
+    return package, part[0] if part else told
 
 
 def licence_of_cuda() -> tuple[str, str]:

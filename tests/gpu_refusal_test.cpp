@@ -44,7 +44,7 @@ TEST(RefusedDevice, OfAGpuSaysWhatToBuild) {
 }
 
 TEST(RefusedDevice, OfADriverSaysWhichIsNeeded) {
-  EXPECT_EQ(why_not_driver(0, 13000), "there is no NVIDIA driver");
+  EXPECT_EQ(why_not_driver(0, 13000), "no NVIDIA driver");
   EXPECT_EQ(why_not_driver(12020, 13010),
             "NVIDIA's driver is too old: it has CUDA 12.2, and this library needs 13.0 or newer");
   for (const int driver : {13000, 13010, 13020, 14000})

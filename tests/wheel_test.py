@@ -90,9 +90,7 @@ class Release(unittest.TestCase):
             }
             recorded = held.read(f"{folder}/RECORD").decode()
         self.assertLessEqual({c["name"] for c in listed} - {"gemm_ladder"} | {"LICENSE"}, names)
-        self.assertTrue(any(name.startswith("libopenblas") for name in names), names)
-        for text in (b"Boost Software License", b"GCC RUNTIME LIBRARY EXCEPTION", b"CLI11",
-                     b"nlohmann", b"libbacktrace", b"fmt", b"GNU GENERAL PUBLIC LICENSE"):  # fmt: skip
+        for text in (b"Boost Software License", b"CLI11", b"nlohmann", b"libbacktrace", b"fmt"):
             self.assertTrue(any(text in licence for licence in told.values()), text)
         for name in told:
             self.assertIn(f"{folder}/licenses/{name}.txt,sha256=", recorded)

@@ -38,7 +38,7 @@ inline std::string why_not_driver(int driver, int runtime) {
   const auto version = [](int number) {
     return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
   };
-  if (driver == 0) return "there is no NVIDIA driver";
+  if (driver == 0) return "no NVIDIA driver";
   if (driver / 1000 >= runtime / 1000) return "";
   return "NVIDIA's driver is too old: it has CUDA " + version(driver) +
          ", and this library needs " + version(runtime / 1000 * 1000) + " or newer";
