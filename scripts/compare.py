@@ -3,7 +3,8 @@
 
   scripts/compare.py before.json after.json             B/A by rung, type, op and shape
   scripts/compare.py old=a.json new=b.json --kernel v8  with labels, one rung of several
-  scripts/compare.py a.json b.json --plot both.svg      the lines of both, overlaid (.png .svg .html)
+  scripts/compare.py a.json b.json --plot both.svg      the lines of both, overlaid (.png .svg .html);
+                                                        files of different rungs are drawn, not compared
   scripts/compare.py a.json --kernel v24,v27 --plot rungs.png   rungs of one run
   scripts/compare.py a.json b.json --fail-below 0.98    exit 1 when something is slower than that
   scripts/compare.py --false-alarms run1.json run2.json ...     how often equal runs "differ"
@@ -290,7 +291,7 @@ def draw(args: argparse.Namespace, shown: list[Run], comparisons: list[Compariso
             raise BadInput(f"--plot needs {error.name}: scripts/setup.sh installs it") from None
         sys.stdout.flush()
         os.execv(python, [str(python), __file__, "--quiet", *sys.argv[1:]])
-    tables = [rows_of(c) for c in comparisons] or [rows_of_run(shown[0])]
+    tables = [rows_of(c) for c in comparisons] or [rows_of_run(run) for run in shown]
     overlay.write(args.plot, shown, comparisons, args.y, tables)
     print(f"picture: {args.plot}")
 
@@ -352,16 +353,21 @@ def main() -> int:
         labels = ", ".join(run.label for run in shown)
         shown, comparisons = [Run(shown[0].path, shown[0].context, kernels, labels)], []
     for comparison in comparisons:
-        if not comparison.changes and not args.beside_committed:
+        drawn = args.plot and args.fail_below is None
+        if not comparison.changes and not args.beside_committed and not drawn:
             a, b = comparison.a.path, comparison.b.path
-            raise BadInput(f"{a} and {b} have no timed entry in common that can be compared")
+            raise BadInput(
+                f"{a} and {b} have no timed entry in common that can be compared; --plot draws them"
+            )
     comparisons = [c for c in comparisons if c.changes]
     if args.beside_committed and not comparisons:
         print("no committed run has these rungs at these shapes")
     if not args.quiet and (comparisons or not args.beside_committed):
-        if not comparisons:
-            print(heading("A", shown[-1]))
-            print_table(rows_of_run(shown[-1]))
+        for run in shown:
+            if any(run is c.a or run is c.b for c in comparisons):
+                continue
+            print(heading("A" if len(shown) == 1 else run.path.stem, run))
+            print_table(rows_of_run(run))
         for comparison in comparisons:
             print(heading("A", comparison.a))
             print(heading("B", comparison.b))

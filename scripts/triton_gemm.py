@@ -23,6 +23,8 @@ try:
     import triton
     import triton.language as tl
 except ImportError as error:
+    if __name__ != "__main__":
+        raise
     print(f"triton_gemm.py needs torch and triton: {error}", file=sys.stderr)
     sys.exit(2)
 
@@ -51,7 +53,9 @@ def gemm_kernel(
     N,
     K,
     lda,
-    ldb,
+    a_step,  # from one k to the next
+    ldb,  # likewise
+    b_step,  # from one column to the next
     ldc,
     EXACT: tl.constexpr,
     BM: tl.constexpr,
@@ -67,8 +71,8 @@ def gemm_kernel(
     n = within // rows * BN + tl.arange(0, BN)
     # [region pointers]
     k = tl.arange(0, BK)
-    a = A + (m % M)[:, None] * lda + k[None, :]
-    b = B + k[:, None] * ldb + (n % N)[None, :]
+    a = A + (m % M)[:, None] * lda + k[None, :] * a_step
+    b = B + k[:, None] * ldb + (n % N)[None, :] * b_step
     # [/region pointers]
     acc = tl.zeros((BM, BN), dtype=tl.float32)
     for step in range(0, tl.cdiv(K, BK)):
@@ -79,7 +83,7 @@ def gemm_kernel(
             acc = tl.dot(a_tile, b_tile, acc, input_precision="ieee")
         else:
             acc = tl.dot(a_tile, b_tile, acc)
-        a += BK
+        a += BK * a_step
         b += BK * ldb
     inside = (m[:, None] < M) & (n[None, :] < N)
     tl.store(C + m[:, None] * ldc + n[None, :], acc.to(C.dtype.element_ty), mask=inside)
@@ -88,7 +92,7 @@ def gemm_kernel(
 def gemm(a: Any, b: Any, c: Any) -> None:
     (m, k), n = a.shape, b.shape[1]
     gemm_kernel[lambda t: (triton.cdiv(m, t["BM"]) * triton.cdiv(n, t["BN"]),)](
-        *(a, b, c, m, n, k, a.stride(0), b.stride(0), c.stride(0)), EXACT=a.dtype == torch.float32
+        *(a, b, c, m, n, k, *a.stride(), *b.stride(), c.stride(0)), EXACT=a.dtype == torch.float32
     )
 
 

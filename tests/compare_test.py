@@ -301,6 +301,7 @@ class Picture(Fixture):
             }
         runs.name_runs(shown)
         comparisons = [runs.compare(shown[0], other) for other in shown[1:]]
+        comparisons = [c for c in comparisons if c.changes]
         matplotlib.rcParams.update(figure_style.STYLE)
         lines, _, _ = overlay.lines_of(shown, comparisons, "ratio")
         fig, _ = overlay.draw(shown, comparisons, None)
@@ -325,6 +326,38 @@ class Picture(Fixture):
         values = b.values(sizes, 0.5)
         self.assertEqual([s for s, v in zip(sizes, values) if v != v], [2048.0])
         self.assertIn("x: no measurement.", fig.texts[-1].get_text())
+
+    def provider(self, name: str, factor: float, *shapes: str) -> Path:
+        """What another provider would have written: a file of one rung, at these shapes."""
+        data = ladder.read_json(LADDER)
+        old = "v24_pingpong/f16/nn/4096x4096x4096"
+        entry = next(e for e in data["benchmarks"] if e["name"] == old)
+        scaled(entry, factor)
+        names = [f"{name}/f16/nn/{shape}" for shape in shapes]
+        data["benchmarks"] = [{**entry, "name": n, "run_name": n} for n in names]
+        return self.write(f"{name}.json", data)
+
+    def test_files_of_different_rungs_are_drawn_together(self) -> None:
+        shapes = "64x512x256", "64x256x512", "128x256x512"  # two of one cube root
+        files = [self.provider(f"peer{i}", 1 - 0.1 * i, *shapes) for i in range(4)]
+        path = self.root / "peers.svg"
+        told = self.compare(*files, "--plot", path)
+        for i in range(4):
+            self.assertRegex(told, rf"(?m)^peer{i} +f16 +nn +128x256x512")
+        svg = path.read_text()
+        for wanted in (*shapes, "peer0", "peer3", "cuBLAS = 1", "M x N x K", "of 3 sizes, f16 nn"):
+            self.assertIn(wanted, svg)
+        self.assertEqual(svg.count("<title>peer"), 12)  # no point covers another
+        self.assertNotIn("stroke-dasharray: 6", svg)  # nothing is compared: all lines are solid
+        self.compare(*files, "--plot", path, "--fail-below", "0.9", status=2)
+        lines, _ = self.drawn(*files)
+        self.assertEqual([line.name for line in lines], [f"peer{i}" for i in range(4)])
+
+    def test_where_cublas_is_the_fastest_the_title_says_so(self) -> None:
+        files = [self.provider(f"peer{i}", 0.5, "1024x1024x1024", "2048x2048x2048") for i in (1, 2)]
+        _, fig = self.drawn(*files)
+        title = fig.texts[0].get_text()
+        self.assertEqual(title, "cuBLAS is the fastest at 2 of 2 sizes, f16 nn")
 
     def test_own_run_alone(self) -> None:
         path = self.root / "own.svg"

@@ -195,11 +195,12 @@ class _Caller:
 
 
 def _shapes(shapes: str | Sequence[Any]) -> list[str]:
-    """gemm_bench's options for "layers", "4096", "512x64x128,1024", a number, or a list of these."""
+    """gemm_bench's options for "layers", "4096", "512x64x128,1024", a number, a file, or a list."""
     if isinstance(shapes, str):
         named = Path(__file__).parents[2] / "bench" / "shapes" / f"{shapes}.txt"
-        if named.is_file():
-            return ["--shapes", str(named)]
+        for file in (Path(shapes), named):
+            if file.is_file():
+                return ["--shapes", str(file)]
         shapes = shapes.split(",")
     elif isinstance(shapes, int):
         shapes = [shapes]
@@ -208,7 +209,7 @@ def _shapes(shapes: str | Sequence[Any]) -> list[str]:
         text = "x".join(map(str, shape)) if isinstance(shape, (tuple, list)) else str(shape)
         if not re.fullmatch(r"\d+(x\d+x\d+)?", text):
             raise BadArgument(
-                f"shapes has {text!r}: want 4096, 512x64x128, or a set such as layers"
+                f"shapes has {text!r}: want 4096, 512x64x128, a file, or a set such as layers"
             )
         options += ["--size" if text.isdigit() else "--shape", text]
     return options
@@ -271,7 +272,12 @@ def _load(spec: str) -> Callable[..., Any]:
     found = importlib.util.spec_from_file_location(Path(path).stem, path)
     assert found is not None and found.loader is not None
     module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
+    try:
+        found.loader.exec_module(module)
+    except Exception as error:
+        raise BadArgument(
+            f"{path}: {type(error).__name__}: {' '.join(str(error).split())}"
+        ) from None
     function = getattr(module, name, None)
     if not callable(function):
         raise BadArgument(f"{path} has no function {name!r}")

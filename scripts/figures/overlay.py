@@ -26,6 +26,8 @@ from common.runs import Change, Comparison, Entry, Key, Run, Value
 from figures.figure_style import GREY, STYLE, svg
 
 MOST_LINES = 6
+MOST_SHAPES = 24  # whose names fit below the x axis
+BY_NAME = "M x N x K"
 LABEL_INCHES = 0.19  # between the names of two lines
 # Told apart with any kind of colour vision, and dark enough for text on white.
 COLORS = ("#0060a8", "#c04a00", "#00795a", "#a0307a", "#6b5b00", "#444444")
@@ -98,6 +100,9 @@ def axis_of(shapes: set[tuple[int, ...]]) -> tuple[dict[tuple[int, ...], float],
         i, one = varying[0], next(iter(problems))
         fixed = ", ".join(f"{'MNK'[j]} = {one[j]}" for j in range(3) if j != i)
         return {s: float(s[i]) for s in problems}, f"{'MNK'[i]}, with {fixed}"
+    if 0 < len(problems) <= MOST_SHAPES:  # steps of 8: a line goes through multiples of it
+        by_layer = sorted(problems, key=lambda s: (*s[1:], s[0]))
+        return {s: 8.0 * i for i, s in enumerate(by_layer, 1)}, BY_NAME
     if problems:
         return {
             s: round((s[0] * s[1] * s[2]) ** (1 / 3), 3) for s in problems
@@ -114,8 +119,8 @@ def measure_for(shown: list[Run], wanted: Optional[str]) -> str:
 
 
 def importance(key: Key, comparisons: list[Comparison], shown: list[Run], measure: str) -> float:
-    """Which rungs are shown where there are too many: those that changed most; of one run, the
-    fastest."""
+    """Which rungs are shown where there are too many: those that changed most; where nothing is
+    compared, the fastest."""
     moved = [
         abs(c.change) for comparison in comparisons for c in comparison.changes if c.key == key
     ]
@@ -123,7 +128,8 @@ def importance(key: Key, comparisons: list[Comparison], shown: list[Run], measur
         return max(moved)
     speeds = [
         e.values[measure].median
-        for e in shown[0].timed().values()
+        for run in shown
+        for e in run.timed().values()
         if e.key == key and measure in e.values
     ]
     return (-1 if measure == "time" else 1) * sum(map(math.log, speeds)) / max(1, len(speeds))
@@ -133,13 +139,14 @@ def lines_of(
     shown: list[Run], comparisons: list[Comparison], measure: str
 ) -> tuple[list[Line], str, int]:
     """The lines, the x axis's title, and how many rungs were left out."""
+    has = [{e.key for e in run.timed().values()} for run in shown]
     keys = list(dict.fromkeys(e.key for run in shown for e in run.timed().values()))
-    if len(shown) > 1:  # what only one has is no comparison
-        keys = [
-            k for k in keys if all(any(e.key == k for e in r.timed().values()) for r in shown)
-        ] or keys
-    room = max(1, MOST_LINES // len(shown))
-    kept = sorted(keys, key=lambda k: -importance(k, comparisons, shown, measure))[:room]
+    if comparisons:  # what only one has is no comparison
+        keys = [k for k in keys if all(k in of for of in has)] or keys
+    kept: list[Key] = []
+    for key in sorted(keys, key=lambda k: -importance(k, comparisons, shown, measure)):
+        if not kept or sum(k in of for of in has for k in (*kept, key)) <= MOST_LINES:
+            kept.append(key)
     kept = [key for key in keys if key in kept]
     shapes = {e.shape for run in shown for e in run.timed().values() if e.key in kept}
     place, axis = axis_of(shapes)
@@ -156,9 +163,12 @@ def lines_of(
             skipped = {place[e.shape] for e in mine if measure not in e.values}
             moves = {place[c.shape]: c for c in changed if c.key == key and c.shape in place}
             if points:
-                lines.append(Line(key, run, points, skipped, moves, first=run is shown[0]))
+                first = run is shown[0] and bool(comparisons)
+                lines.append(Line(key, run, points, skipped, moves, first=first))
     several_keys = len({line.key for line in lines}) > 1
     several_runs = len({line.run.label for line in lines}) > 1
+    if len({line.key for line in lines}) == len(lines) and len({run.gpu for run in shown}) == 1:
+        several_runs = False  # the rungs' names tell the lines apart
     one_kind = len({key[1:] for key in kept}) == 1
     for i, line in enumerate(lines):
         name = runs.rung_id(line.key[0]) if one_kind else runs.title(line.key)
@@ -173,7 +183,8 @@ def finding(lines: list[Line], comparisons: list[Comparison], measure: str) -> s
     keys = list(dict.fromkeys(line.key for line in lines))
     rungs = list(dict.fromkeys(runs.rung_id(key[0]) for key in keys))
     kinds = {key[1:] for key in keys}
-    what = " ".join([", ".join(rungs), *(kinds.pop() if len(kinds) == 1 else [])]).strip()
+    kind = " ".join(kinds.pop()).strip() if len(kinds) == 1 else ""
+    what = f"{', '.join(rungs)} {kind}".strip()
     points_name = "size" if len(keys) == 1 else "point"
     if comparisons:
         shown = {line.key for line in lines}
@@ -198,14 +209,15 @@ def finding(lines: list[Line], comparisons: list[Comparison], measure: str) -> s
     if len(rungs) > 1:
         sign = -1 if measure == "time" else 1
         sizes = {s for line in lines for s in line.points}
-        best = Counter(
-            max(
-                (line for line in lines if s in line.points),
-                key=lambda l: sign * l.points[s][1].median,
-            ).name
-            for s in sizes
-        ).most_common(1)[0]
-        return f"{best[0]} is the fastest at {best[1]} of {runs.plural(len(sizes), 'size')}"
+        best: Counter[str] = Counter()
+        for s in sizes:
+            speeds = {l.name: sign * l.points[s][1].median for l in lines if s in l.points}
+            if measure == "ratio":
+                speeds["cuBLAS"] = 1.0
+            best[max(speeds, key=lambda name: speeds[name])] += 1
+        name, count = best.most_common(1)[0]
+        of = runs.plural(len(sizes), "size") + (f", {kind}" if kind else "")
+        return f"{name} is the fastest at {count} of {of}"
     last = min(line.end for line in lines)
     values = [
         f"{line.points[last][1].median:.3g}" + (f" ({line.key[1]})" if len(lines) > 1 else "")
@@ -378,14 +390,20 @@ def draw(
         0.012, 0.975, finding(lines, comparisons, measure), fontsize=13, fontweight="bold", va="top"
     )
     below = [f"{'dashed' if line.first else 'solid'}: {line.run.label}" for line in lines]
-    told = list(dict.fromkeys(below)) if len(shown) > 1 else [shown[0].label]
+    told = list(dict.fromkeys(below)) if comparisons else [run.label for run in shown]
     if left_out:
         which = "that changed most" if comparisons else "that are fastest"
         told.append(f"the rungs {which}, {left_out} more in the table")
     fig.text(0.012, 0.912, "; ".join(told), fontsize=8.5, color=GREY, va="top")
 
     value_axis(ax, lines)
-    size_axis(ax, sizes)
+    if axis == BY_NAME:
+        names = {x: runs.shape_name(e.shape) for line in lines for x, (e, _) in line.points.items()}
+        ax.set_position((0.07, 0.25, 0.67, 0.59))
+        ax.set_xticks([*names], [*names.values()], rotation=40, ha="right", rotation_mode="anchor")
+        ax.tick_params(axis="x", labelsize=8)
+    else:
+        size_axis(ax, sizes)
     baseline = draw_baseline(ax, lines, sizes, measure)
     tips = draw_lines(ax, lines, sizes)
     notes = ["Bands: p10 to p90."]
