@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -1305,6 +1306,29 @@ class WithoutParts(Base):
             GEMM_LADDER_LIBRARIES=str(libraries),
         )
         self.assertEqual(told, "True\n")
+
+    def test_old_driver(self) -> None:
+        """A driver of CUDA 12.2, of which only the version is asked."""
+        if not (libraries / "libgemm_ladder.so").exists() or shutil.which("cc") is None:
+            self.skipTest("built without a CUDA toolkit, or there is no cc")
+        with tempfile.TemporaryDirectory() as folder:
+            driver = "int cuDriverGetVersion(int *v) { *v = 12020; return 0; }"
+            command = ["cc", "-shared", "-xc", "-", "-o", f"{folder}/libcuda.so.1"]
+            subprocess.run(command, input=driver, text=True, check=True)
+            told = self.run_python(
+                "import gemm_ladder, numpy\n"
+                "a = numpy.eye(3, dtype=numpy.float32)\n"
+                "print(gemm_ladder.gpu_count(), gemm_ladder.plan(3, 3, 3).kernel)\n"
+                "try: gemm_ladder.matmul(a, a, backend='gpu')\n"
+                "except gemm_ladder.NoDevice as e: print(e)",
+                GEMM_LADDER_LIBRARIES=str(libraries),
+                LD_LIBRARY_PATH=folder,
+            )
+        self.assertRegex(
+            told,
+            r"\A0 \w+\nthere is no GPU: NVIDIA's driver is too old: it has CUDA 12\.2, and this "
+            r"library needs 1\d\.0 or newer; .*\n\Z",
+        )
 
     def test_import_loads_little(self) -> None:
         told = self.run_python(

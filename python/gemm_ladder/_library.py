@@ -39,7 +39,7 @@ class Unsupported(Error, NotImplementedError):
 
 
 class NoDevice(Error):
-    """GEMM_NO_DEVICE: no such GPU, no driver, or a package without kernels for GPUs."""
+    """GEMM_NO_DEVICE: no such GPU, no driver, too old a one, or a package without kernels for GPUs."""
 
 
 class OutOfMemory(Error, MemoryError):
