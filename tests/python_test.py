@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -169,6 +170,11 @@ class Fp8(Base):
         a = gemm.scaled_mm(qa, qw.T, sa, sw.T)
         b = gemm.scaled_mm(qa, qw.T, np.ascontiguousarray(sa), np.ascontiguousarray(sw.T))
         np.testing.assert_array_equal(a, b)
+        (qa, sa), (qw, sw) = (gemm.quantise(matrix(9, 40, seed=i), "row") for i in (1, 2))
+        apart = np.zeros((9, 3), np.float32)
+        apart[:, :1] = sa
+        b = gemm.scaled_mm(qa, qw.T, apart[:, :1], sw.T)
+        np.testing.assert_array_equal(gemm.scaled_mm(qa, qw.T, sa, sw.T), b)
 
     def test_scaled_mm_with_bias_and_rung(self) -> None:
         qa, sa = gemm.quantise(matrix(32, 64))
@@ -256,6 +262,8 @@ class Matmul(Base):
         self.assertIs(gemm.matmul(a, b, beta=2, out=out, rung="v6"), out)
         self.close(out, product(a, b) + 2.0 * c, 1e-5)
         self.assertEqual(gemm.matmul(a[:0], b).shape, (0, 20, 9))
+        none = batch(2, 9, 9, np.float32)[:0]  # no matrix has no memory to share
+        self.assertIs(gemm.matmul(none, none, out=none), none)
         # Vectors of the epilogue are the same for all products.
         bias, rows = matrix(1, 9, seed=3)[0], matrix(1, 20, seed=4)[0]
         got = gemm.matmul(a, b, bias=bias, scale_rows=rows)
@@ -1299,6 +1307,44 @@ class WithoutParts(Base):
             GEMM_LADDER_LIBRARIES=str(libraries),
         )
         self.assertEqual(told, "True\n")
+
+    def test_old_driver(self) -> None:
+        """A driver of CUDA 12.2, of which only the version is asked."""
+        if not (libraries / "libgemm_ladder.so").exists() or shutil.which("cc") is None:
+            self.skipTest("built without a CUDA toolkit, or there is no cc")
+        with tempfile.TemporaryDirectory() as folder:
+            driver = "int cuDriverGetVersion(int *v) { *v = 12020; return 0; }"
+            command = ["cc", "-shared", "-xc", "-", "-o", f"{folder}/libcuda.so.1"]
+            subprocess.run(command, input=driver, text=True, check=True)
+            told = self.run_python(
+                "import gemm_ladder, numpy\n"
+                "a = numpy.eye(3, dtype=numpy.float32)\n"
+                "print(gemm_ladder.gpu_count(), gemm_ladder.plan(3, 3, 3).kernel)\n"
+                "try: gemm_ladder.matmul(a, a, backend='gpu')\n"
+                "except gemm_ladder.NoDevice as e: print(e)",
+                GEMM_LADDER_LIBRARIES=str(libraries),
+                LD_LIBRARY_PATH=folder,
+            )
+        self.assertRegex(
+            told,
+            r"\A0 \w+\nthere is no GPU: NVIDIA's driver is too old: it has CUDA 12\.2, and this "
+            r"library needs 1\d\.0 or newer; .*\n\Z",
+        )
+
+    def test_one_library_that_is_the_simulator(self) -> None:
+        """Built without CUDA. It is refused as a GPU's: that must not change how it asks for signals."""
+        built = [libraries / f"libgemm_ladder{name}.so" for name in ("_sim", "")]
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "libgemm_ladder.so").symlink_to(next(x for x in built if x.exists()))
+            told = self.run_python(
+                "import gemm_ladder as g, numpy\n"
+                "x = numpy.ones((600, 600), numpy.float32)\n"
+                "print(g.matmul(x, x)[0, 0], g.gpu_count(), g.matmul(x, x)[0, 0])\n"
+                "try: g.matmul(x, x, rung='v99')\n"
+                "except g.BadArgument: print('refused')",
+                GEMM_LADDER_LIBRARIES=folder,
+            )
+        self.assertEqual(told, "600.0 0 600.0\nrefused\n")
 
     def test_import_loads_little(self) -> None:
         told = self.run_python(

@@ -72,6 +72,8 @@ class Matmul(Base):
                 gemm_ladder.matmul(a, b, beta=2, c=c, out=out[:, :10])
                 self.close(out[:, :10], wanted, 1e-5)
                 self.assertTrue(bool(out[:, 10:].isnan().all()))
+                none = torch.empty(0, 20, 10, device=device)  # its pointer is null, as that of a
+                self.assertIs(gemm_ladder.matmul(a.expand(0, 20, 30), b, out=none), none)
 
     def test_errors(self) -> None:
         a, b = matrix(6, 4, "cpu"), matrix(4, 5, "cpu")

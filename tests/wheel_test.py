@@ -5,6 +5,7 @@ and gemm_bench as the wheel has it."""
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import unittest
 import venv
+import zipfile
 from pathlib import Path
 
 import numpy
@@ -77,6 +79,22 @@ class Release(unittest.TestCase):
         self.refuses("its tag is v77.0.0", "v78.0.0")
         output(*GIT, "reset", "--quiet", "--hard", "HEAD~", cwd=self.tree)
 
+    def has_licences(self, wheel: Path) -> None:
+        """Of itself, of every package whose library was copied, and of what is linked in."""
+        with zipfile.ZipFile(wheel) as held:
+            (folder,) = {name.split("/")[0] for name in held.namelist() if "dist-info/" in name}
+            listed = json.loads(held.read(f"{folder}/sboms/auditwheel.cdx.json"))["components"]
+            names = {Path(name).stem for name in held.namelist() if "/licenses/" in name[:-1]}
+            told = {
+                name: held.read(f"{folder}/licenses/{name}.txt") for name in names - {"LICENSE"}
+            }
+            recorded = held.read(f"{folder}/RECORD").decode()
+        self.assertLessEqual({c["name"] for c in listed} - {"gemm_ladder"} | {"LICENSE"}, names)
+        for text in (b"Boost Software License", b"CLI11", b"nlohmann", b"libbacktrace", b"fmt"):
+            self.assertTrue(any(text in licence for licence in told.values()), text)
+        for name in told:
+            self.assertIn(f"{folder}/licenses/{name}.txt,sha256=", recorded)
+
     def test_wheel_in_an_empty_environment(self) -> None:
         built = self.there / "built"
         built.mkdir()
@@ -101,6 +119,8 @@ class Release(unittest.TestCase):
         tag = wheel.stem.split("-")[-1]
         self.assertIn(f'consistent with the following platform tag: "{tag}"', told)
         print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB\n{told}")
+        self.assertLess(wheel.stat().st_size, 40e6)
+        self.has_licences(wheel)
 
         venv.create(self.there / "empty")
         python = self.there / "empty/bin/python"

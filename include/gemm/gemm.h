@@ -170,7 +170,8 @@ enum {
   GEMM_SIMULATOR = -2       /* host memory, no GPU */
 };
 
-/* GPUs that there are, numbered from 0 as CUDA counts them; 0 without a driver. */
+/* GPUs that there are, numbered from 0 as CUDA counts them; 0 without a driver, and where the library
+ * has kernels for none of them. */
 GEMM_API gemm_status gemm_gpu_count(int* count);
 
 /* Plans a problem for a device. Loads the kernels, so that gemm_run does nothing that a captured

@@ -33,7 +33,9 @@ class PreparedGroups(Prepared):
 
     def extents(self, *pointers: int) -> list[Extent]:
         found = super().extents(*pointers)
-        if self.groups > 1 and found[1].bytes:
+        if self.groups == 0:
+            found[1].bytes = 0
+        elif self.groups > 1 and found[1].bytes:
             found[1].bytes += (self.groups - 1) * self.problem.stride_b * BYTES[self.b.type]
             found[1].pitch = 0  # there may be gaps between the matrices
         return found

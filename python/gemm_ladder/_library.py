@@ -39,7 +39,7 @@ class Unsupported(Error, NotImplementedError):
 
 
 class NoDevice(Error):
-    """GEMM_NO_DEVICE: no such GPU, no driver, or a package without kernels for GPUs."""
+    """GEMM_NO_DEVICE: no such GPU, no driver, too old a one, or a package without kernels for GPUs."""
 
 
 class OutOfMemory(Error, MemoryError):
@@ -265,7 +265,6 @@ class Library:
         self.version = function("gemm_version", returns=ctypes.c_char_p)
         self.backend = function("gemm_backend", returns=ctypes.c_char_p)
         self.set_interrupt = function("gemm_set_interrupt", _Asked)
-        self.listen()
 
     def listen(self) -> None:
         """Lets signals end a product, such as Ctrl-C's."""
@@ -317,6 +316,7 @@ def _open(kind: str) -> Library:
                     "this package has no kernels for GPUs: it was built without a CUDA toolkit; "
                     'backend="simulator" computes without one'
                 )
+        library.listen()  # none that was refused: it would be called after it is gone
         _opened[kind] = library
         return library
 

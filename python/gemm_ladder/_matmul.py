@@ -163,7 +163,9 @@ class PreparedBatch(Prepared):
         counts = (self.count if stride else 1 for stride in self.strides)
         codes = self.a.type, self.b.type, self.type_c
         for x, stride, count, code in zip(found, self.strides, counts, codes):
-            if count > 1 and x.bytes:
+            if self.count == 0:
+                x.bytes = 0
+            elif count > 1 and x.bytes:
                 x.bytes += (count - 1) * stride * BYTES[code]
                 x.pitch = 0  # there may be gaps between the matrices
         return found

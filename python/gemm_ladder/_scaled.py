@@ -121,7 +121,7 @@ def scaled_mm(
     if math.prod(shape_a) == math.prod(shape_b) == 1:
         return matmul(a, b, **given, **_one_scale(kind, m, a, scale_a, scale_b))
     if shape_a == (m, 1) and shape_b == (1, n):
-        vectors = {"scale_rows": scale_a.reshape(-1), "scale_columns": scale_b.reshape(-1)}
+        vectors = {"scale_rows": _vector(kind, scale_a), "scale_columns": _vector(kind, scale_b)}
         return matmul(a, b, **given, **vectors)
     if shape_a == (m, _blocks(k)) and shape_b == (_blocks(k), _blocks(n)):
         if use_fast_accum:
@@ -151,8 +151,15 @@ def _one_scale(kind: Any, m: int, a: Any, scale_a: Any, scale_b: Any) -> dict[st
 def _rows(kind: Any, x: Any) -> Any:
     """The matrix, or a copy whose rows are contiguous."""
     stored = Stored(kind, x, "scales")
-    if not stored.op:
-        return x
+    return _contiguous(kind, x) if stored.op else x
+
+
+def _vector(kind: Any, x: Any) -> Any:
+    """The elements in a row, copied where they have gaps."""
+    return _contiguous(kind, x.reshape(-1))
+
+
+def _contiguous(kind: Any, x: Any) -> Any:
     return x.contiguous() if _is_torch(kind) else kind.numpy.ascontiguousarray(x)
 
 

@@ -33,7 +33,7 @@ struct Computer {
   const char* name;
   // The calling thread's. Throws Failure.
   int (*current_device)();
-  // Throws Failure when there is no such device.
+  // Throws Failure when there is no such device, or no kernel for it.
   const DeviceInfo& (*device_info)(int device);
   // Calls f with the device as the current one. What f does may happen while this thread captures a
   // stream.

@@ -2,6 +2,7 @@
 
 #include "device/current_device.h"
 #include "library/backend.h"
+#include "library/gpu_refusal.h"
 #include "sharded/gpu/cuda_check.h"
 
 namespace gemm::library {
@@ -15,28 +16,53 @@ bool built_for(const std::string& architecture) {
          all.find("," + architecture + "-real,") != std::string::npos;
 }
 
-std::vector<DeviceInfo> all_devices() {
-  std::vector<DeviceInfo> all;
+// A GPU, and why this library cannot compute on it; empty: it can.
+struct Gpu {
+  DeviceInfo info;
+  std::string refusal;
+};
+
+std::vector<Gpu> all_gpus() {
+  std::vector<Gpu> all;
   for (const Arch& arch : gpu_archs()) {
     int major = 0, minor = 0;
     const int device = static_cast<int>(all.size());
     cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
     cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
     const int sm = major * 10 + minor;
-    all.push_back({.arch = arch, .sm = sm, .exact_arch = built_for(std::to_string(sm) + "a")});
+    const DeviceInfo info{
+        .arch = arch, .sm = sm, .exact_arch = built_for(std::to_string(sm) + "a")};
+    all.push_back({info, has_code(GEMM_CUDA_ARCHITECTURES, sm)
+                             ? ""
+                             : why_no_code(arch.name, GEMM_CUDA_ARCHITECTURES, sm)});
   }
   return all;
 }
 
-std::string why_no_gpu() {
-  int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
+const std::vector<Gpu>& gpus() {
+  static const std::vector<Gpu> all = all_gpus();
+  return all;
+}
+
+[[noreturn]] void throw_no_gpu() {
+  int driver = 0, count = 0;
+  cudaDriverGetVersion(&driver);
+  std::string why = why_not_driver(driver, CUDART_VERSION);
+  if (const cudaError_t error = cudaGetDeviceCount(&count); why.empty() && error != cudaSuccess)
+    why = describe(error);
   cudaGetLastError();
-  return (error == cudaSuccess ? "there is no GPU" : "there is no GPU: " + describe(error)) +
-         "; GEMM_SIMULATOR computes without one";
+  throw Failure(GEMM_NO_DEVICE, "there is no GPU" + (why.empty() ? "" : ": " + why) +
+                                    "; GEMM_SIMULATOR computes without one");
+}
+
+int gpu_count() {
+  for (const Gpu& gpu : gpus())
+    if (gpu.refusal.empty()) return static_cast<int>(gpus().size());
+  return 0;
 }
 
 int asked_for_current_device() {
+  if (gpus().empty()) throw_no_gpu();
   int device = 0;
   if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) {
     cudaGetLastError();
@@ -45,19 +71,16 @@ int asked_for_current_device() {
   return device;
 }
 
-const std::vector<DeviceInfo>& devices() {
-  static const std::vector<DeviceInfo> all = all_devices();
-  return all;
-}
-
 const DeviceInfo& device_info(int device) {
-  const std::vector<DeviceInfo>& all = devices();
+  const std::vector<Gpu>& all = gpus();
   const int count = static_cast<int>(all.size());
-  if (device >= 0 && device < count) return all[device];
-  if (count == 0) throw Failure(GEMM_NO_DEVICE, why_no_gpu());
-  throw Failure(GEMM_NO_DEVICE,
-                "there is no GPU " + std::to_string(device) + ": choose " +
-                    (count == 1 ? "0, the only one" : "from 0 to " + std::to_string(count - 1)));
+  if (count == 0) throw_no_gpu();
+  if (device < 0 || device >= count)
+    throw Failure(GEMM_NO_DEVICE,
+                  "there is no GPU " + std::to_string(device) + ": choose " +
+                      (count == 1 ? "0, the only one" : "from 0 to " + std::to_string(count - 1)));
+  if (!all[device].refusal.empty()) throw Failure(GEMM_UNSUPPORTED, all[device].refusal);
+  return all[device].info;
 }
 
 void on_device(int device, const std::function<void()>& f) {
@@ -139,7 +162,7 @@ const Computer CUDA{.backend = Backend::gpu,
                     .device_info = device_info,
                     .on_device = on_device,
                     .is_broken = is_broken,
-                    .gpu_count = [] { return static_cast<int>(devices().size()); },
+                    .gpu_count = gpu_count,
                     .read = read,
                     .make_fabric = make_gpu_fabric,
                     .make_rank = make_gpu_rank,

@@ -1,0 +1,82 @@
+"""scripts/fuzz_python.py finds what it is for: a library that does one thing wrong, at times."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import unittest
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
+
+import fuzz_python
+
+real = fuzz_python.gemm.matmul
+
+
+def fuzz(*args: str) -> tuple[int, str]:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        with mock.patch("sys.argv", ["fuzz_python.py", *args]):
+            try:
+                return fuzz_python.main(), out.getvalue()
+            except SystemExit as end:
+                return int(end.code or 0), out.getvalue()
+
+
+def faulty(fault: str) -> Any:
+    def matmul(a: Any, b: Any, **named: Any) -> Any:
+        if fault == "taken":
+            named = {name: x for name, x in named.items() if name != "bias"}
+        elif fault == "raises":
+            raise KeyError("a")
+        elif fault == "lines":
+            raise ValueError("no\nreally")
+        elif fault == "refused":
+            raise ValueError("no")
+        elif fault == "late" and "out" in named and named["out"].size:
+            named["out"].flat[0] = 7
+            raise ValueError("no")
+        got = real(a, b, **named)
+        if got.size and fault == "wrong":
+            got.flat[-1] *= got.dtype.type(1.1)
+        if fault == "input" and a.size and a.flags.writeable:
+            a.flat[0] = 3.5
+        if fault == "beside" and "out" in named and got.flags.c_contiguous is False:
+            got.base[:4] = 0
+        return got
+
+    return matmul
+
+
+class Finds(unittest.TestCase):
+    def test_each(self) -> None:
+        for fault, told in {
+            "wrong": "1 of .* numbers wrong: at",
+            "raises": "KeyError: 'a'",
+            "lines": "the error is no line of text",
+            "refused": "refused: ValueError: no",
+            "late": "byte 0 changed in the memory of",
+            "input": "byte .* changed in the memory of",
+            "beside": "byte .* changed in the memory of",
+            "taken": "wrong: at|was not refused",
+        }.items():
+            with self.subTest(fault=fault):
+                with mock.patch.object(fuzz_python.gemm, "matmul", faulty(fault)):
+                    status, out = fuzz("--only", "numpy", "--seed", "1", "--minutes", "0.03")
+                self.assertEqual(status, 1, out)
+                self.assertRegex(out, rf"FAILURE --only numpy --seed 1 --case \d+: .*{told}")
+
+    def test_nothing(self) -> None:
+        status, out = fuzz("--only", "numpy", "--seed", "1", "--case", "5")
+        self.assertEqual(status, 0, out)
+        self.assertRegex(out, "seed 1: numpy 1 calls, 0 failures")
+        for args in (["--minutes", "0"], ["--minutes", "nan"], ["--only", "x"], ["--case", "x"]):
+            self.assertEqual(fuzz(*args)[0], 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
