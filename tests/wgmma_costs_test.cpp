@@ -67,14 +67,15 @@ TEST(WgmmaCosts, LargeResultsAreWholeTiles) {
 }
 
 // The epilogue of a CTA's last tile, which nothing hides, is shorter for a smaller tile.
-TEST(WgmmaCosts, ALongEpilogueWantsSmallLastTiles) {
-  const auto smaller = [&](bool has_epilogue) {
-    auto p = problem(128 * 132, 192 * 4, 64);
-    p.reads_c = p.function = has_epilogue;
-    return engine::whole_tiles_us(p, ARCH, 128, 192, 1) /
-           engine::whole_tiles_us(p, ARCH, 64, 128, 1);
+TEST(WgmmaCosts, AnEpilogueIsShorterForSmallTiles) {
+  const auto added = [](int bm, int bn) {
+    auto p = problem(4096, 4096, 4096);
+    const double plain = engine::whole_tiles_us(p, ARCH, bm, bn, 1);
+    p.reads_c = p.function = true;
+    return engine::whole_tiles_us(p, ARCH, bm, bn, 1) - plain;
   };
-  EXPECT_GT(smaller(true), smaller(false));
+  EXPECT_GT(added(64, 128), 0);
+  EXPECT_GT(added(128, 192), added(64, 128));
 }
 
 // C is cut in tiles of whole rows and columns: those of a batch lie in the same waves.
@@ -82,9 +83,9 @@ TEST(WgmmaCosts, ProductsOfABatchShareWaves) {
   auto p = problem(128, 192, 4096);
   const double one = engine::whole_tiles_us(p, ARCH, 128, 192, 1);
   p.products = 100;
-  EXPECT_LT(engine::whole_tiles_us(p, ARCH, 128, 192, 1), 3 * one);
+  EXPECT_LT(engine::whole_tiles_us(p, ARCH, 128, 192, 1), 10 * one);
   p.products = 1000;
-  EXPECT_GT(engine::whole_tiles_us(p, ARCH, 128, 192, 1), 5 * one);
+  EXPECT_GT(engine::whole_tiles_us(p, ARCH, 128, 192, 1), 20 * one);
 }
 
 TEST(WgmmaCosts, RowsOfCThatAreNotWholeTakeLonger) {
