@@ -287,7 +287,7 @@ template <class T>
 Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
   const int M = rows_of_product(p);
   const bool in_one_launch = !p.batch.is_single() && fits_in_one_launch(p);
-  // Clusters pay where rows straddle 128-byte lines. Fused kernels have none, one of a batch neither.
+  // Clusters pay where rows straddle 128-byte lines. Neither fused kernels nor a batch's have any.
   const bool fused = wants_fused(p.fused) && has_rows_of_a(p);
   const bool clusters = variant == ANY_VARIANT
                             ? straddles_lines(p) && M > 128 && !fused && !in_one_launch

@@ -1340,7 +1340,7 @@ HEADERS = (
         "repack.cuh", "v21", "copies rows that are not there", "  if (m >= rows) return;\n", ""
     ),
     of_header(
-        "wgmma_epilogue.cuh",
+        "vec.cuh",
         "v18",
         "rows of any stride count as aligned",
         "p.ldc % VEC == 0 &&",
