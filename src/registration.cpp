@@ -34,6 +34,24 @@ bool needs_float_sums(const GemmCall& c, DType dtype) {
   return c.epilogue.has_scales() && info(dtype).out == Element::f16;
 }
 
+// The type with these factors whose results are float.
+constexpr DType float_results(Element factors) {
+  for (const DType d : ALL_DTYPES)
+    if (info(d).in == factors && info(d).out == Element::f32) return d;
+  return DType::f32;
+}
+
+// The nearest rung, from `id` down the ladder, that sums halves in float and takes the call's layout.
+const Rung* with_float_sums(const std::string& id, const GemmCall& c, Backend backend,
+                            DType dtype) {
+  const bool transposed = c.op_a != Op::N || c.op_b != Op::N;
+  for (const Rung* r = find_rung(backend, id, dtype); r; r = find_rung(backend, r->prev, dtype))
+    if ((r->needs.transposed || !transposed) &&
+        find_rung(backend, r->id, float_results(info(dtype).in)) != nullptr)
+      return r;
+  return nullptr;
+}
+
 // launch(product), and an epilogue pass. Products of the call's type are computed in D's memory, but
 // where the pass still has to read C there, or D has fewer columns.
 template <class Launch>
@@ -74,12 +92,16 @@ Entry with_epilogue_pass(Entry e, const BackendCalls& backend, const char* prev,
   const DType dtype = e.dtype;
   const bool has_float_sums = in_float != nullptr;
   if (e.plan && !e.dispatches)
-    e.plan = [dtype, has_float_sums, estimates = e.estimates, fuses = e.fuses,
-              plan = std::move(e.plan)](const Rung& self, const GemmCall& c, const Arch& arch,
-                                        int variant) {
+    e.plan = [dtype, has_float_sums, prev, backend = backend.backend, estimates = e.estimates,
+              fuses = e.fuses, plan = std::move(e.plan)](const Rung& self, const GemmCall& c,
+                                                         const Arch& arch, int variant) {
       std::optional<Plan> planned = plan(self, c, arch, variant);
       if (!planned || c.epilogue.is_plain() || (fuses && fuses(c, *planned))) return planned;
-      if (needs_float_sums(c, dtype) && !has_float_sums) return std::optional<Plan>();
+      if (needs_float_sums(c, dtype) && !has_float_sums) {
+        if (with_float_sums(prev, c, backend, dtype)) return std::optional<Plan>();
+        planned->makespan = NEVER;
+        return planned;
+      }
       if (!estimates) return planned;
       GemmCall product = c;
       product.epilogue = before_pass(c);
@@ -94,7 +116,7 @@ Entry with_epilogue_pass(Entry e, const BackendCalls& backend, const char* prev,
                                                                          const auto& own) {
     if (!needs_float_sums(c, dtype)) return launch_with_pass(c, dtype, dtype, backend, own);
     if (sums) return launch_with_pass(c, dtype, float_type, backend, sums);
-    const Rung* const before = find_rung(backend.backend, prev, dtype);
+    const Rung* const before = with_float_sums(prev, c, backend.backend, dtype);
     if (before == nullptr) return launch_with_pass(c, dtype, dtype, backend, own);
     const auto by_the_rung_before = [&](const Arch& arch) {
       gemm::launch(c, plan(*before, c, arch));
@@ -158,7 +180,7 @@ void register_entries(const About& about, std::vector<Entry> entries, const Back
     if (!about.needs.groups) e = without_groups(std::move(e));
   }
   const auto found = std::find_if(entries.begin(), entries.end(), [](const Entry& e) {
-    return info(e.dtype).in == Element::f16 && info(e.dtype).out == Element::f32;
+    return e.dtype == float_results(Element::f16);
   });
   const std::optional<Entry> in_float =
       found == entries.end() ? std::nullopt : std::optional(*found);

@@ -57,7 +57,8 @@ Entry product_by_product(Entry e);
 Entry without_groups(Entry e);
 // An entry that takes every epilogue: what its kernel lacks is left to a pass, which its plan counts in.
 // Scales of f16 need sums in float between both. `in_float`: the rung's entry that writes them, with
-// neither a pass nor a plan; null: it has none, and the rung `prev` takes such a call.
+// neither a pass nor a plan; null: it has none, and a rung from `prev` down takes such a call. Where
+// none does, as with transposed operands below Hopper, the pass scales what was rounded.
 Entry with_epilogue_pass(Entry e, const BackendCalls& backend, const char* prev = "",
                          const Entry* in_float = nullptr);
 
