@@ -1,6 +1,5 @@
 #include "registration.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "batch.h"
@@ -34,21 +33,15 @@ bool needs_float_sums(const GemmCall& c, DType dtype) {
   return c.epilogue.has_scales() && info(dtype).out == Element::f16;
 }
 
-// The type with these factors whose results are float.
-constexpr DType float_results(Element factors) {
-  for (const DType d : ALL_DTYPES)
-    if (info(d).in == factors && info(d).out == Element::f32) return d;
-  return DType::f32;
-}
-
-// The nearest rung, from `id` down the ladder, that sums halves in float and takes the call's layout.
-const Rung* with_float_sums(const std::string& id, const GemmCall& c, Backend backend,
-                            DType dtype) {
+// The entry that computes a call's sums of halves in float: of the rung `id`, or of the nearest one
+// before it that has such an entry and takes the call's layout. Null: there is none.
+const Rung* in_float(const std::string& id, const GemmCall& c, Backend backend, DType dtype) {
   const bool transposed = c.op_a != Op::N || c.op_b != Op::N;
   for (const Rung* r = find_rung(backend, id, dtype); r; r = find_rung(backend, r->prev, dtype))
-    if ((r->needs.transposed || !transposed) &&
-        find_rung(backend, r->id, float_results(info(dtype).in)) != nullptr)
-      return r;
+    for (const DType d : ALL_DTYPES)
+      if (info(d).in == info(dtype).in && info(d).out == Element::f32)
+        if (const Rung* const entry = find_rung(backend, r->id, d))
+          if (entry->needs.transposed || !transposed) return entry;
   return nullptr;
 }
 
@@ -87,20 +80,21 @@ double epilogue_pass_us(const GemmCall& c, DType dtype, const Arch& arch) {
 
 }  // namespace
 
-Entry with_epilogue_pass(Entry e, const BackendCalls& backend, const char* prev,
-                         const Entry* in_float) {
+Entry with_epilogue_pass(Entry e, const BackendCalls& backend, const std::string& id) {
   const DType dtype = e.dtype;
-  const bool has_float_sums = in_float != nullptr;
   if (e.plan && !e.dispatches)
-    e.plan = [dtype, has_float_sums, prev, backend = backend.backend, estimates = e.estimates,
-              fuses = e.fuses, plan = std::move(e.plan)](const Rung& self, const GemmCall& c,
-                                                         const Arch& arch, int variant) {
+    e.plan = [dtype, backend = backend.backend, estimates = e.estimates, fuses = e.fuses,
+              plan = std::move(e.plan)](const Rung& self, const GemmCall& c, const Arch& arch,
+                                        int variant) {
       std::optional<Plan> planned = plan(self, c, arch, variant);
       if (!planned || c.epilogue.is_plain() || (fuses && fuses(c, *planned))) return planned;
-      if (needs_float_sums(c, dtype) && !has_float_sums) {
-        if (with_float_sums(prev, c, backend, dtype)) return std::optional<Plan>();
-        planned->makespan = NEVER;
-        return planned;
+      if (needs_float_sums(c, dtype)) {
+        const Rung* const sums = in_float(self.id, c, backend, dtype);
+        if (sums != nullptr && sums->id != self.id) return std::optional<Plan>();
+        if (sums == nullptr) {
+          planned->makespan = NEVER;
+          return planned;
+        }
       }
       if (!estimates) return planned;
       GemmCall product = c;
@@ -110,18 +104,12 @@ Entry with_epilogue_pass(Entry e, const BackendCalls& backend, const char* prev,
       planned->makespan += epilogue_pass_us(c, dtype, arch);
       return planned;
     };
-  // A product, and the pass.
-  const auto both = [dtype, backend, prev, float_type = has_float_sums ? in_float->dtype : dtype,
-                     sums = has_float_sums ? in_float->launch : nullptr](const GemmCall& c,
-                                                                         const auto& own) {
-    if (!needs_float_sums(c, dtype)) return launch_with_pass(c, dtype, dtype, backend, own);
-    if (sums) return launch_with_pass(c, dtype, float_type, backend, sums);
-    const Rung* const before = with_float_sums(prev, c, backend.backend, dtype);
-    if (before == nullptr) return launch_with_pass(c, dtype, dtype, backend, own);
-    const auto by_the_rung_before = [&](const Arch& arch) {
-      gemm::launch(c, plan(*before, c, arch));
-    };
-    backend.on_gpu_of(c.stream, std::ref(by_the_rung_before));
+  // A product, by `own` unless float sums are needed, and the pass.
+  const auto both = [dtype, backend, id](const GemmCall& c, const auto& own) {
+    const Rung* const sums =
+        needs_float_sums(c, dtype) ? in_float(id, c, backend.backend, dtype) : nullptr;
+    if (sums == nullptr) return launch_with_pass(c, dtype, dtype, backend, own);
+    launch_with_pass(c, dtype, sums->dtype, backend, sums->launch);
   };
   if (e.launch)
     e.launch = [both, plain = std::move(e.launch)](const GemmCall& c) {
@@ -175,17 +163,11 @@ Entry without_groups(Entry e) {
 
 void register_entries(const About& about, std::vector<Entry> entries, const BackendCalls& backend,
                       const char* file) {
+  const std::string id = rung_id(rung_name(file));
   for (Entry& e : entries) {
     if (!about.needs.batches) e = product_by_product(std::move(e));
     if (!about.needs.groups) e = without_groups(std::move(e));
-  }
-  const auto found = std::find_if(entries.begin(), entries.end(), [](const Entry& e) {
-    return e.dtype == float_results(Element::f16);
-  });
-  const std::optional<Entry> in_float =
-      found == entries.end() ? std::nullopt : std::optional(*found);
-  for (Entry& e : entries) {
-    e = with_epilogue_pass(std::move(e), backend, about.prev, in_float ? &*in_float : nullptr);
+    e = with_epilogue_pass(std::move(e), backend, id);
     Rung& rung = detail::add({.id = {},
                               .name = {},
                               .file = file,

@@ -56,11 +56,9 @@ Entry product_by_product(Entry e);
 // Of a rung that takes no groups: it has no plan for them, so that no dispatcher chooses it.
 Entry without_groups(Entry e);
 // An entry that takes every epilogue: what its kernel lacks is left to a pass, which its plan counts in.
-// Scales of f16 need sums in float between both. `in_float`: the rung's entry that writes them, with
-// neither a pass nor a plan; null: it has none, and a rung from `prev` down takes such a call. Where
-// none does, as with transposed operands below Hopper, the pass scales what was rounded.
-Entry with_epilogue_pass(Entry e, const BackendCalls& backend, const char* prev = "",
-                         const Entry* in_float = nullptr);
+// Scales of f16 need sums in float between both: by the rung `id`'s entry for float results, or by that
+// of a rung before it. Where none takes the layout the pass scales what was rounded.
+Entry with_epilogue_pass(Entry e, const BackendCalls& backend, const std::string& id = {});
 
 // Adds a rung, under its file's name.
 void register_entries(const About& about, std::vector<Entry> entries, const BackendCalls& backend,

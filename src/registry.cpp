@@ -64,6 +64,11 @@ bool is_numbered(const std::string& name) {
 }
 }  // namespace
 
+std::string rung_name(const std::string& file) {
+  const std::string base = file.substr(file.find_last_of('/') + 1);
+  return base.substr(0, base.find('.'));
+}
+
 std::string rung_id(const std::string& name) {
   if (!is_numbered(name)) return name;
   const std::string number = name.substr(1, name.find('_') - 1);
@@ -80,10 +85,9 @@ std::pair<int, std::string> ladder_position(const std::string& id) {
 Rung& detail::add(Rung rung) {
   // "…/kernels/v05_float4.cu" -> file, name "v05_float4", id "v5".
   const size_t slash = rung.file.find_last_of('/');
-  const std::string base = slash == std::string::npos ? rung.file : rung.file.substr(slash + 1);
   const size_t parent = slash == std::string::npos ? slash : rung.file.find_last_of('/', slash - 1);
   rung.file = parent == std::string::npos ? rung.file : rung.file.substr(parent + 1);
-  rung.name = base.substr(0, base.find('.'));
+  rung.name = rung_name(rung.file);
   rung.id = rung_id(rung.name);
   all().push_back(std::move(rung));
   Rung& added = all().back();

@@ -83,6 +83,8 @@ Rung with_variant(const Rung& rung, int variant);
 // The rung that launches as planned, whatever the call: one that the plan holds for.
 Rung with_plan(const Rung& rung, const Plan& plan);
 
+// The name of the rung in a file: "v05_float4" of ".../kernels/v05_float4.cu".
+std::string rung_name(const std::string& file);
 // The permanent id in a rung's name: "v5" of "v05_float4".
 std::string rung_id(const std::string& name);
 // Its place on the ladder: number, then variant letter.

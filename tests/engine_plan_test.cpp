@@ -11,11 +11,7 @@ namespace {
 const Arch& ARCH = simulated_arch();
 
 PlannedProblem problem(int m, int n, int k, bool a_k_major = true, bool b_k_major = true) {
-  PlannedProblem p{};
-  p.M = m, p.N = n, p.K = k, p.element_bytes = 2;
-  p.a_k_major = a_k_major, p.b_k_major = b_k_major;
-  p.a_aligned = p.b_aligned = p.aligned_c = true;
-  return p;
+  return {.M = m, .N = n, .K = k, .a_k_major = a_k_major, .b_k_major = b_k_major};
 }
 std::vector<Choice> all_choices(const PlannedProblem& p) {
   std::vector<Choice> all(1 << 16);

@@ -16,21 +16,8 @@ const FfmaCosts& COSTS = ARCH.costs->fp32;
 
 // As stored, rows without a gap; a base that is aligned.
 PlannedProblem problem(int m, int n, int k) {
-  return {.M = m,
-          .N = n,
-          .K = k,
-          .element_bytes = 4,
-          .a_k_major = true,
-          .b_k_major = false,
-          .a_aligned = k % 4 == 0,
-          .b_aligned = n % 4 == 0,
-          .a = RowRequests::one,
-          .b = RowRequests::one,
-          .aligned_c = n % 4 == 0,
-          .reads_c = false,
-          .vectors = false,
-          .function = false,
-          .whole_epilogue = false};
+  return {
+      .M = m, .N = n, .K = k, .element_bytes = 4, .a_aligned = k % 4 == 0, .b_aligned = n % 4 == 0};
 }
 
 double whole(const PlannedProblem& p) {
@@ -39,12 +26,11 @@ double whole(const PlannedProblem& p) {
   return least;
 }
 double split(const PlannedProblem& p) { return best_split_tile(p, ARCH).us; }
-int cdiv(int a, int b) { return (a + b - 1) / b; }
 
 TEST(FfmaCosts, SmallResultsHaveTheirKSplit) {
   for (const auto& p : {problem(93, 120, 6295), problem(34, 835, 6037), problem(64, 64, 8192)}) {
     const auto [tile, splits] = split_variant(SPLIT_TILES, best_split_tile(p, ARCH).variant);
-    const int ctas = cdiv(p.M, tile.bm) * cdiv(p.N, tile.bn) * splits;
+    const int ctas = ceil_div(p.M, tile.bm) * ceil_div(p.N, tile.bn) * splits;
     EXPECT_GE(splits, 4) << p.M << " x " << p.N;
     EXPECT_GE(ctas, 32) << p.M << " x " << p.N;
     EXPECT_LT(split(p), whole(p) / 2);

@@ -11,23 +11,7 @@ namespace {
 
 const Arch& ARCH = simulated_arch();
 
-PlannedProblem problem(int m, int n, int k) {
-  return {.M = m,
-          .N = n,
-          .K = k,
-          .element_bytes = 2,
-          .a_k_major = true,
-          .b_k_major = false,
-          .a_aligned = true,
-          .b_aligned = true,
-          .a = RowRequests::one,
-          .b = RowRequests::one,
-          .aligned_c = true,
-          .reads_c = false,
-          .vectors = false,
-          .function = false,
-          .whole_epilogue = false};
-}
+PlannedProblem problem(int m, int n, int k) { return {.M = m, .N = n, .K = k}; }
 double best(const PlannedProblem& p) { return best_split_k_tile(p, ARCH, ANY_VARIANT).us; }
 
 TEST(WgmmaCosts, FewTilesShareTheirK) {

@@ -13,7 +13,8 @@
 namespace gemm {
 
 std::string repository_path(const std::string& file) {
-  // Rungs name files relative to the repository or to a build folder, a user's own program by their whole paths.
+  // Rungs name files relative to the repository or to a build folder. A user's own program names
+  // them by their whole paths.
   if (const size_t up = file.rfind("../"); up != file.npos) return file.substr(up + 3);
   const std::string root = SOURCE_FOLDER "/";
   return file.starts_with(root) ? file.substr(root.size()) : file;

@@ -15,8 +15,6 @@ constexpr int BK = 64, MOST_PARTS = 16, MOST_WAVES = 4;
 // Eight CTAs are seldom better than four, and then by little.
 constexpr ClusterShape CLUSTERS[] = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {2, 0}, {0, 2}};
 
-int ceil_div(int a, int b) { return a / b + (a % b != 0); }
-
 // The problem with x and y in place of M and N.
 struct Oriented {
   int X, Y;
@@ -24,10 +22,7 @@ struct Oriented {
   double x_requests, y_requests;  // for 128 bytes of a row
 
   Oriented(const PlannedProblem& p, const EngineCosts& c, bool swapped) {
-    const auto requests = [&](RowRequests r) {
-      return r == RowRequests::one ? 1 : r == RowRequests::sectors ? c.sectors : c.half;
-    };
-    const double a = requests(p.a), b = requests(p.b);
+    const double a = requests(p.a, c), b = requests(p.b, c);
     X = swapped ? p.N : p.M, Y = swapped ? p.M : p.N;
     x_k_major = swapped ? p.b_k_major : p.a_k_major;
     y_k_major = swapped ? p.a_k_major : p.b_k_major;

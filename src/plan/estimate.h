@@ -21,6 +21,12 @@ inline double memory_us(const PlannedProblem& p, double memory) {
   return p.products * p.element_bytes * 1e-6 * (m * k + k * n + c) / memory;
 }
 
+// Requests for 128 bytes of a row, by the costs of either kind of kernels.
+template <class Costs>
+double requests(RowRequests r, const Costs& c) {
+  return r == RowRequests::one ? 1 : r == RowRequests::sectors ? c.sectors : c.half;
+}
+
 // Copies of the operands that TMA cannot address (device/repack.cuh): a kernel before the kernel.
 inline double copies_us(const PlannedProblem& p, const EngineCosts& c) {
   const double elements = p.copied_elements();

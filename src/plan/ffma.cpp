@@ -8,16 +8,14 @@
 namespace gemm {
 namespace {
 
-int cdiv(int a, int b) { return a / b + (a % b != 0); }
-
 // A term each for what takes time on an SM.
 double split_tile_us(const PlannedProblem& p, const Arch& arch, const SplitTile& tile, int splits) {
   const FfmaCosts& costs = arch.costs->fp32;
   const int sms = arch.sms;
   const FfmaCosts::Split& c = costs.split;
   const double bm = tile.bm, bn = tile.bn;
-  const double ctas = double(cdiv(p.M, tile.bm)) * cdiv(p.N, tile.bn) * splits;
-  const double k = double(cdiv(cdiv(p.K, tile.bk), splits)) * tile.bk;
+  const double ctas = double(ceil_div(p.M, tile.bm)) * ceil_div(p.N, tile.bn) * splits;
+  const double k = double(ceil_div(ceil_div(p.K, tile.bk), splits)) * tile.bk;
   // The fullest SM: pairs of CTAs, and perhaps one alone. A cluster lies within one GPC, where some
   // SMs are left over.
   const double filled = sms * (splits >= 4 ? c.clusters_of_four : 1);
@@ -62,9 +60,9 @@ double whole_tile_us(const PlannedProblem& p, const Arch& arch, const WholeTile&
   const FfmaCosts& c = arch.costs->fp32;
   const int sms = arch.sms;
   const int m = thin_edge(p.M, tile.bm), n = thin_edge(p.N, tile.bn);
-  const double tiles = double(cdiv(p.M - m, tile.bm)) * cdiv(p.N - n, tile.bn);
+  const double tiles = double(ceil_div(p.M - m, tile.bm)) * ceil_div(p.N - n, tile.bn);
   const double edges = (m > 0 || n > 0) * (5 + 0.011 * p.K);
-  const double results = double(tile.bm) * tile.bn, k = cdiv(p.K, tile.bk) * tile.bk;
+  const double results = double(tile.bm) * tile.bn, k = ceil_div(p.K, tile.bk) * tile.bk;
   // A tile, on an SM; and what a wave begins and ends with, while the cores wait.
   const double us = 2e-6 * results * k / (tile.tflops / sms);
   const double begin_end = c.begin + 1e-6 * results * c.split.store;

@@ -9,10 +9,6 @@
 namespace gemm {
 namespace {
 
-double requests(RowRequests r, const WgmmaCosts& c) {
-  return r == RowRequests::one ? 1 : r == RowRequests::sectors ? c.sectors : c.half;
-}
-
 // Memory's time where the SM with most fetches `uneven` times the mean, or some fetch nothing. Beyond 2
 // it is the limit of an SM that counts (fetch).
 double uneven_memory_us(const PlannedProblem& p, const WgmmaCosts& c, double uneven) {
@@ -67,7 +63,7 @@ double stream_k_us(const PlannedProblem& p, const Arch& arch, const StreamKTile&
   WgmmaCosts c = arch.costs->wgmma;
   c.memory *= c.stream_memory;
   const double tiles = flat_tiles(p, tile.bx, tile.by);
-  const int k_tiles = std::max(1, p.K / 64 + (p.K % 64 != 0));
+  const int k_tiles = std::max(1, ceil_div(p.K, 64));
   const double ctas = std::min(tiles * k_tiles, double(arch.sms));
   const double share = std::ceil(tiles * k_tiles / ctas) * 64;
   const double loop = flat_loop_us(p, c, arch.sms, tile.bx, tile.by, tiles * k_tiles * 64, share);
