@@ -7,7 +7,7 @@
 //         cluster, whose CTAs load k-tiles for each other along both sides; and the parts of K,
 //         whose sums a second kernel adds up
 // watch:  y runs along C's columns, or along its rows: then C^T is computed
-// needs:  sm_90a; C's rows in whole 16 bytes: v24 otherwise; copies as for v24
+// needs:  sm_90a; copies as for v24. Where C's rows are no whole 16 bytes, and for groups, equal tiles
 //
 // The kernel, its roles and barriers: engine/gemm.cuh. How the plan is made: plan/engine.cpp.
 #include "engine/launch.h"
@@ -16,30 +16,38 @@
 namespace {
 using namespace gemm;
 
-template <class T, int CONFIGURATION>
-void launch(const GemmArgs<T>& p, const Plan& plan, Stream stream) {
-  engine_device::launch<GemmArgs<T>, CONFIGURATION>(p, plan.kept<engine::Choice>(), current_arch(),
-                                                    stream);
-}
-template <class T, int CONFIGURATION>
-void launch_fused(const FusedArgs<T>& p, const Plan& plan, Stream stream) {
-  engine_device::launch<FusedArgs<T>, CONFIGURATION>(p, plan.kept<engine::Choice>(), current_arch(),
-                                                     stream);
+template <class T, int CONFIGURATION, class Args>
+void launch(const Args& p, const Plan& plan, Stream stream) {
+  engine_device::launch<Args, CONFIGURATION>(p, plan.kept<engine::Choice>(), current_arch(),
+                                             stream);
 }
 
-// Ping-pong kernels take an operand whose rows lie along K.
+// Row panels take an operand whose rows lie along K.
 template <class T>
 bool has_k_major(const GemmArgs<T>& p) {
   return p.op_a == Op::N || p.op_b == Op::T;
 }
 
-// Only ping-pong kernels have the whole epilogue; an epilogue pass follows the others.
+// Whether the kernel needs C's rows in whole 16 bytes, and takes no groups.
+template <class T, bool K_MAJOR>
+bool has_aligned_rows(const GemmArgs<T>& p) {
+  return has_aligned_c(p) && p.batch.ends == nullptr && (!K_MAJOR || has_k_major(p));
+}
+
+// Only ping-pong kernels have the whole epilogue, and of them equal tiles a gated one; an epilogue pass
+// follows the others. Fused kernels have no clusters: what they win is less than a pass costs.
 template <class T, int I>
 constexpr Variant<T> variant(const char* name) {
-  if constexpr (engine::CONFIGURATIONS[I].ping_pong())
-    return {name, launch<T, I>, has_k_major<T>, launch_fused<T, I>, nullptr, has_rows_of_a};
-  else
-    return {name, launch<T, I>};
+  using engine::Schedule;
+  constexpr engine::Configuration CONFIG = engine::CONFIGURATIONS[I];
+  constexpr int FUSED = CONFIG.cluster > 1 ? I - 3 : I;  // the same tile without
+  Variant<T> v{name, launch<T, I, GemmArgs<T>>};
+  if constexpr (CONFIG.schedule == Schedule::rectangle) v.fits = has_aligned_rows<T, false>;
+  if constexpr (CONFIG.schedule == Schedule::row_panels) v.fits = has_aligned_rows<T, true>;
+  if constexpr (CONFIG.ping_pong())
+    v.fused = launch<T, FUSED, FusedArgs<T>>, v.fuses = has_rows_of_a;
+  if constexpr (CONFIG.schedule == Schedule::tiles) v.gated = launch<T, FUSED, GatedArgs<T>>;
+  return v;
 }
 template <class T>
 const Variant<T> VARIANTS[] = {variant<T, 0>("128x256 s4"),
@@ -48,14 +56,15 @@ const Variant<T> VARIANTS[] = {variant<T, 0>("128x256 s4"),
                                variant<T, 3>("192x192 s4"),
                                variant<T, 4>("64x192 s6"),
                                variant<T, 5>("64x64 s14"),
-                               variant<T, 6>("128x192 s5 ping-pong"),
-                               variant<T, 7>("64x128 s8 ping-pong")};
+                               variant<T, 6>("128x192 s5 row panels"),
+                               variant<T, 7>("64x128 s8 row panels"),
+                               variant<T, 8>("128x192 s5 tiles"),
+                               variant<T, 9>("128x128 s6 tiles"),
+                               variant<T, 10>("64x128 s8 tiles"),
+                               variant<T, 11>("128x192 s5 tiles c2"),
+                               variant<T, 12>("128x128 s6 tiles c2"),
+                               variant<T, 13>("64x128 s8 tiles c2")};
 static_assert(std::size(VARIANTS<half>) == engine::CONFIGURATION_COUNT);
-
-template <class T>
-bool takes(const GemmArgs<T>& p) {
-  return has_aligned_c(p);
-}
 
 // [region idea]
 // The configuration with the least estimated time, and how it cuts C; or that of one variant.
@@ -69,14 +78,25 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
 // [/region idea]
 
 template <class T>
-std::string explain(const GemmArgs<T>&, const Plan& plan) {
-  return engine::explain(plan.kept<engine::Choice>(), plan.sms);
+std::string explain(const GemmArgs<T>& p, const Plan& plan) {
+  engine::Choice choice = plan.kept<engine::Choice>();
+  const std::string products = std::to_string(p.batch.count);
+  const bool in_one_launch = choice.config().schedule == engine::Schedule::tiles &&
+                             choice.tiling.cluster == 1 && fits_in_one_launch(p);
+  if (p.batch.ends != nullptr)
+    return products + " groups, tiles of " + std::to_string(choice.tiling.bm) + " x " +
+           std::to_string(choice.tiling.bn) +
+           (in_one_launch ? " in one launch" : ", a launch each");
+  if (p.batch.count == 1) return engine::explain(choice, plan.sms);
+  if (in_one_launch) return engine::explain(choice, plan.sms) + ", of " + products + " products";
+  choice.us /= p.batch.count;
+  return engine::explain(choice, plan.sms) + " in each of " + products + " launches";
 }
 
-const Registration rung({.prev = "v24",
-                         .idea = "engine: one kernel over configurations, tiles of any extent",
-                         .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-                        {f16(VARIANTS<half>, {plan, explain, takes}),
-                         bfloat16(VARIANTS<bf16>, {plan, explain, takes})});
+const Registration rung(
+    {.prev = "v24",
+     .idea = "engine: one kernel over configurations, tiles of any extent",
+     .needs = {.sm = 90, .exact_arch = true, .transposed = true, .batches = true, .groups = true}},
+    {f16(VARIANTS<half>, {plan, explain}), bfloat16(VARIANTS<bf16>, {plan, explain})});
 
 }  // namespace

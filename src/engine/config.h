@@ -7,21 +7,24 @@
 
 namespace gemm::engine {
 
-// How a CTA's consumer warpgroups share its work.
-enum class Consumers {
-  cooperative,  // each computes 64 or 128 rows of every tile
-  ping_pong,    // each computes whole tiles, by turns
+// Which tiles a CTA computes, and how its consumer warpgroups share them.
+enum class Schedule {
+  rectangle,   // equal tiles of any extent, in clusters: each consumer has rows of every tile
+  row_panels,  // tiles of two neighbouring extents along y, ping-pong: each consumer has whole tiles
+  tiles,       // tiles of bx x by, ping-pong: also of batches and groups, and of any layout
 };
 
 // The tile and the pipeline of a kernel. x runs along wgmma's rows, y along its columns. A kernel
-// has a main loop for each extent along y from `shortest` to `by`, in steps of 8 columns.
+// has a main loop for each extent along y from `shortest` to `by`, in steps of 8 columns: where the
+// schedule is tiles, for one.
 struct Configuration {
   int bx, shortest, by;
   int stages;
-  Consumers consumers = Consumers::cooperative;
+  Schedule schedule = Schedule::rectangle;
   int epilogue_stages = 0;  // of 64 x 64 results: ping-pong
+  int cluster = 1;          // CTAs one above the other that share B: tiles
 
-  GEMM_HOST_DEVICE constexpr bool ping_pong() const { return consumers == Consumers::ping_pong; }
+  GEMM_HOST_DEVICE constexpr bool ping_pong() const { return schedule != Schedule::rectangle; }
   // Consumer warpgroups; with 256 rows, each has 128.
   GEMM_HOST_DEVICE constexpr int warpgroups() const {
     return ping_pong() ? 2 : bx == 256 ? 2 : bx / 64;
@@ -47,8 +50,14 @@ inline constexpr Configuration CONFIGURATIONS[] = {
     {192, 136, 192, 4},
     {64, 136, 192, 6},
     {64, 16, 64, 14},
-    {128, 136, 192, 5, Consumers::ping_pong, 1},
-    {64, 72, 128, 8, Consumers::ping_pong, 2},
+    {128, 136, 192, 5, Schedule::row_panels, 1},
+    {64, 72, 128, 8, Schedule::row_panels, 2},
+    {128, 192, 192, 5, Schedule::tiles, 1},
+    {128, 128, 128, 6, Schedule::tiles, 2},
+    {64, 128, 128, 8, Schedule::tiles, 2},
+    {128, 192, 192, 5, Schedule::tiles, 1, 2},
+    {128, 128, 128, 6, Schedule::tiles, 2, 2},
+    {64, 128, 128, 8, Schedule::tiles, 2, 2},
 };
 inline constexpr int CONFIGURATION_COUNT = sizeof CONFIGURATIONS / sizeof *CONFIGURATIONS;
 

@@ -233,10 +233,10 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
 // Ping-pong consumers on row panels: tiles of neighbouring heights along y that fill all waves.
 template <class Args, int CONFIGURATION, Major X_MAJOR, bool SWAPPED>
 __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
-    gemm_ping_pong(Args p, RowPanels panels, const __grid_constant__ TensorMap map_x,
-                   const __grid_constant__ TensorMap map_tall,
-                   const __grid_constant__ TensorMap map_short,
-                   const __grid_constant__ TensorMap map_c) {
+    gemm_row_panels(Args p, RowPanels panels, const __grid_constant__ TensorMap map_x,
+                    const __grid_constant__ TensorMap map_tall,
+                    const __grid_constant__ TensorMap map_short,
+                    const __grid_constant__ TensorMap map_c) {
   using T = typename Args::TypeA;
   constexpr Configuration CONFIG = CONFIGURATIONS[CONFIGURATION];
   using TileX = OperandTile<T, CONFIG.bx, X_MAJOR>;

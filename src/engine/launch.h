@@ -6,6 +6,7 @@
 #include "engine/gemm.cuh"
 #include "engine/problem_of.h"
 #include "engine/reduce.cuh"
+#include "engine/tiles.cuh"
 #include "plan/engine.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
@@ -56,7 +57,7 @@ void launch_cooperative(const Args& p, const Choice& choice, const Arch& arch, S
 }
 
 template <class Args, int CONFIGURATION>
-void launch_ping_pong(const Args& p, const Choice& choice, const Arch& arch, Stream stream) {
+void launch_row_panels(const Args& p, const Choice& choice, const Arch& arch, Stream stream) {
   using T = typename Args::TypeA;
   constexpr Configuration CONFIG = CONFIGURATIONS[CONFIGURATION];
   const RowPanels& panels = choice.panels;
@@ -74,7 +75,7 @@ void launch_ping_pong(const Args& p, const Choice& choice, const Arch& arch, Str
     if constexpr (y_major() == Major::K) {  // supports()
       using TileX = OperandTile<T, CONFIG.bx, x_major()>;
       gemm::launch(
-          gemm_ping_pong<Args, CONFIGURATION, x_major(), is_swapped()>,
+          gemm_row_panels<Args, CONFIGURATION, x_major(), is_swapped()>,
           std::min<int64_t>(tiles, arch.ctas), dim3(CONFIG.threads()),
           {.smem = sizeof(PingPongShared<TileX, TileY, CONFIG.stages, CONFIG.epilogue_stages>),
            .pdl = true},
@@ -87,10 +88,68 @@ void launch_ping_pong(const Args& p, const Choice& choice, const Arch& arch, Str
   });
 }
 
+// Rows of tiles per raster group. With a short K storing C decides: one row of tiles after the other,
+// so that whole rows of C are stored at a time, which memory takes up to a tenth faster.
+inline int rows_of_group(int K) { return K <= 2 * BK ? 1 : GROUP_M; }
+
+template <class Args, int CONFIGURATION, Products PRODUCTS>
+void launch_tiles(const Args& p, const Choice& choice, const Arch& arch, Stream stream) {
+  using T = typename Args::TypeA;
+  constexpr Configuration CONFIG = CONFIGURATIONS[CONFIGURATION];
+  constexpr int BM = CONFIG.bx, BN = CONFIG.by, CLUSTER = CONFIG.cluster;
+  constexpr bool BATCH = PRODUCTS == Products::batch, GROUPS = PRODUCTS == Products::groups;
+  const int64_t cluster_tiles = tiles_of_batch(p, BM * CLUSTER, BN);
+  // A pair of CTAs with neighbouring tiles is launched as a cluster, so that it has a TPC alone.
+  const Pairs pairs = PRODUCTS == Products::one ? choice.tiling.pairs : Pairs::none;
+  const int cluster = pairs == Pairs::none ? CLUSTER : 2;
+  const int64_t units = pairs == Pairs::none ? cluster_tiles : (cluster_tiles + 1) / 2;
+  const int64_t grid = std::min<int64_t>(units, arch.ctas / cluster) * cluster;
+  const Raster raster{raster_group_size(std::max(cdiv(cdiv(p.M, BM), CLUSTER), 1),
+                                        std::max(rows_of_group(p.K) / CLUSTER, 1)),
+                      pairs == Pairs::rows ? 2 : 1};
+  const TmaOperands<T> in(p, stream);
+  const auto batch = [&](bool has_several, int64_t stride) {
+    return has_several ? MatrixBatch{p.batch.count, stride} : MatrixBatch{};
+  };
+  const auto start = [&](auto a, auto b) {
+    using TileA = OperandTile<T, BM, a()>;
+    using TileB = OperandTile<T, BN, b()>;
+    gemm::launch(gemm_tiles<Args, CONFIGURATION, a(), b(), PRODUCTS>, grid, dim3(CONFIG.threads()),
+                 {.smem = sizeof(TilesShared<TileA, TileB, CONFIG.stages, CONFIG.epilogue_stages>),
+                  .cluster = cluster,
+                  .pdl = true},
+                 stream, p, has_aligned_c(with_columns_of_d(p)), raster,
+                 TileA::map(in.A.data, p.M, p.K, in.A.ld, 256, batch(BATCH, p.batch.stride_a)),
+                 TileB::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld, 256,
+                                              batch(BATCH || GROUPS, p.batch.stride_b)),
+                 c_map(with_columns_of_d(p), 16, batch(BATCH, p.batch.stride_c)));
+  };
+  with_majors(p, [&](auto a, auto b) {
+    if constexpr (takes_majors(PRODUCTS, a(), b())) start(a, b);
+  });
+}
+
+// One product; of equal tiles without clusters also a batch, in one launch. Other batches are launched
+// product by product.
 template <class Args, int CONFIGURATION>
 void launch(const Args& p, const Choice& choice, const Arch& arch, Stream stream) {
-  if constexpr (CONFIGURATIONS[CONFIGURATION].ping_pong())
-    launch_ping_pong<Args, CONFIGURATION>(p, choice, arch, stream);
+  constexpr Configuration CONFIG = CONFIGURATIONS[CONFIGURATION];
+  constexpr bool TILES = CONFIG.schedule == Schedule::tiles;
+  if constexpr (!Args::FUSED) {
+    if constexpr (TILES && CONFIG.cluster == 1)
+      if (fits_in_one_launch(p))
+        return p.batch.ends == nullptr
+                   ? launch_tiles<Args, CONFIGURATION, Products::batch>(p, choice, arch, stream)
+                   : launch_tiles<Args, CONFIGURATION, Products::groups>(p, choice, arch, stream);
+    if (!p.batch.is_single())
+      return for_each_product(p, stream, [&](const Args& one) {
+        launch<Args, CONFIGURATION>(one, choice, arch, stream);
+      });
+  }
+  if constexpr (TILES)
+    launch_tiles<Args, CONFIGURATION, Products::one>(p, choice, arch, stream);
+  else if constexpr (CONFIG.schedule == Schedule::row_panels)
+    launch_row_panels<Args, CONFIGURATION>(p, choice, arch, stream);
   else
     launch_cooperative<Args, CONFIGURATION>(p, choice, arch, stream);
 }

@@ -42,6 +42,11 @@ double store_us(const PlannedProblem& p, const EngineCosts& c) {
   return c.store + epilogue_us(p, c);
 }
 
+// An epilogue pass: it reads the product, and C, and writes.
+double pass_us(const PlannedProblem& p, const EngineCosts& c) {
+  return c.launch + 1e-6 * p.element_bytes * p.M * p.N * (p.reads_c ? 3 : 2) / c.memory;
+}
+
 // What the main loops of all CTAs do.
 struct Work {
   double depth, all_depth;  // of K, in tiles of bx x by: on the busiest SM, on all
@@ -87,16 +92,14 @@ double cooperative_us(const PlannedProblem& p, const Oriented& o, const Arch& ar
                                .in_clusters = size > 1});
   const double results = 1e-6 * config.bx * cut.height;
   const double store = p.whole_epilogue ? c.store : store_us(p, c);
-  double end = 0;
+  double end = p.whole_epilogue ? pass_us(p, c) : 0;
   if (cut.parts == 1) {
-    end = waves * results * store;
+    end += waves * results * store;
   } else {
     const double sums = 4e-6 * results * 1e6 * units * size;  // millions of bytes
-    end = waves * results * c.store_sums + sums / c.l2 + c.reduce_launch +
-          results * cut.clusters * size / arch.sms * store;
+    end += waves * results * c.store_sums + sums / c.l2 + c.reduce_launch +
+           results * cut.clusters * size / arch.sms * store;
   }
-  if (p.whole_epilogue)  // a pass reads the product, and C, and writes
-    end += c.launch + 1e-6 * p.element_bytes * p.M * p.N * (p.reads_c ? 3 : 2) / c.memory;
   return c.launch + copies_us(p, c) + (size > 1 ? c.cluster : 0) + (waves - 1) * c.wave + loop +
          end;
 }
@@ -128,18 +131,76 @@ double by_turns_us(const PlannedProblem& p, const EngineCosts& c, const Turns& t
          (t.waves - 1) * std::max(0.0, store * c.staged - hidden);
 }
 
+// What a result costs beside those of other tiles: measured, plots/NOTES.md. Tiles of a CTA, then of a
+// cluster.
+constexpr double RESULT_COSTS[] = {1.0, 1.01, 1.25, 1.0, 1.26, 1.47};
+constexpr int TILE_COUNT = std::size(RESULT_COSTS), FIRST_TILE = CONFIGURATION_COUNT - TILE_COUNT;
+static_assert(CONFIGURATIONS[FIRST_TILE].schedule == Schedule::tiles &&
+              CONFIGURATIONS[FIRST_TILE - 1].schedule != Schedule::tiles);
+
+bool straddles_lines(const PlannedProblem& p) {
+  return p.a != RowRequests::one || p.b != RowRequests::one;
+}
+
+// CTAs on one GPC that compute neighbours ask L2 together for common rows and columns: up to a
+// quarter faster where a few tiles with a long K ask for most. Measured: pairs lie along the side
+// with fewer tiles. Few tiles rather have a TPC each; in many waves CTAs drift apart.
+Pairs choose_pairs(const PlannedProblem& p, const Arch& arch, const Tiling& tiling) {
+  if (tiling.cluster > 1 || straddles_lines(p) || p.in_one_launch || p.launches > 1 ||
+      tiling.tiles * 2 <= arch.sms || tiling.tiles > 3 * arch.sms)
+    return Pairs::none;
+  return ceil_div(p.M, tiling.bm) >= ceil_div(p.N, tiling.bn) ? Pairs::rows : Pairs::columns;
+}
+
+// Equal tiles: those of the least area in all waves, of all or of one configuration. Clusters pay where
+// rows straddle 128-byte lines. Neither fused kernels nor a batch's have any.
+Choice choose_tiles(const PlannedProblem& p, const Arch& arch, int configuration) {
+  const bool fused = p.whole_epilogue && p.a_k_major;
+  const bool clusters = configuration >= 0
+                            ? CONFIGURATIONS[configuration].cluster > 1
+                            : straddles_lines(p) && p.M > 128 && !fused && !p.in_one_launch;
+  const int first = FIRST_TILE + (clusters ? TILE_COUNT / 2 : 0);
+  TileCost tiles[TILE_COUNT / 2];
+  for (int i = 0; i < TILE_COUNT / 2; ++i) {
+    const Configuration& config = CONFIGURATIONS[first + i];
+    tiles[i] = {config.bx * config.cluster, config.by, RESULT_COSTS[first + i - FIRST_TILE]};
+  }
+  PlannedProblem one = p;
+  if (clusters) one.products = 1;
+  const int cluster = clusters ? 2 : 1;
+  const TileChoice tile =
+      choose_tile(p.M, p.N, tiles, TILE_COUNT / 2, arch.sms / cluster,
+                  configuration < 0 ? ANY_VARIANT : configuration - first, one.products);
+  Choice choice{};
+  choice.configuration = first + tile.index;
+  choice.tiling = tile.tiling;
+  choice.tiling.cluster = cluster;
+  choice.tiling.pairs = choose_pairs(p, arch, choice.tiling);
+  choice.us = whole_tiles_us(one, arch, tile.tiling.bm / cluster, tile.tiling.bn, cluster) *
+              p.launches * (p.products / one.products);
+  return choice;
+}
+
 // Calls consider(choice) for every legal choice in one configuration.
 template <class Consider>
-void for_each_choice(const PlannedProblem& p, const Arch& arch, int index, Consider&& consider) {
+void for_each_choice(const PlannedProblem& batch, const Arch& arch, int index,
+                     Consider&& consider_one) {
   const Configuration& config = CONFIGURATIONS[index];
   const EngineCosts& c = arch.costs->engine;
+  if (config.schedule == Schedule::tiles) return consider_one(choose_tiles(batch, arch, index));
+  PlannedProblem p = batch;
+  p.products = 1;
+  const auto consider = [&](Choice choice) {
+    choice.us *= batch.products * batch.launches;
+    consider_one(choice);
+  };
   for (const bool swapped : {false, true}) {
     if (!supports(config, p, swapped)) continue;
     const Oriented o(p, c, swapped);
     Choice choice{};
     choice.configuration = index;
     choice.swapped = swapped;
-    if (config.ping_pong()) {
+    if (config.schedule == Schedule::row_panels) {
       const RowPanelChoice panels =
           choose_row_panels(o.Y, o.X, {config.bx, config.shortest, config.by}, arch.sms);
       choice.panels = panels.row_panels;
@@ -153,6 +214,7 @@ void for_each_choice(const PlannedProblem& p, const Arch& arch, int index, Consi
                                .tallest = double(panels.tallest()),
                                .rows = config.bx * o.x_requests + height * o.y_requests,
                                .full = o.X * double(o.Y) / (panels.tiles() * config.bx * height)});
+      if (p.gated) choice.us += pass_us(p, c);
       consider(choice);
       continue;
     }
@@ -197,7 +259,8 @@ int clusters_at_a_time(const Arch& arch, int size) {
 }
 
 bool supports(const Configuration& config, const PlannedProblem& p, bool swapped) {
-  if (!p.aligned_c) return false;
+  if (config.schedule == Schedule::tiles) return !swapped;
+  if (!p.aligned_c || p.groups) return false;
   const bool x_k_major = swapped ? p.b_k_major : p.a_k_major;
   const bool y_k_major = swapped ? p.a_k_major : p.b_k_major;
   // y along the operand that is K-major, so that a box of it has any height; else neither is.
@@ -229,7 +292,8 @@ Choice choose(const PlannedProblem& p, const Arch& arch, int configuration) {
   Choice best{};
   best.configuration = -1;
   best.us = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < CONFIGURATION_COUNT; ++i)
+  if (configuration < 0) best = choose_tiles(p, arch, -1);
+  for (int i = 0; i < (configuration < 0 ? FIRST_TILE : CONFIGURATION_COUNT); ++i)
     if (configuration < 0 || configuration == i)
       for_each_choice(p, arch, i, [&](const Choice& choice) {
         if (best.configuration < 0 || choice.us < best.us) best = choice;
@@ -249,7 +313,8 @@ int candidates(const PlannedProblem& p, const Arch& arch, Choice* choices, int r
 std::string explain(const Choice& choice, int sms) {
   const Configuration& config = choice.config();
   const char* const what = choice.swapped ? "C^T" : "C";
-  if (config.ping_pong()) {
+  if (config.schedule == Schedule::tiles) return gemm::explain(choice.tiling);
+  if (config.schedule == Schedule::row_panels) {
     RowPanelChoice panels{{config.bx, config.shortest, config.by}, choice.panels};
     return fmt::format("{} by turns, {} wide: {}", what, config.bx,
                        panels.why(sms, choice.swapped ? "row" : "column"));

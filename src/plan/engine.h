@@ -9,19 +9,22 @@
 #include "plan/arch.h"
 #include "plan/problem.h"
 #include "plan/row_panels.h"
+#include "plan/tiles.h"
 
 namespace gemm::engine {
 
 // A legal way to compute a problem, and how long that takes by the estimate.
 struct Choice {
-  int configuration;  // of CONFIGURATIONS
-  bool swapped;       // x is n and y is m: C^T is computed
-  double us;
+  int configuration = -1;  // of CONFIGURATIONS; -1: none
+  bool swapped = false;    // x is n and y is m: C^T is computed
+  double us = 0;
   union {
-    Rectangle cut;     // of a cooperative configuration
-    RowPanels panels;  // of a ping-pong one
+    Rectangle cut;  // by the configuration's schedule
+    RowPanels panels;
+    Tiling tiling;
   };
 
+  Choice() : cut{} {}
   const Configuration& config() const { return CONFIGURATIONS[configuration]; }
 };
 

@@ -13,6 +13,8 @@ enum class RowRequests { one, sectors, half };
 struct PlannedProblem {
   int M = 0, N = 0, K = 0;
   int products = 1;  // equal ones, in one launch
+  int launches = 1;  // of so many: of products that one launch cannot compute
+  bool groups = false, in_one_launch = false;  // a batch's products have rows of their own
   int element_bytes = 2;
   bool a_k_major = true, b_k_major = false;  // A as stored, B transposed
   bool a_aligned = true, b_aligned = true;   // rows of whole 16 bytes: TMA can address them
@@ -21,6 +23,7 @@ struct PlannedProblem {
   // What an epilogue has: C; biases and scales; an activation.
   bool reads_c = false, vectors = false, function = false;
   bool whole_epilogue = false;  // one that only ping-pong kernels have: a pass follows the others
+  bool gated = false;           // one that only equal tiles have
 
   double copied_elements() const {  // of operands that TMA cannot address
     return (a_aligned ? 0.0 : double(M) * K) + (b_aligned ? 0.0 : double(K) * N);
