@@ -40,11 +40,9 @@ struct Variant {
 // the epilogue's there are.
 template <class T, class TC = T>
 struct Planner {
-  // The plan by the best variant, or the one asked for, of a problem that the rung takes.
+  // The plan by the best variant, or the one asked for.
   Plan (*plan)(const FusedArgs<T, T, TC>&, const Arch&, int variant);
   std::string (*explain)(const GemmArgs<T, T, TC>&, const Plan&);
-  bool (*takes)(const GemmArgs<T, T, TC>&) =
-      nullptr;            // else the rung before it does; null: everything
   bool estimates = true;  // its plans have a makespan
 };
 
@@ -64,9 +62,7 @@ Entry entry(DType dtype, const Variant<T, TC> (&variants)[N], Planner<T, TC> pla
   e.estimates = planner.estimates;
   e.plan = [planner](const Rung&, const GemmCall& c, const Arch& arch,
                      int variant) -> std::optional<Plan> {
-    const FusedArgs<T, T, TC> p = fused<T, T, TC>(c);
-    if (planner.takes != nullptr && !planner.takes(p)) return {};
-    return planner.plan(p, arch, variant);
+    return planner.plan(fused<T, T, TC>(c), arch, variant);
   };
   e.explain = [planner](const GemmCall& c, const Plan& plan) {
     return planner.explain(typed<T, T, TC>(c), plan);

@@ -54,7 +54,7 @@ TEST(EnginePlan, ChoicesCoverC) {
 TEST(EnginePlan, OrientationByLayout) {
   const auto swapped = [](bool a_k_major, bool b_k_major, bool want) {
     for (const Choice& choice : all_choices(problem(600, 800, 512, a_k_major, b_k_major)))
-      if (choice.swapped == want) return true;
+      if (choice.config().schedule != Schedule::tiles && choice.swapped == want) return true;
     return false;
   };
   EXPECT_TRUE(swapped(true, false, true));
@@ -66,19 +66,53 @@ TEST(EnginePlan, OrientationByLayout) {
     EXPECT_TRUE(swapped(false, false, want));
   }
   for (const Choice& choice : all_choices(problem(600, 800, 512, false, false)))
-    EXPECT_FALSE(choice.config().ping_pong());
+    EXPECT_NE(choice.config().schedule, Schedule::row_panels);
 }
 
-TEST(EnginePlan, UnalignedRowsOfCAreNobodys) {
-  PlannedProblem p = problem(600, 801, 512);
+// Unaligned rows of C and groups: no other schedule takes them.
+TEST(EnginePlan, EqualTilesTakeTheRest) {
+  for (const bool groups : {false, true}) {
+    PlannedProblem p = problem(600, 801, 512);
+    p.aligned_c = groups, p.groups = groups;
+    EXPECT_EQ(choose(p, ARCH, -1).config().schedule, Schedule::tiles);
+    EXPECT_EQ(choose(p, ARCH, 0).configuration, -1);
+  }
+}
+
+// Equal tiles, which an unaligned C leaves alone: in clusters where rows straddle 128-byte lines.
+TEST(EnginePlan, ClustersWhereRowsAreNoWholeLines) {
+  PlannedProblem p = problem(3000, 3001, 3000, true, false);
   p.aligned_c = false;
-  EXPECT_EQ(choose(p, ARCH, -1).configuration, -1);
+  EXPECT_EQ(choose(p, ARCH, -1).tiling.cluster, 1);
+  p.a = RowRequests::half;
+  EXPECT_EQ(choose(p, ARCH, -1).tiling.cluster, 2);
+  p.whole_epilogue = true;
+  EXPECT_EQ(choose(p, ARCH, -1).tiling.cluster, 1);
+  p.whole_epilogue = false, p.in_one_launch = true;
+  EXPECT_EQ(choose(p, ARCH, -1).tiling.cluster, 1);
+}
+
+// More tiles than half of the SMs, up to three waves. The last three are rungs_test.cpp's PairsTest.
+TEST(EnginePlan, PairsLieAlongTheShorterSide) {
+  const auto pairs = [](int m, int n, int k) {
+    PlannedProblem p = problem(m, n, k);
+    p.aligned_c = false;
+    return choose(p, ARCH, -1).tiling.pairs;
+  };
+  EXPECT_EQ(pairs(2048, 512, 4096), Pairs::rows);
+  EXPECT_EQ(pairs(512, 2048, 4096), Pairs::columns);
+  EXPECT_EQ(pairs(512, 512, 4096), Pairs::none);
+  EXPECT_EQ(pairs(4096, 4096, 4096), Pairs::none);
+  EXPECT_EQ(pairs(700, 832, 64), Pairs::rows);
+  EXPECT_EQ(pairs(570, 1408, 192), Pairs::columns);
+  EXPECT_EQ(pairs(1030, 1152, 192), Pairs::rows);
 }
 
 TEST(EnginePlan, TheLeastEstimateIsChosen) {
   for (const auto& p : {problem(512, 512, 16384), problem(4096, 4096, 4096)}) {
     const Choice best = choose(p, ARCH, -1);
-    for (const Choice& choice : all_choices(p)) ASSERT_LE(best.us, choice.us);
+    for (const Choice& choice : all_choices(p))  // equal tiles are chosen by area
+      if (choice.config().schedule != Schedule::tiles) ASSERT_LE(best.us, choice.us);
     EXPECT_EQ(choose(p, ARCH, 3).configuration, 3);
   }
   for (int i = 0; i < CONFIGURATION_COUNT; ++i)

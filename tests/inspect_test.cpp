@@ -380,9 +380,9 @@ TEST(Counters, Multicast) {
   EXPECT_EQ(tma_bytes("v21", 0, 512, 256, 128), (TmaBytes{a + 4 * b, a + 4 * b}));
   EXPECT_EQ(tma_bytes("v22", 0, 512, 256, 128), (TmaBytes{a + 2 * b, a + 4 * b}));
   EXPECT_EQ(tma_bytes("v23", 0, 512, 256, 128), (TmaBytes{a + 2 * b, a + 4 * b}));
-  // v24's variants of 128 x 128, whose tiles want both columns of A's rows: without and with.
-  EXPECT_EQ(tma_bytes("v24", 1, 512, 256, 128), (TmaBytes{2 * a + 4 * b, 2 * a + 4 * b}));
-  EXPECT_EQ(tma_bytes("v24", 4, 512, 256, 128), (TmaBytes{2 * a + 2 * b, 2 * a + 4 * b}));
+  // The engine's equal tiles of 128 x 128 want both columns of A's rows: without a cluster and with.
+  EXPECT_EQ(tma_bytes("v27", 9, 512, 256, 128), (TmaBytes{2 * a + 4 * b, 2 * a + 4 * b}));
+  EXPECT_EQ(tma_bytes("v27", 12, 512, 256, 128), (TmaBytes{2 * a + 2 * b, 2 * a + 4 * b}));
 }
 
 // v27 with tiles of 128 x 128 of C^T, in a cut of the test's own.
@@ -412,8 +412,8 @@ TEST(Counters, MulticastOfBothOperands) {
 // The tile layer's main loops move what the rungs move that they are taken from; where they use
 // shared memory for several tiles, a barrier more.
 TEST(Counters, TilesMoveWhatHandsMove) {
-  EXPECT_EQ(tma_bytes("v29", 1, 512, 256, 128), tma_bytes("v24", 1, 512, 256, 128));
-  EXPECT_EQ(tma_bytes("v29", 0, 512, 384, 200), tma_bytes("v24", 0, 512, 384, 200));
+  EXPECT_EQ(tma_bytes("v29", 1, 512, 256, 128), tma_bytes("v27", 9, 512, 256, 128));
+  EXPECT_EQ(tma_bytes("v29", 0, 512, 384, 200), tma_bytes("v27", 8, 512, 384, 200));
   struct Moved {
     int64_t copies, copy_bytes, barriers;
     Traffic read, written, stored;

@@ -172,14 +172,17 @@ TEST_P(RungTest, EpilogueOperands) {
     }
 }
 
+// The engine's first configuration of equal tiles.
+constexpr int EQUAL_TILES = engine::CONFIGURATION_COUNT - 6;
+
 // The rungs with fused kernels have the whole epilogue in one kernel, whatever of it is missing and
 // however B lies; of 16-bit elements only where A lies by rows. Else an epilogue pass follows.
 TEST(FusedEpilogue, IsOneKernel) {
   const std::unique_ptr<Device> device = make_sim_device();
   constexpr EpilogueOperands ALL = {true, true, true, true, true};
   constexpr EpilogueOperands BIAS = {.bias = true};
-  constexpr std::pair<const char*, DType> FUSED[] = {{"v24", DType::f16},
-                                                     {"v24", DType::bf16},
+  constexpr std::pair<const char*, DType> FUSED[] = {{"v27", DType::f16},  // equal tiles
+                                                     {"v27", DType::bf16},
                                                      {"v30", DType::e4m3_fast},
                                                      {"v31", DType::e4m3},
                                                      {"v32", DType::e4m3_block}};
@@ -205,7 +208,8 @@ TEST(FusedEpilogue, IsOneKernel) {
         p.operands = operands;
         p.activation = activation;
         const uint64_t before = epilogue_passes();
-        EXPECT_EQ(Verifier(*device, p).verify(*rung), "")
+        const Rung one_rung = rung->id == "v27" ? with_variant(*rung, EQUAL_TILES) : *rung;
+        EXPECT_EQ(Verifier(*device, p).verify(one_rung), "")
             << id << " " << epilogue_name(p) << " " << ops_name(p);
         // A plain kernel has what is activation and scalars alone.
         const bool one = p.op_a == Op::N || info(info(dtype).in).bytes == 1 || !operands.bias;
@@ -252,32 +256,31 @@ TEST_P(RungTest, Gated) {
     if (!related() && p.M == 65) expect_right(p, {0, 1});
   }
 }
-// Gates are fused in every variant of v24, whose threads hold neighbouring columns. Others have a pass.
+// Gates are fused where tiles are equal: threads hold neighbouring columns. Other variants have a pass.
 TEST(FusedEpilogue, GatesAreInOneKernel) {
   const std::unique_ptr<Device> device = make_sim_device();
-  for (const DType dtype : {DType::f16, DType::bf16})
-    for (const char* id : {"v24", "v27"}) {
-      const Rung& rung = *find_rung(Backend::sim, id, dtype);
-      for (size_t variant = 0; variant < rung.variants.size(); ++variant)
-        for (const Activation activation : ALL_ACTIVATIONS)
-          for (const int n : {272, 262, 518}) {
-            const bool one_tile = rung.id == "v24" && variant == 0;  // with all activations
-            if (!one_tile && activation != Activation::silu) continue;
-            if (rung.id != "v24" && n != 272) continue;
-            Problem p;
-            p.dtype = dtype;
-            p.M = 200, p.N = n, p.K = 72;
-            p.op_b = n == 518 ? Op::T : Op::N;
-            p.gated = true;
-            p.activation = activation;
-            p.operands = {.bias = n == 272, .scale_columns = n == 518};
-            const Rung one = with_variant(rung, int(variant));
-            const uint64_t before = epilogue_passes();
-            EXPECT_EQ(Verifier(*device, p).verify(one), "")
-                << id << " " << one.variants[0].name << " " << epilogue_name(p) << " N " << n;
-            EXPECT_EQ(epilogue_passes() == before, rung.id == "v24") << id << " N " << n;
-          }
-    }
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const Rung& rung = *find_rung(Backend::sim, "v27", dtype);
+    for (int variant = 0; variant < int(rung.variants.size()); ++variant)
+      for (const Activation activation : ALL_ACTIVATIONS)
+        for (const int n : {272, 262, 518}) {
+          const bool fused = variant >= EQUAL_TILES;
+          if (variant != EQUAL_TILES && activation != Activation::silu) continue;  // all with one
+          if (!fused && n != 272) continue;
+          Problem p;
+          p.dtype = dtype;
+          p.M = 200, p.N = n, p.K = 72;
+          p.op_b = n == 518 ? Op::T : Op::N;
+          p.gated = true;
+          p.activation = activation;
+          p.operands = {.bias = n == 272, .scale_columns = n == 518};
+          const Rung one = with_variant(rung, variant);
+          const uint64_t before = epilogue_passes();
+          EXPECT_EQ(Verifier(*device, p).verify(one), "")
+              << one.variants[0].name << " " << epilogue_name(p) << " N " << n;
+          EXPECT_EQ(epilogue_passes() == before, fused) << one.variants[0].name << " N " << n;
+        }
+  }
 }
 
 // On uniform inputs, where another order of additions shows; on one OS thread of the simulator as on
@@ -434,8 +437,8 @@ TEST_P(RasterTest, SeveralGroups) {
   if (GetParam().needs.sm < 90) return;
   expect_right(shape(4200, 264, 8), {0});
   expect_right(shape(264, 2100, 8), {0});
-  // v24 has larger groups where K is longer.
-  if (GetParam().id == "v24") expect_right(shape(2200, 136, 136), {0});
+  // The engine has larger groups where K is longer.
+  if (GetParam().id == "v27") expect_right(shape(2200, 136, 136), {0});
 }
 
 // v27 with choices of the test's own: what a plan may choose, and a plan seldom does.
@@ -488,7 +491,7 @@ TEST_P(EngineTest, AllHeightsClustersAndParts) {
                                                {2, 0}, {0, 2}, {2, 1}, {1, 2}};
   for (int i = 0; i < engine::CONFIGURATION_COUNT; ++i) {
     const engine::Configuration& config = engine::CONFIGURATIONS[i];
-    if (config.ping_pong()) continue;
+    if (config.schedule != engine::Schedule::rectangle) continue;
     for (int height = config.shortest; height <= config.by; height += 8) {
       const engine::ClusterShape cluster = CLUSTERS[(nth_ + i) % std::size(CLUSTERS)];
       engine::Choice choice = choice_of(i, nth_ / 2 % 2 != 0);
@@ -504,7 +507,7 @@ TEST_P(EngineTest, AllHeightsClustersAndParts) {
 TEST_P(EngineTest, AllHeightsByTurns) {
   for (int i = 0; i < engine::CONFIGURATION_COUNT; ++i) {
     const engine::Configuration& config = engine::CONFIGURATIONS[i];
-    if (!config.ping_pong()) continue;
+    if (config.schedule != engine::Schedule::row_panels) continue;
     for (int height = config.shortest; height <= config.by; height += 8) {
       engine::Choice choice = choice_of(i, nth_ / 2 % 2 != 0);
       choice.panels = panels_of(config, height, 5);
@@ -520,7 +523,7 @@ TEST_P(EngineTest, LongerColumns) {
   for (int i = 0; i < engine::CONFIGURATION_COUNT; ++i) {
     const engine::Configuration& config = engine::CONFIGURATIONS[i];
     const int rows_8 = config.by / 8 * 3 - 2;
-    if (!config.ping_pong() || rows_8 / 4 * 8 < config.shortest) continue;
+    if (config.schedule != engine::Schedule::row_panels || rows_8 / 4 * 8 < config.shortest) continue;
     for (const bool swapped : {false, true}) {
       engine::Choice choice = choice_of(i, swapped);
       choice.panels = {{2, 1}, 3, {rows_8 / 3, rows_8 / 4}, {rows_8 % 3, rows_8 % 4}, {2, 1}};
@@ -537,7 +540,7 @@ TEST_P(EngineTest, WholeEpilogue) {
   const uint64_t before = epilogue_passes();
   for (int i = 0; i < engine::CONFIGURATION_COUNT; ++i) {
     const engine::Configuration& config = engine::CONFIGURATIONS[i];
-    if (!config.ping_pong()) continue;
+    if (config.schedule != engine::Schedule::row_panels) continue;
     for (const bool swapped : {false, true})
       for (const bool residual : {false, true}) {
         engine::Choice choice = choice_of(i, swapped);
@@ -553,8 +556,9 @@ TEST_P(EngineTest, WholeEpilogue) {
   EXPECT_EQ(epilogue_passes(), before);
 }
 
-// v24 in pairs: more tiles than half of the SMs, up to three waves, and rows of whole lines. 11 x 7 tiles of 64 x
-// 128 and 9 x 9 of 128 x 128 side by side, with an odd column, and 9 x 11 one above the other, with an odd row.
+// Equal tiles in pairs: more tiles than half of the SMs, up to three waves, and rows of whole lines.
+// 11 x 7 tiles of 64 x 128 and 9 x 9 of 128 x 128 side by side, with an odd column, and 9 x 11 one
+// above the other, with an odd row.
 class PairsTest : public RungTest {};
 TEST_P(PairsTest, NeighboursOnATpc) {
   for (const Problem& p : {shape(700, 832, 64), shape(570, 1408, 192), shape(1030, 1152, 192)})
@@ -611,7 +615,10 @@ bool with_pipeline(const Rung& r) {
 }
 bool with_raster(const Rung& r) { return r.needs.sm >= 80 && !is_second_type(r.dtype); }
 bool of_engine(const Rung& r) { return r.id == "v27" && r.dtype == DType::f16 && !r.fits; }
-bool in_pairs(const Rung& r) { return r.id == "v24" && r.dtype == DType::f16; }
+bool in_pairs(const Rung& r) {
+  return r.id == "v27" && r.dtype == DType::f16 && r.fits &&
+         std::string(r.variants[0].name).ends_with(" tiles");
+}
 bool of_unaligned_rows(const Rung& r) { return r.id == "v17u"; }
 INSTANTIATE_TEST_SUITE_P(Sim, RungTest, testing::ValuesIn(all(Backend::sim)), test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, RungTest, testing::ValuesIn(all(Backend::gpu)), test_name);

@@ -24,7 +24,7 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
     # A program with other rungs prints it: a new one of the ladder changes no file here.
     "list": ("FAULT_BENCH", ("--list",), 0),
     "simulator": ("GEMM_BENCH", (*SIM, "--kernel", "v1-v3,v10", "--shape", "33x17x5"), 0),
-    "variants": ("GEMM_BENCH", (*SIM, "--kernel", "v24", "--shape", "64x64x64"), 0),
+    "variants": ("GEMM_BENCH", (*SIM, "--kernel", "v25s", "--shape", "64x64x64"), 0),
     "verify_only": (
         "GEMM_BENCH",
         (*SIM, "--kernel", "v8", "--dtype", "f16", "--verify-only", "--size", "16,33"),
@@ -51,7 +51,7 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
     "inspect_nothing": ("GEMM_BENCH", ("--inspect", "--kernel", "v9", "--size", "8"), 2),
     "explain": (
         "GEMM_BENCH",
-        (*SIM, "--explain", "--kernel", "v8,v24", "--size", "4096"),
+        (*SIM, "--explain", "--kernel", "v8,v27", "--size", "4096"),
         0,
     ),
     "explain_variants": ("VARIANT_BENCH", (*SIM, "--explain", "--shape", "33x17x5"), 0),
