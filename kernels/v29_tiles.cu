@@ -118,8 +118,8 @@ std::string explain(const GemmArgs<T>&, const Plan& plan) {
 const Registration rung({.prev = "v24",
                          .idea = "tiles: the GEMM in 20 lines, over a tile layer",
                          .needs = {.sm = 80, .transposed = true}},
-                        {f32(FLOATS, {plan_floats, explain, nullptr, false}),
-                         f16(VARIANTS<half>, {plan, explain, nullptr, false}),
-                         bfloat16(VARIANTS<bf16>, {plan, explain, nullptr, false})});
+                        {f32(FLOATS, {plan_floats, explain, false}),
+                         f16(VARIANTS<half>, {plan, explain, false}),
+                         bfloat16(VARIANTS<bf16>, {plan, explain, false})});
 
 }  // namespace

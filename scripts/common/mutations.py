@@ -768,46 +768,51 @@ HOPPER = (
         "part < part_count; ++part",
         "part < part_count - 1; ++part",
     ),
-    of_rung(
-        "v24_pingpong",
+    of_header(
+        "src/engine/tiles.cuh",
+        "v27",
         "a batch has the first product's B for all",
         "one_b ? 0 : product",
         "0",
     ),
-    of_rung(
-        "v24_pingpong",
+    of_header(
+        "src/engine/tiles.cuh",
+        "v27",
         "a batch's shared A is looked for at each product",
         "one_a ? 0 : product",
         "product",
     ),
     of_header(
         "persistent.cuh",
-        "v24",
+        "v27",
         "a batch's last product is left out",
         "unsigned product = tile / each;\n",
         "unsigned product = tile / each;\n      if (product + 1 == p.batch.count) break;\n",
     ),
-    of_rung(
-        "v24_pingpong",
+    of_header(
+        "src/engine/tiles.cuh",
+        "v27",
         "a batch's panels are stored to the first product",
         "matrix_of_batch<BATCH>(map_c, product)",
         "matrix_of_batch<BATCH>(map_c, 0)",
     ),
-    of_rung(
-        "v24_pingpong",
+    of_header(
+        "src/engine/tiles.cuh",
+        "v27",
         "the last rows of a group's tile are stored with the next group's",
         "(cut || left * CLUSTER <= gridDim.x)",
         "(left * CLUSTER <= gridDim.x)",
     ),
-    of_rung(
-        "v24_pingpong",
+    of_header(
+        "src/engine/tiles.cuh",
+        "v27",
         "a group's tiles are loaded from the first row on",
         "rows.first + bm * BM, bn * BN, k_tiles, rank);",
         "bm * BM, bn * BN, k_tiles, rank);",
     ),
     of_header(
         "persistent.cuh",
-        "v24",
+        "v27",
         "a group's tiles are counted from the first group's",
         "      tile -= rows * tiles_n;\n",
         "",
@@ -883,17 +888,19 @@ HOPPER = (
         "",
     ),
     # v25r
-    of_rung(
-        "v24_pingpong",
+    of_header(
+        "src/engine/problem_of.h",
+        "v27",
         "a batch whose B lies off 16 bytes is launched at once",
         "p.batch.stride_a * sizeof(T) % 16 == 0 && p.batch.stride_b * sizeof(T) % 16 == 0 &&",
         "p.batch.stride_a * sizeof(T) % 16 == 0 &&",
     ),
-    of_rung(
-        "v24_pingpong",
+    of_header(
+        "src/engine/tiles.cuh",
+        "v27",
         "a group's last rows are cut one late",
-        "m + MMA_M > rows.end;",
-        "m + MMA_M > rows.end + 1;",
+        "m + MMA_X > rows.end;",
+        "m + MMA_X > rows.end + 1;",
     ),
     # v28
     of_rung(
@@ -1440,7 +1447,7 @@ HEADERS = (
     ),
     of_header(
         "persistent.cuh",
-        "v24",
+        "v27",
         "every cluster's tiles are the first block's",
         "work(row * CLUSTER + rank, n, cluster_tiles - cluster_tile);",
         "work(row * CLUSTER, n, cluster_tiles - cluster_tile);",
