@@ -191,9 +191,9 @@ const Registration rung({.prev = "v24",
                          .idea = "FP8: twice the rate, of sums that keep 14 bits",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
                         {entry(DType::e4m3_fast, VARIANTS<f8e4m3>,
-                               Planner<f8e4m3, bf16>{plan, explain, nullptr, false}),
+                               Planner<f8e4m3, bf16>{plan, explain, false}),
                          entry(DType::e4m3_f32_fast, launch_to_float<f8e4m3>),
                          twin(DType::e5m2_fast, VARIANTS<f8e5m2>,
-                              Planner<f8e5m2, bf16>{plan, explain, nullptr, false})});
+                              Planner<f8e5m2, bf16>{plan, explain, false})});
 
 }  // namespace

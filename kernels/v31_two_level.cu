@@ -195,8 +195,8 @@ const Registration rung(
     {.prev = "v30",
      .idea = "two-level sums: 128 of k on tensor cores, the rest in float",
      .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-    {entry(DType::e4m3, VARIANTS<f8e4m3>, Planner<f8e4m3, bf16>{plan, explain, nullptr, false}),
+    {entry(DType::e4m3, VARIANTS<f8e4m3>, Planner<f8e4m3, bf16>{plan, explain, false}),
      entry(DType::e4m3_f32, launch_to_float<f8e4m3>),
-     twin(DType::e5m2, VARIANTS<f8e5m2>, Planner<f8e5m2, bf16>{plan, explain, nullptr, false})});
+     twin(DType::e5m2, VARIANTS<f8e5m2>, Planner<f8e5m2, bf16>{plan, explain, false})});
 
 }  // namespace

@@ -263,7 +263,7 @@ const Registration rung({.prev = "v31",
                          .idea = "block scales: 1x128 of A, 128x128 of B, where sums are promoted",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
                         {entry(DType::e4m3_block, VARIANTS<f8e4m3>,
-                               Planner<f8e4m3, bf16>{plan, explain, nullptr, false}),
+                               Planner<f8e4m3, bf16>{plan, explain, false}),
                          entry(DType::e4m3_f32_block, launch_to_float<f8e4m3>)});
 
 }  // namespace
