@@ -50,6 +50,7 @@ struct Shared {                     // every panel starts at a multiple of 1024 
   uint64_t full[STAGES], empty[STAGES], order[CONSUMERS];
 };
 
+// [region kernel]
 template <class T, class TC, Major A_MAJOR, Major B_MAJOR>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v24(GemmArgs<T, T, TC> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
@@ -116,6 +117,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   });
   if (tid % 32 == 0) tma_store_wait_read<0>();
 }
+// [/region kernel]
 
 template <class T, class TC = T>
 void launch(const GemmArgs<T, T, TC>& p, Stream stream) {
