@@ -50,7 +50,7 @@ struct Shared {                     // every panel starts at a multiple of 1024 
   uint64_t full[STAGES], empty[STAGES], order[CONSUMERS];
 };
 
-// [region kernel]
+// [region roles]
 template <class T, class TC, Major A_MAJOR, Major B_MAJOR>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v24(GemmArgs<T, T, TC> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
@@ -80,6 +80,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       });
     return;
   }
+  // [/region roles]
 
   // [region idea]
   // A consumer: every other tile of the block.
@@ -103,6 +104,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     state.skip(k_tiles);  // the other consumer's tile
                           // [/region idea]
 
+    // [region epilogue]
     // Epilogue.
 #pragma unroll
     for (int i = 0; i < BM / MMA_M; ++i) {
@@ -116,8 +118,8 @@ __global__ void __launch_bounds__(THREADS, 1)
     }
   });
   if (tid % 32 == 0) tma_store_wait_read<0>();
+  // [/region epilogue]
 }
-// [/region kernel]
 
 template <class T, class TC = T>
 void launch(const GemmArgs<T, T, TC>& p, Stream stream) {
