@@ -50,6 +50,7 @@ struct Shared {                     // every panel starts at a multiple of 1024 
   uint64_t full[STAGES], empty[STAGES], order[CONSUMERS];
 };
 
+// [region roles]
 template <class T, class TC, Major A_MAJOR, Major B_MAJOR>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v24(GemmArgs<T, T, TC> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
@@ -79,6 +80,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       });
     return;
   }
+  // [/region roles]
 
   // [region idea]
   // A consumer: every other tile of the block.
@@ -102,6 +104,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     state.skip(k_tiles);  // the other consumer's tile
                           // [/region idea]
 
+    // [region epilogue]
     // Epilogue.
 #pragma unroll
     for (int i = 0; i < BM / MMA_M; ++i) {
@@ -115,6 +118,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     }
   });
   if (tid % 32 == 0) tma_store_wait_read<0>();
+  // [/region epilogue]
 }
 
 template <class T, class TC = T>

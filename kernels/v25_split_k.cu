@@ -1,8 +1,8 @@
 // v25 split K: few tiles, many SMs.
 //
-// before: v24's tiles are at least 64 x 128. Where C has 16 rows, three quarters of a tile are
-//         wasted; 4096 columns make 32 tiles, and 100 SMs fetch nothing, although all that counts
-//         is how fast B comes from memory
+// before: v24's tiles are 128 x 128. Where C has 16 rows, seven eighths of a tile are wasted; 4096
+//         columns make 32 tiles, and 100 SMs fetch nothing, although all that counts is how fast B
+//         comes from memory
 // idea:   compute C^T where C is flat: the long side becomes wgmma's 64 rows, the short one its
 //         columns, of which 16 are enough; and the CTAs of a cluster share a tile, each with a part
 //         of K. They add up their sums through each other's shared memory

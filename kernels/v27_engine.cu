@@ -1,13 +1,14 @@
 // v27 engine: one kernel over configurations, for tiles of any extent.
 //
-// before: v24's tiles have three sizes, v25's eight; where C is not cut by one of them into whole
-//         waves, SMs idle: 1176 x 1680 is 90 tiles of 128 x 192, which leave 42 of 132 SMs idle
+// before: v24 has one tile, v25 eight; where C is not cut by one of them into whole waves, SMs
+//         idle: 1176 x 1680 is 140 tiles of 128 x 128, and 124 of 132 SMs have only one of them
 // idea:   a configuration is a value: the tile's largest extent, stages, consumers. The plan
 //         chooses the extent along y, any multiple of 8, which a wgmma's columns may be; the
 //         cluster, whose CTAs load k-tiles for each other along both sides; and the parts of K,
 //         whose sums a second kernel adds up
 // watch:  y runs along C's columns, or along its rows: then C^T is computed
-// needs:  sm_90a; copies as for v24. Where C's rows are no whole 16 bytes, and for groups, equal tiles
+// needs:  sm_90a; copies as for v24. Where C's rows are no whole 16 bytes, and for groups, equal
+//         tiles
 //
 // The kernel, its roles and barriers: engine/gemm.cuh. How the plan is made: plan/engine.cpp.
 #include "engine/launch.h"
@@ -34,8 +35,8 @@ bool has_aligned_rows(const GemmArgs<T>& p) {
   return has_aligned_c(p) && p.batch.ends == nullptr && (!K_MAJOR || has_k_major(p));
 }
 
-// Only ping-pong kernels have the whole epilogue, and of them equal tiles a gated one; an epilogue pass
-// follows the others. Fused kernels have no clusters: what they win is less than a pass costs.
+// Only ping-pong kernels have the whole epilogue, and of them equal tiles a gated one; an epilogue
+// pass follows the others. Fused kernels have no clusters: what they win is less than a pass costs.
 template <class T, int I>
 constexpr Variant<T> variant(const char* name) {
   using engine::Schedule;

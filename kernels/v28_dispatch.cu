@@ -1,6 +1,6 @@
 // v28 dispatch: for every shape the fastest kernel.
 //
-// before: v24 to v27 each pass cuBLAS on some shapes; on others one is up to 10x slower than
+// before: v25, v25s and v27 each pass cuBLAS on some shapes; on others one is up to 10x slower than
 //         another (v25 on large results)
 // idea:   what a library adds to its kernels is a cost model. Each rung plans the problem and
 //         estimates its makespan, the time until its last SM ends. The least estimate wins

@@ -188,7 +188,7 @@ GEMM_API gemm_status gemm_plan_create_for(const gemm_problem* problem,
                                           const gemm_epilogue* epilogue, int device,
                                           gemm_plan* plan);
 
-/* The plan in words, one line: "KERNEL VARIANT: how", "v24_pingpong 64x128 s8: 48 tiles ...". A
+/* The plan in words, one line: "KERNEL VARIANT: how", "v27_engine 64x128 s8 tiles: 48 tiles ...". A
  * kernel of one form has no variant; a kernel without a choice says no more. At most `size` bytes
  * with the terminating 0. */
 GEMM_API gemm_status gemm_plan_explain(const gemm_plan* plan, char* text, size_t size);

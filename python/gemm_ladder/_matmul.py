@@ -558,8 +558,8 @@ def _with_gradient(
 class Plan:
     """How a problem would be computed."""
 
-    kernel: str  # "v24_pingpong"
-    variant: str  # "64x128 s8"; empty where the kernel has one form
+    kernel: str  # "v27_engine"
+    variant: str  # "64x128 s8 tiles"; empty where the kernel has one form
     workspace: int  # bytes of device memory that a run takes and gives back
     explanation: str  # one line
 

@@ -157,7 +157,6 @@ DECLARED = (
 )
 NO_NAMES = {"T", "TC", "TA", "TB", "operator", "if", "for", "min", "max", "half", "float"}
 SHOWN = re.compile(r"^```(cpp|diff)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-LIBRARY = "v24_pingpong"  # its diff, folded away, is that of the library's kernel
 
 
 def declared(root: Path) -> set[str]:
@@ -186,11 +185,11 @@ def shown(text: str, diffs: bool = True) -> set[str]:
 
 def unexplained(root: Path) -> list[str]:
     """Names of ours in the core's code that neither its prose nor an earlier page has."""
-    core = [path for _, path in pages(root) if is_core(path.stem) or path.stem == LIBRARY]
+    core = [path for _, path in pages(root) if is_core(path.stem)]
     names, known, wrong = declared(root), set[str](), []
     for path in (FRAME, INTRODUCTION, *core):
         known |= set(re.findall(r"\w+", read(root / path)))
         text = (root / path).read_text(encoding="utf-8")
-        new = (shown(text, diffs=path.stem != LIBRARY) & names) - known
+        new = (shown(text) & names) - known
         wrong += [f"{path}: {name}" for name in sorted(new)]
     return wrong

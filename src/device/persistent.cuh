@@ -77,8 +77,8 @@ GEMM_DEVICE decltype(auto) args_of(const Args& p, int product, RowRange rows) {
 
 // Tiles of a batch, one product after the other: work(m, n, left, product, rows). `left` counts the
 // cluster tiles from this one to the batch's last. All of them fit in an int. A single product is
-// product 0 alone. Groups differ in their rows, and have raster groups of at most GROUP_M. Taught in
-// v24.
+// product 0 alone. Groups differ in their rows, and have raster groups of at most GROUP_M. Taught
+// in docs/library.md.
 template <Products PRODUCTS, int BM, int GROUP_M, int CLUSTER, class Args, class Work>
 GEMM_DEVICE void for_each_tile_of_batch(const Args& p, int first, int step, int rank, int tiles_m,
                                         int tiles_n, Raster raster, Work&& work) {

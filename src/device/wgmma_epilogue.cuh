@@ -160,7 +160,7 @@ GEMM_DEVICE void store_accumulators(const GemmArgs<T...>& p, bool aligned_c, int
 }
 
 // Finished accumulators where C's rows are 16-byte aligned: of 2-byte elements, 64 bytes of a row
-// by four lanes. Taught in v24.
+// by four lanes. Taught in v27.
 template <int COUNT, class... T>
 GEMM_DEVICE void store_accumulators_aligned(const GemmArgs<T...>& p, int m, int n,
                                             const float (&acc)[COUNT]) {

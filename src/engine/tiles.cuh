@@ -5,8 +5,8 @@
 //   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles   empty[stage], a k-tile on;
 //                                                                        order[other], after a tile
 //
-// v24's barriers. In a cluster empty[stage] has an arrival of each CTA: of the consumer whose tile
-// it is. A consumer's two ends of a tile and its wait for the other one are v24's, too.
+// The barriers of ping-pong. In a cluster empty[stage] has an arrival of each CTA: of the consumer
+// whose tile it is. Taught in v27.
 #pragma once
 
 #include "device/dynamic_shared.cuh"

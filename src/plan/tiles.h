@@ -1,4 +1,4 @@
-// Which tile of several ends first. Taught in v24.
+// Which tile of several ends first. Taught in v27.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace gemm {
 
 // Which tiles the two CTAs of a TPC's pair compute: any, one above the other, or side by side.
-// Requests of both for the same lines reach L2 as one. Taught in v24.
+// Requests of both for the same lines reach L2 as one. Taught in v27.
 enum class Pairs { none, columns, rows };
 
 // How tiles cover C, and in how many waves an architecture's SMs compute them.
