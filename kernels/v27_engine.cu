@@ -36,18 +36,16 @@ bool has_aligned_rows(const GemmArgs<T>& p) {
 }
 
 // Only ping-pong kernels have the whole epilogue, and of them equal tiles a gated one; an epilogue
-// pass follows the others. Fused kernels have no clusters: what they win is less than a pass costs.
+// pass follows the others.
 template <class T, int I>
 constexpr Variant<T> variant(const char* name) {
   using engine::Schedule;
   constexpr engine::Configuration CONFIG = engine::CONFIGURATIONS[I];
-  constexpr int FUSED = CONFIG.cluster > 1 ? I - 3 : I;  // the same tile without
   Variant<T> v{name, launch<T, I, GemmArgs<T>>};
   if constexpr (CONFIG.schedule == Schedule::rectangle) v.fits = has_aligned_rows<T, false>;
   if constexpr (CONFIG.schedule == Schedule::row_panels) v.fits = has_aligned_rows<T, true>;
-  if constexpr (CONFIG.ping_pong())
-    v.fused = launch<T, FUSED, FusedArgs<T>>, v.fuses = has_rows_of_a;
-  if constexpr (CONFIG.schedule == Schedule::tiles) v.gated = launch<T, FUSED, GatedArgs<T>>;
+  if constexpr (CONFIG.ping_pong()) v.fused = launch<T, I, FusedArgs<T>>, v.fuses = has_rows_of_a;
+  if constexpr (CONFIG.schedule == Schedule::tiles) v.gated = launch<T, I, GatedArgs<T>>;
   return v;
 }
 template <class T>
@@ -61,10 +59,7 @@ const Variant<T> VARIANTS[] = {variant<T, 0>("128x256 s4"),
                                variant<T, 7>("64x128 s8 row panels"),
                                variant<T, 8>("128x192 s5 tiles"),
                                variant<T, 9>("128x128 s6 tiles"),
-                               variant<T, 10>("64x128 s8 tiles"),
-                               variant<T, 11>("128x192 s5 tiles c2"),
-                               variant<T, 12>("128x128 s6 tiles c2"),
-                               variant<T, 13>("64x128 s8 tiles c2")};
+                               variant<T, 10>("64x128 s8 tiles")};
 static_assert(std::size(VARIANTS<half>) == engine::CONFIGURATION_COUNT);
 
 // [region idea]
@@ -82,8 +77,8 @@ template <class T>
 std::string explain(const GemmArgs<T>& p, const Plan& plan) {
   engine::Choice choice = plan.kept<engine::Choice>();
   const std::string products = std::to_string(p.batch.count);
-  const bool in_one_launch = choice.config().schedule == engine::Schedule::tiles &&
-                             choice.tiling.cluster == 1 && fits_in_one_launch(p);
+  const bool in_one_launch =
+      choice.config().schedule == engine::Schedule::tiles && fits_in_one_launch(p);
   if (p.batch.ends != nullptr)
     return products + " groups, tiles of " + std::to_string(choice.tiling.bm) + " x " +
            std::to_string(choice.tiling.bn) +

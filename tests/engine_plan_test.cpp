@@ -79,20 +79,7 @@ TEST(EnginePlan, EqualTilesTakeTheRest) {
   }
 }
 
-// Equal tiles, which an unaligned C leaves alone: in clusters where rows straddle 128-byte lines.
-TEST(EnginePlan, ClustersWhereRowsAreNoWholeLines) {
-  PlannedProblem p = problem(3000, 3001, 3000, true, false);
-  p.aligned_c = false;
-  EXPECT_EQ(choose(p, ARCH, -1).tiling.cluster, 1);
-  p.a = RowRequests::half;
-  EXPECT_EQ(choose(p, ARCH, -1).tiling.cluster, 2);
-  p.whole_epilogue = true;
-  EXPECT_EQ(choose(p, ARCH, -1).tiling.cluster, 1);
-  p.whole_epilogue = false, p.in_one_launch = true;
-  EXPECT_EQ(choose(p, ARCH, -1).tiling.cluster, 1);
-}
-
-// More tiles than half of the SMs, up to three waves. The last three are rungs_test.cpp's PairsTest.
+// Equal tiles, which an unaligned C leaves alone. More tiles than half of the SMs, up to three waves. The last three are rungs_test.cpp's PairsTest.
 TEST(EnginePlan, PairsLieAlongTheShorterSide) {
   const auto pairs = [](int m, int n, int k) {
     PlannedProblem p = problem(m, n, k);

@@ -47,16 +47,16 @@ TEST(WgmmaCosts, BothSidesAreAlike) {
 
 TEST(WgmmaCosts, LargeResultsAreWholeTiles) {
   const auto p = problem(4096, 4096, 4096);
-  EXPECT_LT(engine::whole_tiles_us(p, ARCH, 128, 128, 1), best(p));
+  EXPECT_LT(engine::whole_tiles_us(p, ARCH, 128, 128), best(p));
 }
 
 // The epilogue of a CTA's last tile, which nothing hides, is shorter for a smaller tile.
 TEST(WgmmaCosts, AnEpilogueIsShorterForSmallTiles) {
   const auto added = [](int bm, int bn) {
     auto p = problem(4096, 4096, 4096);
-    const double plain = engine::whole_tiles_us(p, ARCH, bm, bn, 1);
+    const double plain = engine::whole_tiles_us(p, ARCH, bm, bn);
     p.reads_c = p.function = true;
-    return engine::whole_tiles_us(p, ARCH, bm, bn, 1) - plain;
+    return engine::whole_tiles_us(p, ARCH, bm, bn) - plain;
   };
   EXPECT_GT(added(64, 128), 0);
   EXPECT_GT(added(128, 192), added(64, 128));
@@ -65,18 +65,18 @@ TEST(WgmmaCosts, AnEpilogueIsShorterForSmallTiles) {
 // C is cut in tiles of whole rows and columns: those of a batch lie in the same waves.
 TEST(WgmmaCosts, ProductsOfABatchShareWaves) {
   auto p = problem(128, 192, 4096);
-  const double one = engine::whole_tiles_us(p, ARCH, 128, 192, 1);
+  const double one = engine::whole_tiles_us(p, ARCH, 128, 192);
   p.products = 100;
-  EXPECT_LT(engine::whole_tiles_us(p, ARCH, 128, 192, 1), 10 * one);
+  EXPECT_LT(engine::whole_tiles_us(p, ARCH, 128, 192), 10 * one);
   p.products = 1000;
-  EXPECT_GT(engine::whole_tiles_us(p, ARCH, 128, 192, 1), 20 * one);
+  EXPECT_GT(engine::whole_tiles_us(p, ARCH, 128, 192), 20 * one);
 }
 
 TEST(WgmmaCosts, RowsOfCThatAreNotWholeTakeLonger) {
   auto p = problem(8192, 8192, 64);
-  const double aligned = engine::whole_tiles_us(p, ARCH, 128, 192, 1), few = best(p);
+  const double aligned = engine::whole_tiles_us(p, ARCH, 128, 192), few = best(p);
   p.aligned_c = false;
-  EXPECT_GT(engine::whole_tiles_us(p, ARCH, 128, 192, 1), aligned);
+  EXPECT_GT(engine::whole_tiles_us(p, ARCH, 128, 192), aligned);
   EXPECT_GT(best(p), few);
 }
 

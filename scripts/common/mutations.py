@@ -800,15 +800,15 @@ HOPPER = (
         "src/engine/tiles.cuh",
         "v27",
         "the last rows of a group's tile are stored with the next group's",
-        "(cut || left * CLUSTER <= gridDim.x)",
-        "(left * CLUSTER <= gridDim.x)",
+        "(cut || left <= gridDim.x)",
+        "(left <= gridDim.x)",
     ),
     of_header(
         "src/engine/tiles.cuh",
         "v27",
         "a group's tiles are loaded from the first row on",
-        "rows.first + bm * BM, bn * BN, k_tiles, rank);",
-        "bm * BM, bn * BN, k_tiles, rank);",
+        "rows.first + bm * BM, bn * BN, 0, k_tiles);",
+        "bm * BM, bn * BN, 0, k_tiles);",
     ),
     of_header(
         "persistent.cuh",
@@ -1447,10 +1447,10 @@ HEADERS = (
     ),
     of_header(
         "persistent.cuh",
-        "v27",
+        "v31",
         "every cluster's tiles are the first block's",
-        "work(row * CLUSTER + rank, n, cluster_tiles - cluster_tile);",
-        "work(row * CLUSTER, n, cluster_tiles - cluster_tile);",
+        "work(row * CLUSTER + rank, n);",
+        "work(row * CLUSTER, n);",
     ),
     of_header(
         "multicast.cuh",

@@ -79,19 +79,17 @@ GEMM_DEVICE decltype(auto) args_of(const Args& p, int product, RowRange rows) {
 // cluster tiles from this one to the batch's last. All of them fit in an int. A single product is
 // product 0 alone. Groups differ in their rows, and have raster groups of at most GROUP_M. Taught
 // in docs/library.md.
-template <Products PRODUCTS, int BM, int GROUP_M, int CLUSTER, class Args, class Work>
-GEMM_DEVICE void for_each_tile_of_batch(const Args& p, int first, int step, int rank, int tiles_m,
+template <Products PRODUCTS, int BM, int GROUP_M, class Args, class Work>
+GEMM_DEVICE void for_each_tile_of_batch(const Args& p, int first, int step, int tiles_m,
                                         int tiles_n, Raster raster, Work&& work) {
   if constexpr (PRODUCTS == Products::batch) {
-    const int rows = cdiv(tiles_m, CLUSTER);
-    const unsigned each = rows * tiles_n, all = each * p.batch.count;
+    const unsigned each = tiles_m * tiles_n, all = each * p.batch.count;
     for (unsigned tile = first; tile < all; tile += step) {
       const unsigned product = tile / each;
-      const auto [row, n] = grouped_tile(tile - product * each, rows, tiles_n, raster.group_m);
-      work(row * CLUSTER + rank, n, int64_t{all - tile}, product, RowRange{0, p.M});
+      const auto [row, n] = grouped_tile(tile - product * each, tiles_m, tiles_n, raster.group_m);
+      work(row, n, int64_t{all - tile}, product, RowRange{0, p.M});
     }
   } else if constexpr (PRODUCTS == Products::groups) {
-    static_assert(CLUSTER == 1, "the CTAs of a cluster would be of two groups");
     int tile = first;  // counted from the group's first
     for (int group = 0, row_0 = 0; group < p.batch.count; ++group) {
       const int end = end_of_group(p.batch.ends[group], row_0, p.M), rows = cdiv(end - row_0, BM);
@@ -104,10 +102,9 @@ GEMM_DEVICE void for_each_tile_of_batch(const Args& p, int first, int step, int 
       row_0 = end;
     }
   } else {
-    for_each_tile<CLUSTER>(first, step, rank, tiles_m, tiles_n, raster,
-                           [&](int m, int n, int64_t left) {
-                             work(m, n, left, 0, RowRange{0, p.M});
-                           });
+    for_each_tile<1>(first, step, 0, tiles_m, tiles_n, raster, [&](int m, int n, int64_t left) {
+      work(m, n, left, 0, RowRange{0, p.M});
+    });
   }
 }
 template <int GROUP_M, class Work>

@@ -74,11 +74,10 @@ GEMM_DEVICE void load_k_tiles(uint64_t* full, uint64_t* empty, PipelineState<STA
 
 // load_k_tiles for A at row m and B at column n, into the stages at sA and sB.
 // `bytes`: those of a k-tile, where boxes are smaller than the tiles. `back`: last k-tile first.
-template <class TileA, class TileB, int STAGES>
+template <class TileA, class TileB, int STAGES, class MapA, class MapB>
 GEMM_DEVICE void produce(uint8_t* sA, uint8_t* sB, uint64_t* full, uint64_t* empty,
-                         PipelineState<STAGES>& state, const TensorMap& map_a,
-                         const TensorMap& map_b, int m, int n, int begin, int end,
-                         int bytes = TileA::BYTES + TileB::BYTES,
+                         PipelineState<STAGES>& state, const MapA& map_a, const MapB& map_b, int m,
+                         int n, int begin, int end, int bytes = TileA::BYTES + TileB::BYTES,
                          bool back = false GEMM_CALLER_ARG) {
   const auto load = [&](int s, int k_tile) {
     const int k = (back ? begin + end - 1 - k_tile : k_tile) * TileA::DEPTH;

@@ -22,7 +22,6 @@ struct Configuration {
   int stages;
   Schedule schedule = Schedule::rectangle;
   int epilogue_stages = 0;  // of 64 x 64 results: ping-pong
-  int cluster = 1;          // CTAs one above the other that share B: tiles
 
   GEMM_HOST_DEVICE constexpr bool ping_pong() const { return schedule != Schedule::rectangle; }
   // Consumer warpgroups; with 256 rows, each has 128.
@@ -55,9 +54,6 @@ inline constexpr Configuration CONFIGURATIONS[] = {
     {128, 192, 192, 5, Schedule::tiles, 1},
     {128, 128, 128, 6, Schedule::tiles, 2},
     {64, 128, 128, 8, Schedule::tiles, 2},
-    {128, 192, 192, 5, Schedule::tiles, 1, 2},
-    {128, 128, 128, 6, Schedule::tiles, 2, 2},
-    {64, 128, 128, 8, Schedule::tiles, 2, 2},
 };
 inline constexpr int CONFIGURATION_COUNT = sizeof CONFIGURATIONS / sizeof *CONFIGURATIONS;
 

@@ -96,16 +96,15 @@ template <class Args, int CONFIGURATION, Products PRODUCTS>
 void launch_tiles(const Args& p, const Choice& choice, const Arch& arch, Stream stream) {
   using T = typename Args::TypeA;
   constexpr Configuration CONFIG = CONFIGURATIONS[CONFIGURATION];
-  constexpr int BM = CONFIG.bx, BN = CONFIG.by, CLUSTER = CONFIG.cluster;
+  constexpr int BM = CONFIG.bx, BN = CONFIG.by;
   constexpr bool BATCH = PRODUCTS == Products::batch, GROUPS = PRODUCTS == Products::groups;
-  const int64_t cluster_tiles = tiles_of_batch(p, BM * CLUSTER, BN);
+  const int64_t tiles = tiles_of_batch(p, BM, BN);
   // A pair of CTAs with neighbouring tiles is launched as a cluster, so that it has a TPC alone.
   const Pairs pairs = PRODUCTS == Products::one ? choice.tiling.pairs : Pairs::none;
-  const int cluster = pairs == Pairs::none ? CLUSTER : 2;
-  const int64_t units = pairs == Pairs::none ? cluster_tiles : (cluster_tiles + 1) / 2;
+  const int cluster = pairs == Pairs::none ? 1 : 2;
+  const int64_t units = pairs == Pairs::none ? tiles : (tiles + 1) / 2;
   const int64_t grid = std::min<int64_t>(units, arch.ctas / cluster) * cluster;
-  const Raster raster{raster_group_size(std::max(cdiv(cdiv(p.M, BM), CLUSTER), 1),
-                                        std::max(rows_of_group(p.K) / CLUSTER, 1)),
+  const Raster raster{raster_group_size(std::max(cdiv(p.M, BM), 1), rows_of_group(p.K)),
                       pairs == Pairs::rows ? 2 : 1};
   const TmaOperands<T> in(p, stream);
   const auto batch = [&](bool has_several, int64_t stride) {
@@ -114,29 +113,29 @@ void launch_tiles(const Args& p, const Choice& choice, const Arch& arch, Stream 
   const auto start = [&](auto a, auto b) {
     using TileA = OperandTile<T, BM, a()>;
     using TileB = OperandTile<T, BN, b()>;
-    gemm::launch(gemm_tiles<Args, CONFIGURATION, a(), b(), PRODUCTS>, grid, dim3(CONFIG.threads()),
-                 {.smem = sizeof(TilesShared<TileA, TileB, CONFIG.stages, CONFIG.epilogue_stages>),
-                  .cluster = cluster,
-                  .pdl = true},
-                 stream, p, has_aligned_c(with_columns_of_d(p)), raster,
-                 TileA::map(in.A.data, p.M, p.K, in.A.ld, 256, batch(BATCH, p.batch.stride_a)),
-                 TileB::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld, 256,
-                                              batch(BATCH || GROUPS, p.batch.stride_b)),
-                 c_map(with_columns_of_d(p), 16, batch(BATCH, p.batch.stride_c)));
+    gemm::launch(
+        gemm_tiles<Args, CONFIGURATION, a(), b(), PRODUCTS>, grid, dim3(CONFIG.threads()),
+        {.smem = sizeof(TilesShared<TileA, TileB, CONFIG.stages, CONFIG.epilogue_stages>),
+         .cluster = cluster,
+         .pdl = true},
+        stream, p, has_aligned_c(with_columns_of_d(p)), raster,
+        TileA::map(in.A.data, p.M, p.K, in.A.ld, 256, batch(BATCH, p.batch.stride_a)),
+        TileB::map(in.B.data, p.N, p.K, in.B.ld, 256, batch(BATCH || GROUPS, p.batch.stride_b)),
+        c_map(with_columns_of_d(p), 16, batch(BATCH, p.batch.stride_c)));
   };
   with_majors(p, [&](auto a, auto b) {
     if constexpr (takes_majors(PRODUCTS, a(), b())) start(a, b);
   });
 }
 
-// One product; of equal tiles without clusters also a batch, in one launch. Other batches are launched
+// One product; of equal tiles also a batch, in one launch. Other batches are launched
 // product by product.
 template <class Args, int CONFIGURATION>
 void launch(const Args& p, const Choice& choice, const Arch& arch, Stream stream) {
   constexpr Configuration CONFIG = CONFIGURATIONS[CONFIGURATION];
   constexpr bool TILES = CONFIG.schedule == Schedule::tiles;
   if constexpr (!Args::FUSED) {
-    if constexpr (TILES && CONFIG.cluster == 1)
+    if constexpr (TILES)
       if (fits_in_one_launch(p))
         return p.batch.ends == nullptr
                    ? launch_tiles<Args, CONFIGURATION, Products::batch>(p, choice, arch, stream)

@@ -5,17 +5,14 @@
 //   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles   empty[stage], a k-tile on;
 //                                                                        order[other], after a tile
 //
-// The barriers of ping-pong. In a cluster empty[stage] has an arrival of each CTA: of the consumer
-// whose tile it is. Taught in v27.
+// Barriers as in v24. Taught in v27.
 #pragma once
 
 #include "device/dynamic_shared.cuh"
 #include "device/fused_epilogue.cuh"
-#include "device/multicast.cuh"
 #include "device/operand_tile.cuh"
 #include "device/persistent.cuh"
 #include "device/pipeline.cuh"
-#include "device/ptx/cluster.cuh"
 #include "device/ptx/grid.cuh"
 #include "device/ptx/mbarrier.cuh"
 #include "device/ptx/tma.cuh"
@@ -46,7 +43,7 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
   grid_launch_dependents();  // first: CTAs take a while to start, 1 to 2 % at 512
   using T = typename Args::TypeA;
   constexpr Configuration CONFIG = CONFIGURATIONS[CONFIGURATION];
-  constexpr int BM = CONFIG.bx, BN = CONFIG.by, STAGES = CONFIG.stages, CLUSTER = CONFIG.cluster;
+  constexpr int BM = CONFIG.bx, BN = CONFIG.by, STAGES = CONFIG.stages;
   constexpr int EPILOGUE_STAGES = CONFIG.epilogue_stages;
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
@@ -54,13 +51,12 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
   constexpr bool MANY_B = BATCH || GROUPS;
   const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK);
   const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
-  const int begin = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER, step = gridDim.x / CLUSTER;
   auto& s = *static_cast<TilesShared<TileA, TileB, STAGES, EPILOGUE_STAGES>*>(dynamic_shared());
   if (tid == 0) {
     init_ordered_barrier(s.order);
-    init_pipeline<STAGES>(s.full, s.empty, CLUSTER);
+    init_pipeline<STAGES>(s.full, s.empty, 1);
   }
-  sync_cluster<CLUSTER>();
+  __syncthreads();
 
   PipelineState<STAGES> state;
   if (wg == 2) {
@@ -69,14 +65,14 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
     if (tid / 32 % 4 != 0 || !elect_one()) return;
     const bool one_a = p.batch.stride_a == 0, one_b = p.batch.stride_b == 0;  // for all products
     if (GROUPS) grid_dependency_wait();  // their ends may be another kernel's result
-    for_each_tile_of_batch<PRODUCTS, BM, GROUP_M, CLUSTER>(
-        p, begin, step, rank, tiles_m, tiles_n, raster,
+    for_each_tile_of_batch<PRODUCTS, BM, GROUP_M>(
+        p, blockIdx.x, gridDim.x, tiles_m, tiles_n, raster,
         [&](int bm, int bn, int64_t, int product, RowRange rows) {
           grid_dependency_wait(bm, bn);  // after the first tile's coordinates have been computed
-          produce_shared<TileA, TileB, CLUSTER>(s.A[0], s.B[0], s.full, s.empty, state,
-                                                matrix_of_batch<BATCH>(map_a, one_a ? 0 : product),
-                                                matrix_of_batch<MANY_B>(map_b, one_b ? 0 : product),
-                                                rows.first + bm * BM, bn * BN, k_tiles, rank);
+          produce<TileA, TileB>(s.A[0], s.B[0], s.full, s.empty, state,
+                                matrix_of_batch<BATCH>(map_a, one_a ? 0 : product),
+                                matrix_of_batch<MANY_B>(map_b, one_b ? 0 : product),
+                                rows.first + bm * BM, bn * BN, 0, k_tiles);
         });
     return;
   }
@@ -102,8 +98,8 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
       // The other consumer's wgmma may queue up behind these.
       if (k_tile == k_tiles - 1 && tid % 32 == 0) mbarrier_arrive(other);
     };
-    const int last = multiply_k_tiles<CLUSTER>(s.full, s.empty, state, k_tiles, multiply);
-    finish_k_tiles<CLUSTER>(s.empty, k_tiles, last);
+    const int last = multiply_k_tiles<1>(s.full, s.empty, state, k_tiles, multiply);
+    finish_k_tiles<1>(s.empty, k_tiles, last);
     state.skip(k_tiles);  // the other consumer's tile
 
     // Epilogue.
@@ -114,8 +110,8 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
       const bool cut = GROUPS && m + MMA_X > rows.end;
       fence_operand(acc[i]);
       apply_epilogue<BN <= 128 ? 64 : 32>(out, aligned_c, m, n, acc[i]);
-      // No main loop hides the CTA's last tile. (`step` in place of gridDim.x would spill.)
-      if (!Args::GATED && aligned_c && (cut || left * CLUSTER <= gridDim.x)) {
+      // No main loop hides the CTA's last tile.
+      if (!Args::GATED && aligned_c && (cut || left <= gridDim.x)) {
         store_accumulators_aligned(out, m, n, acc[i]);
       } else {
         store_panels(out, aligned_c, matrix_of_batch<BATCH>(map_c, product), m, n, staging, i,
@@ -123,10 +119,10 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
       }
     }
   };
-  for_each_tile_of_batch<PRODUCTS, BM, GROUP_M, CLUSTER>(p, begin + wg * step, 2 * step, rank,
-                                                         tiles_m, tiles_n, raster, compute);
+  const int first = blockIdx.x + wg * gridDim.x;
+  for_each_tile_of_batch<PRODUCTS, BM, GROUP_M>(p, first, 2 * gridDim.x, tiles_m, tiles_n, raster,
+                                                compute);
   if (tid % 32 == 0) tma_store_wait_read<0>();
-  if (CLUSTER > 1) sync_cluster<CLUSTER>();  // the neighbour's last arrivals have come
 }
 
 }  // namespace engine_device

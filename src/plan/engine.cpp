@@ -110,7 +110,6 @@ struct Turns {
   double of_busiest;       // tiles that the busiest SM computes, in tiles of bx x by
   double bx, by, tallest;  // extents; by: on average
   double rows, full;       // as in Work
-  bool in_clusters = false;
 };
 double by_turns_us(const PlannedProblem& p, const EngineCosts& c, const Turns& t) {
   const double k = ceil_div(p.K, BK) * BK;
@@ -122,8 +121,7 @@ double by_turns_us(const PlannedProblem& p, const EngineCosts& c, const Turns& t
                                .columns = t.by,
                                .rows = t.rows,
                                .full = t.full,
-                               .by_turns = true,
-                               .in_clusters = t.in_clusters});
+                               .by_turns = true});
   // The last tile's epilogue is alone; the others hide behind the other consumer's main loop.
   const double store = 1e-6 * t.bx * t.tallest * store_us(p, c);
   const double hidden = loop / t.waves;  // of one tile
@@ -131,53 +129,38 @@ double by_turns_us(const PlannedProblem& p, const EngineCosts& c, const Turns& t
          (t.waves - 1) * std::max(0.0, store * c.staged - hidden);
 }
 
-// What a result costs beside those of other tiles: measured, plots/NOTES.md. Tiles of a CTA, then of a
-// cluster.
-constexpr double RESULT_COSTS[] = {1.0, 1.01, 1.25, 1.0, 1.26, 1.47};
+// What a result costs beside those of other tiles: measured, plots/NOTES.md.
+constexpr double RESULT_COSTS[] = {1.0, 1.01, 1.25};
 constexpr int TILE_COUNT = std::size(RESULT_COSTS), FIRST_TILE = CONFIGURATION_COUNT - TILE_COUNT;
 static_assert(CONFIGURATIONS[FIRST_TILE].schedule == Schedule::tiles &&
               CONFIGURATIONS[FIRST_TILE - 1].schedule != Schedule::tiles);
-
-bool straddles_lines(const PlannedProblem& p) {
-  return p.a != RowRequests::one || p.b != RowRequests::one;
-}
 
 // CTAs on one GPC that compute neighbours ask L2 together for common rows and columns: up to a
 // quarter faster where a few tiles with a long K ask for most. Measured: pairs lie along the side
 // with fewer tiles. Few tiles rather have a TPC each; in many waves CTAs drift apart.
 Pairs choose_pairs(const PlannedProblem& p, const Arch& arch, const Tiling& tiling) {
-  if (tiling.cluster > 1 || straddles_lines(p) || p.in_one_launch || p.launches > 1 ||
-      tiling.tiles * 2 <= arch.sms || tiling.tiles > 3 * arch.sms)
+  const bool whole_lines = p.a == RowRequests::one && p.b == RowRequests::one;
+  if (!whole_lines || p.in_one_launch || p.launches > 1 || tiling.tiles * 2 <= arch.sms ||
+      tiling.tiles > 3 * arch.sms)
     return Pairs::none;
   return ceil_div(p.M, tiling.bm) >= ceil_div(p.N, tiling.bn) ? Pairs::rows : Pairs::columns;
 }
 
-// Equal tiles: those of the least area in all waves, of all or of one configuration. Clusters pay where
-// rows straddle 128-byte lines. Neither fused kernels nor a batch's have any.
+// Equal tiles: those of the least area in all waves, of all or of one configuration.
 Choice choose_tiles(const PlannedProblem& p, const Arch& arch, int configuration) {
-  const bool fused = p.whole_epilogue && p.a_k_major;
-  const bool clusters = configuration >= 0
-                            ? CONFIGURATIONS[configuration].cluster > 1
-                            : straddles_lines(p) && p.M > 128 && !fused && !p.in_one_launch;
-  const int first = FIRST_TILE + (clusters ? TILE_COUNT / 2 : 0);
-  TileCost tiles[TILE_COUNT / 2];
-  for (int i = 0; i < TILE_COUNT / 2; ++i) {
-    const Configuration& config = CONFIGURATIONS[first + i];
-    tiles[i] = {config.bx * config.cluster, config.by, RESULT_COSTS[first + i - FIRST_TILE]};
+  TileCost tiles[TILE_COUNT];
+  for (int i = 0; i < TILE_COUNT; ++i) {
+    const Configuration& config = CONFIGURATIONS[FIRST_TILE + i];
+    tiles[i] = {config.bx, config.by, RESULT_COSTS[i]};
   }
-  PlannedProblem one = p;
-  if (clusters) one.products = 1;
-  const int cluster = clusters ? 2 : 1;
   const TileChoice tile =
-      choose_tile(p.M, p.N, tiles, TILE_COUNT / 2, arch.sms / cluster,
-                  configuration < 0 ? ANY_VARIANT : configuration - first, one.products);
+      choose_tile(p.M, p.N, tiles, TILE_COUNT, arch.sms,
+                  configuration < 0 ? ANY_VARIANT : configuration - FIRST_TILE, p.products);
   Choice choice{};
-  choice.configuration = first + tile.index;
+  choice.configuration = FIRST_TILE + tile.index;
   choice.tiling = tile.tiling;
-  choice.tiling.cluster = cluster;
   choice.tiling.pairs = choose_pairs(p, arch, choice.tiling);
-  choice.us = whole_tiles_us(one, arch, tile.tiling.bm / cluster, tile.tiling.bn, cluster) *
-              p.launches * (p.products / one.products);
+  choice.us = whole_tiles_us(p, arch, tile.tiling.bm, tile.tiling.bn) * p.launches;
   return choice;
 }
 
@@ -268,12 +251,11 @@ bool supports(const Configuration& config, const PlannedProblem& p, bool swapped
   return true;
 }
 
-double whole_tiles_us(const PlannedProblem& p, const Arch& arch, int bm, int bn, int cluster) {
+double whole_tiles_us(const PlannedProblem& p, const Arch& arch, int bm, int bn) {
   const EngineCosts& c = arch.costs->engine;
   const Oriented o(p, c, false);
-  const int high = ceil_div(p.M, bm * cluster) * cluster;
-  const double tiles = double(high) * ceil_div(p.N, bn) * p.products;
-  const double waves = std::ceil(tiles / (clusters_at_a_time(arch, cluster) * cluster));
+  const double tiles = double(ceil_div(p.M, bm)) * ceil_div(p.N, bn) * p.products;
+  const double waves = std::ceil(tiles / arch.sms);
   const double us = by_turns_us(p, c,
                                 {.waves = waves,
                                  .tiles = tiles,
@@ -281,11 +263,9 @@ double whole_tiles_us(const PlannedProblem& p, const Arch& arch, int bm, int bn,
                                  .bx = double(bm),
                                  .by = double(bn),
                                  .tallest = double(bn),
-                                 .rows = bm * o.x_requests + bn * o.y_requests / cluster,
-                                 .full = full(o, bm, bn),
-                                 .in_clusters = cluster > 1});
-  const double together = p.aligned_c ? us : overlapping(us, waves * bm * bn * 1e-6 * c.apart);
-  return together + (cluster > 1 ? c.cluster : 0);
+                                 .rows = bm * o.x_requests + bn * o.y_requests,
+                                 .full = full(o, bm, bn)});
+  return p.aligned_c ? us : overlapping(us, waves * bm * bn * 1e-6 * c.apart);
 }
 
 Choice choose(const PlannedProblem& p, const Arch& arch, int configuration) {
