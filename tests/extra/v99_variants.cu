@@ -54,8 +54,8 @@ std::string explain(const GemmArgs<T>& p, const Plan& plan) {
          std::to_string(plan.sms) + " SMs: " + (enough(p, plan.sms) ? "enough" : "too few");
 }
 
-const Planner<float> FLOATS{plan, explain, nullptr, /*estimates=*/false};
-const Planner<half> HALVES{plan, explain, nullptr, /*estimates=*/false};
+const Planner<float> FLOATS{plan, explain, /*estimates=*/false};
+const Planner<half> HALVES{plan, explain, /*estimates=*/false};
 const Registration rung({.idea = "one of several configurations"},
                         {f32(VARIANTS<float>, FLOATS), f16(VARIANTS<half>, HALVES)});
 
