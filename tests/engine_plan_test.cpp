@@ -99,7 +99,9 @@ TEST(EnginePlan, TheLeastEstimateIsChosen) {
   for (const auto& p : {problem(512, 512, 16384), problem(4096, 4096, 4096)}) {
     const Choice best = choose(p, ARCH, -1);
     for (const Choice& choice : all_choices(p))  // equal tiles are chosen by area
-      if (choice.config().schedule != Schedule::tiles) ASSERT_LE(best.us, choice.us);
+      if (choice.config().schedule != Schedule::tiles) {
+        ASSERT_LE(best.us, choice.us);
+      }
     EXPECT_EQ(choose(p, ARCH, 3).configuration, 3);
   }
   for (int i = 0; i < CONFIGURATION_COUNT; ++i)
