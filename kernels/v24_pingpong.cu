@@ -51,9 +51,9 @@ struct Shared {                     // every panel starts at a multiple of 1024 
 };
 
 // [region roles]
-template <class T, class TC, Major A_MAJOR, Major B_MAJOR>
+template <class T, Major A_MAJOR, Major B_MAJOR>
 __global__ void __launch_bounds__(THREADS, 1)
-    gemm_v24(GemmArgs<T, T, TC> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
+    gemm_v24(GemmArgs<T> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
   using TileA = OperandTile<T, BM, A_MAJOR>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     const int last = multiply_k_tiles<1>(s.full, s.empty, state, k_tiles, multiply);
     finish_k_tiles<1>(s.empty, k_tiles, last);
     state.skip(k_tiles);  // the other consumer's tile
-                          // [/region idea]
+    // [/region idea]
 
     // [region epilogue]
     // Epilogue.
@@ -111,36 +111,30 @@ __global__ void __launch_bounds__(THREADS, 1)
       const int m = bm * BM + i * MMA_M, n = bn * BN;
       fence_operand(acc[i]);
       apply_epilogue(p, aligned_c, m, n, acc[i]);
-      if constexpr (sizeof(TC) == 4)  // a pair is 8 bytes: four lanes write a whole sector
-        store_pairs(p, aligned_c, m, n, acc[i]);
-      else
-        store_panels(p, aligned_c, map_c, m, n, s.C[wg], i, acc[i]);
+      store_panels(p, aligned_c, map_c, m, n, s.C[wg], i, acc[i]);
     }
   });
   if (tid % 32 == 0) tma_store_wait_read<0>();
   // [/region epilogue]
 }
 
-template <class T, class TC = T>
-void launch(const GemmArgs<T, T, TC>& p, Stream stream) {
+template <class T>
+void launch(const GemmArgs<T>& p, Stream stream) {
   const int64_t tiles = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
   const int64_t grid = std::min<int64_t>(tiles, persistent_blocks());
   const TmaOperands<T> in(p, stream);
   with_majors(p, [&](auto a, auto b) {
     using TileA = OperandTile<T, BM, a()>;
     using TileB = OperandTile<T, BN, b()>;
-    gemm::launch(gemm_v24<T, TC, a(), b()>, grid, dim3(THREADS),
-                 {.smem = sizeof(Shared<TileA, TileB>)}, stream, p, has_aligned_c(p),
-                 TileA::map(in.A.data, p.M, p.K, in.A.ld), TileB::map(in.B.data, p.N, p.K, in.B.ld),
-                 c_map(p, 16));
+    gemm::launch(gemm_v24<T, a(), b()>, grid, dim3(THREADS), {.smem = sizeof(Shared<TileA, TileB>)},
+                 stream, p, has_aligned_c(p), TileA::map(in.A.data, p.M, p.K, in.A.ld),
+                 TileB::map(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
   });
 }
 
 const Registration rung({.prev = "v23",
                          .idea = "ping-pong: two warpgroups take turns, each with its own tile",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-                        {f16(launch<half>), bfloat16(launch<bf16>),
-                         entry(DType::f16_f32, launch<half, float>),
-                         twin(DType::bf16_f32, launch<bf16, float>)});
+                        {f16(launch<half>), bfloat16(launch<bf16>)});
 
 }  // namespace

@@ -48,6 +48,11 @@ constexpr Variant<T> variant(const char* name) {
   if constexpr (CONFIG.schedule == Schedule::tiles) v.gated = launch<T, I, GatedArgs<T>>;
   return v;
 }
+// Results in float: one configuration.
+template <class T>
+void launch_to_float(const GemmArgs<T, T, float>& p, Stream stream) {
+  engine_device::launch<GemmArgs<T, T, float>, 9>(p, {}, current_arch(), stream);
+}
 template <class T>
 const Variant<T> VARIANTS[] = {variant<T, 0>("128x256 s4"),
                                variant<T, 1>("128x128 s7"),
@@ -93,6 +98,7 @@ const Registration rung(
     {.prev = "v24",
      .idea = "engine: one kernel over configurations, tiles of any extent",
      .needs = {.sm = 90, .exact_arch = true, .transposed = true, .batches = true, .groups = true}},
-    {f16(VARIANTS<half>, {plan, explain}), bfloat16(VARIANTS<bf16>, {plan, explain})});
+    {f16(VARIANTS<half>, {plan, explain}), bfloat16(VARIANTS<bf16>, {plan, explain}),
+     entry(DType::f16_f32, launch_to_float<half>), twin(DType::bf16_f32, launch_to_float<bf16>)});
 
 }  // namespace

@@ -33,15 +33,21 @@ bool needs_float_sums(const GemmCall& c, DType dtype) {
   return c.epilogue.has_scales() && info(dtype).out == Element::f16;
 }
 
-// The entry that computes a call's sums of halves in float: of the rung `id`, or of the nearest one
-// before it that has such an entry and takes the call's layout. Null: there is none.
+// The entry of the rung `id` that computes a call's sums of halves in float. Null: it has none that
+// takes the call's layout.
+const Rung* float_entry(const std::string& id, const GemmCall& c, Backend backend, DType dtype) {
+  for (const DType d : ALL_DTYPES)
+    if (info(d).in == info(dtype).in && info(d).out == Element::f32)
+      if (const Rung* const r = find_rung(backend, id, d))
+        if (r->needs.transposed || (c.op_a == Op::N && c.op_b == Op::N)) return r;
+  return nullptr;
+}
+// That of the rung, of the nearest one before it that has such an entry, or of any.
 const Rung* in_float(const std::string& id, const GemmCall& c, Backend backend, DType dtype) {
-  const bool transposed = c.op_a != Op::N || c.op_b != Op::N;
   for (const Rung* r = find_rung(backend, id, dtype); r; r = find_rung(backend, r->prev, dtype))
-    for (const DType d : ALL_DTYPES)
-      if (info(d).in == info(dtype).in && info(d).out == Element::f32)
-        if (const Rung* const entry = find_rung(backend, r->id, d))
-          if (entry->needs.transposed || !transposed) return entry;
+    if (const Rung* const entry = float_entry(r->id, c, backend, dtype)) return entry;
+  for (const Rung* const r : rungs(backend))
+    if (const Rung* const entry = float_entry(r->id, c, backend, dtype)) return entry;
   return nullptr;
 }
 
@@ -88,14 +94,8 @@ Entry with_epilogue_pass(Entry e, const BackendCalls& backend, const std::string
                                         int variant) {
       std::optional<Plan> planned = plan(self, c, arch, variant);
       if (!planned || c.epilogue.is_plain() || (fuses && fuses(c, *planned))) return planned;
-      if (needs_float_sums(c, dtype)) {
-        const Rung* const sums = in_float(self.id, c, backend, dtype);
-        if (sums != nullptr && sums->id != self.id) return std::optional<Plan>();
-        if (sums == nullptr) {
-          planned->makespan = NEVER;
-          return planned;
-        }
-      }
+      if (needs_float_sums(c, dtype) && !float_entry(self.id, c, backend, dtype))
+        return std::optional<Plan>();
       if (!estimates) return planned;
       GemmCall product = c;
       product.epilogue = before_pass(c);

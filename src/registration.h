@@ -56,8 +56,8 @@ Entry product_by_product(Entry e);
 // Of a rung that takes no groups: it has no plan for them, so that no dispatcher chooses it.
 Entry without_groups(Entry e);
 // An entry that takes every epilogue: what its kernel lacks is left to a pass, which its plan counts in.
-// Scales of f16 need sums in float between both: by the rung `id`'s entry for float results, or by that
-// of a rung before it. Where none takes the layout the pass scales what was rounded.
+// Scales of f16 need sums in float between both: by the rung `id`'s entry for float results, by that of
+// a rung before it, or by any. Where none takes the layout the pass scales what was rounded.
 Entry with_epilogue_pass(Entry e, const BackendCalls& backend, const std::string& id = {});
 
 // Adds a rung, under its file's name.

@@ -135,7 +135,7 @@ void launch(const Args& p, const Choice& choice, const Arch& arch, Stream stream
   constexpr Configuration CONFIG = CONFIGURATIONS[CONFIGURATION];
   constexpr bool TILES = CONFIG.schedule == Schedule::tiles;
   if constexpr (!Args::FUSED) {
-    if constexpr (TILES)
+    if constexpr (TILES && std::is_same_v<typename Args::TypeA, typename Args::TypeC>)
       if (fits_in_one_launch(p))
         return p.batch.ends == nullptr
                    ? launch_tiles<Args, CONFIGURATION, Products::batch>(p, choice, arch, stream)

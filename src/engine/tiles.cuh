@@ -42,6 +42,7 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
                const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
   grid_launch_dependents();  // first: CTAs take a while to start, 1 to 2 % at 512
   using T = typename Args::TypeA;
+  using TC = typename Args::TypeC;
   constexpr Configuration CONFIG = CONFIGURATIONS[CONFIGURATION];
   constexpr int BM = CONFIG.bx, BN = CONFIG.by, STAGES = CONFIG.stages;
   constexpr int EPILOGUE_STAGES = CONFIG.epilogue_stages;
@@ -111,7 +112,9 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
       fence_operand(acc[i]);
       apply_epilogue<BN <= 128 ? 64 : 32>(out, aligned_c, m, n, acc[i]);
       // No main loop hides the CTA's last tile.
-      if (!Args::GATED && aligned_c && (cut || left <= gridDim.x)) {
+      if constexpr (sizeof(TC) == 4) {  // a pair is 8 bytes: four lanes write a whole sector
+        store_pairs(out, aligned_c, m, n, acc[i]);
+      } else if (!Args::GATED && aligned_c && (cut || left <= gridDim.x)) {
         store_accumulators_aligned(out, m, n, acc[i]);
       } else {
         store_panels(out, aligned_c, matrix_of_batch<BATCH>(map_c, product), m, n, staging, i,
