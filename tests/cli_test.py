@@ -282,7 +282,7 @@ class Accepted(unittest.TestCase):
         for dtype in ("f16_f32", "bf16_f32"):
             run = bench(
                 *("--backend", "sim", "--verify-only", "--shape", "65x130x48", "--beta", "0.5"),
-                *("--kernel", "v1,v9,v10,v24", "--dtype", dtype),
+                *("--kernel", "v1,v9,v10,v27", "--dtype", dtype),
             )
             self.assertEqual(run.returncode, 0, run.stderr)
             self.assertIn(f"{dtype} nn 65x130x48", run.stdout)

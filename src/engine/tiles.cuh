@@ -5,7 +5,7 @@
 //   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles   empty[stage], a k-tile on;
 //                                                                        order[other], after a tile
 //
-// Barriers as in v24. Taught in v27.
+// The barriers of ping-pong. Taught in v27.
 #pragma once
 
 #include "device/dynamic_shared.cuh"
