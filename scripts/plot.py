@@ -16,6 +16,7 @@ measurement for breaks its line and is marked with an x. What bounds the rungs (
   plots/phases_*.svg       what mbarriers count (phases.py)
   plots/wave_quantisation.svg  TFLOPS in small steps of M
   plots/tile_languages.svg     TFLOPS of v29, a Triton kernel and torch.matmul
+  plots/peers.svg              ratio to cuBLAS of the library and of other projects' kernels
 
   plots/shapes_*.svg       wins and losses over many shapes: random, grid1000, layers (shape_map.py)
   plots/accuracy.svg       errors against K, by class of inputs (accuracy.py)
@@ -429,6 +430,10 @@ def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
                     wanted[path] = svg(drawn) if drawn else None
         languages = draw_languages(ladder.folder_of(gpu, root))
         wanted[folder / "tile_languages.svg"] = overlay.render(*languages) if languages else None
+        peers = ladder.stored(ladder.folder_of(gpu, root) / "peers.json")
+        wanted[folder / "peers.svg"] = (
+            overlay.render(*overlay.draw([runs.load(peers)], [], None)) if peers.exists() else None
+        )
         maps = shape_map.figures(root, gpu, reference)
         wanted |= {path: svg(figure) if figure else None for path, figure in maps.items()}
     results = ladder.results_of(reference, root)
