@@ -1099,6 +1099,21 @@ class WhatUsersTripOver(Base):
                 gemm.grouped_matmul(a, b[None], np.array([4]), out=out)
                 self.assertTrue((out[:4] == 0).all() and (out[4:] == 7).all())
 
+    def test_nothing_along_k_is_zero_whatever_multiplies_it(self) -> None:
+        c, factors = np.ones((6, 8), np.float16), np.full(6, np.nan, np.float32)
+        a, b = np.zeros((6, 0), np.float16), np.zeros((0, 8), np.float16)
+        names = [r.id for r in gemm.rungs("simulator") if r.dtype == "float16"]
+        for alpha in (math.nan, math.inf):
+            with self.subTest(alpha=alpha):
+                for rung in (None, *names):
+                    got = gemm.matmul(a, b, alpha=alpha, beta=2.0, c=c, rung=rung)
+                    self.assertTrue((got == 2).all(), rung)
+                    got = gemm.matmul(a, b, alpha=alpha, scale_rows=factors, rung=rung)
+                    self.assertTrue((got == 0).all(), rung)
+                self.assertTrue((gemm.batched_matmul([a, a], [b, b], alpha=alpha)[1] == 0).all())
+                got = gemm.grouped_matmul(a, b[None], np.array([6]), alpha=alpha)
+                self.assertTrue((got == 0).all())
+
     def test_what_is_accepted_does_not_depend_on_earlier_calls(self) -> None:
         a, b = matrix(6, 4), matrix(4, 5)
         out = np.empty((6, 5), np.float32)

@@ -320,21 +320,26 @@ uint8_t planned_align(const char* name, int32_t align, int bytes) {
 GemmCall make_call(const PlanKey& key, const FusedEpilogue& e, const BlockScales& scales,
                    const void* a, const void* b, void* c, void* stream,
                    const int32_t* ends = nullptr) {
-  return {.M = key.M,
-          .N = key.N,
-          .K = key.K,
-          .A = a,
-          .lda = key.lda,
-          .B = b,
-          .ldb = key.ldb,
-          .C = c,
-          .ldc = key.ldc,
-          .epilogue = e,
-          .op_a = static_cast<Op>(key.op_a),
-          .op_b = static_cast<Op>(key.op_b),
-          .stream = stream,
-          .batch = {key.batch, key.stride_a, key.stride_b, key.stride_c, ends},
-          .scales = scales};
+  GemmCall call{.M = key.M,
+                .N = key.N,
+                .K = key.K,
+                .A = a,
+                .lda = key.lda,
+                .B = b,
+                .ldb = key.ldb,
+                .C = c,
+                .ldc = key.ldc,
+                .epilogue = e,
+                .op_a = static_cast<Op>(key.op_a),
+                .op_b = static_cast<Op>(key.op_b),
+                .stream = stream,
+                .batch = {key.batch, key.stride_a, key.stride_b, key.stride_c, ends},
+                .scales = scales};
+  if (key.K == 0) {  // no product, whatever would multiply it
+    call.epilogue.alpha = 1;
+    call.epilogue.scale_rows = call.epilogue.scale_columns = nullptr;
+  }
+  return call;
 }
 
 // Which operands an epilogue has: what planning looks at, beside the activation.
