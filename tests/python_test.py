@@ -1114,6 +1114,27 @@ class WhatUsersTripOver(Base):
                 got = gemm.grouped_matmul(a, b[None], np.array([6]), alpha=alpha)
                 self.assertTrue((got == 0).all())
 
+    def test_what_is_refused_is_refused_of_no_products(self) -> None:
+        def batch(count: int, **named: Any) -> Any:
+            return gemm.matmul(np.zeros((count, 3, 4), "f"), matrix(4, 5), **named)
+
+        def groups(count: int, **named: Any) -> Any:
+            b = np.zeros((count, 4, 5), np.float32)
+            return gemm.grouped_matmul(matrix(3, 4), b, np.zeros(count, np.int32), **named)
+
+        for call, named in (
+            (batch, {"rung": "v99"}),
+            (batch, {"rung": "v24"}),
+            (batch, {"out_dtype": "float16"}),
+            (batch, {"compute": "fast_sums"}),
+            (groups, {"out_dtype": "float16"}),
+            (groups, {"activation": "gelu_erf"}),
+        ):
+            for count in (0, 2):
+                with self.subTest(call=call.__name__, count=count, **named):
+                    with self.assertRaises(gemm.Error):
+                        call(count, **named)
+
     def test_what_is_accepted_does_not_depend_on_earlier_calls(self) -> None:
         a, b = matrix(6, 4), matrix(4, 5)
         out = np.empty((6, 5), np.float32)
@@ -1388,4 +1409,4 @@ if __name__ == "__main__":
         sys.path.insert(0, folder)
         import gemm_ladder as gemm
 
-        unittest.main(argv=sys.argv[:1])
+        unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

@@ -453,6 +453,9 @@ def matmul(
         elif out is None:
             raise ValueError(f"beta is {beta:g}, and there is neither c nor out to add")
     if prepared.count == 0:
+        # What would be refused of one product is refused of none.
+        library, device = library_and_device("gpu") if place is None else place[:2]
+        _create_plan(library, device, prepared.problem, name)
         return result
 
     if place is None:

@@ -759,7 +759,8 @@ gemm_status gemm_grouped_matmul(const gemm_problem* problem, const gemm_epilogue
            "groups take alpha, beta and an activation but GEMM_ACTIVATION_GELU_ERF: no vectors, no "
            "residual");
     check_pointers(checked_problem.matrices, a, b, c, e.alpha != 0);
-    if (ends == nullptr) fail(GEMM_BAD_ARGUMENT, "ends is a null pointer");
+    if (ends == nullptr && checked_problem.key.M > 0)
+      fail(GEMM_BAD_ARGUMENT, "ends is a null pointer");
     if (reinterpret_cast<uintptr_t>(ends) % sizeof *ends != 0)
       fail(GEMM_BAD_ARGUMENT, "ends is not aligned to its elements of 4 bytes");
     PlanKey key = checked_problem.key;
