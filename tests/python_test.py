@@ -1249,6 +1249,17 @@ class WhatUsersTripOver(Base):
                 ValueError, name + " is 1e", gemm.matmul, one, one, out=out, **{name: 1e39}
             )
 
+    def test_offsets_that_are_no_rows(self) -> None:
+        x, out = matrix(8, 8), np.full((8, 8), 7, np.float32)
+        for ends in ([-1, 8], [3, 2], [4, 9], [9, 8], [8, 2**33]):
+            for dtype in ("int32", "int64", "int8", "uint16"):
+                if np.array(ends).astype(dtype).tolist() == ends:
+                    with self.subTest(ends=ends, dtype=dtype):
+                        with self.assertRaisesRegex(ValueError, "^offsets has -?[0-9]+"):
+                            offsets = np.array(ends, dtype)
+                            gemm.grouped_matmul(x, np.stack([x, x]), offsets, out=out)
+                        self.assertTrue((out == 7).all())
+
     def test_results_that_share_memory(self) -> None:
         x = [matrix(8, 8, seed=i) for i in range(3)]
         whole = np.zeros((8, 40), np.float32)
@@ -1286,6 +1297,8 @@ class WhatUsersTripOver(Base):
         odd: list[Any] = [
             ["relu"], {}, {"a": 1}, np.ones((3, 3)), np.ones(0), 1.5, b"v6", object(), lambda: 0, "v6\n",
             "v6\0", "\x1b[31m", "\ud800", "x" * 10000, "\n", 3 + 4j, float, np.float64, "é",
+            type("Control", (), {"__repr__": lambda self: "\x1b[2J\n\u2028"})(),
+            type("Raises", (), {"__repr__": lambda self: 1 / 0})(),
         ]  # fmt: skip
         for value in odd:
             for name, call in {
@@ -1295,6 +1308,8 @@ class WhatUsersTripOver(Base):
                 "backend": lambda v: gemm.matmul(x, x, backend=v),
                 "out_dtype": lambda v: gemm.matmul(x, x, out_dtype=v),
                 "list's activation": lambda v: gemm.batched_matmul([x], [x], activation=v),
+                "list": lambda v: gemm.batched_matmul(v, [x]),
+                "list of results": lambda v: gemm.batched_matmul([x], [x], out=v),
                 "groups' activation": lambda v: gemm.grouped_matmul(
                     x, x[None], np.array([4]), activation=v
                 ),
@@ -1313,13 +1328,14 @@ class WhatUsersTripOver(Base):
                 "sharded rung": lambda v: gemm.AllGatherGemm(16, 16, 16, "float16", rung=v),
                 "sharded type": lambda v: gemm.AllGatherGemm(16, 16, 16, v),
             }.items():
-                with self.subTest(argument=name, value=ascii(value)[:40]):
+                with self.subTest(argument=name, value=type(value).__name__):
                     with self.assertRaises((ValueError, TypeError, gemm.Error)) as caught:
                         call(value)
                     told = str(caught.exception)
                     self.assertTrue(told.isprintable() and len(told) < 400, ascii(told))
                     self.assertNotIn("ambiguous", told)
                     self.assertNotIn("unhashable", told)
+                    self.assertNotIn("has no", told)
         self.assertEqual(gemm.inspect("v6", np.int64(64))["m"], 64)
         self.assertEqual(gemm.plan(np.int64(64), np.int32(64), np.uint8(64)).kernel[0], "v")
 

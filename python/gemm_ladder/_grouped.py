@@ -56,7 +56,7 @@ def _ends(kind: Any, offsets: Any, groups: int, a: Any) -> Any:
         raise ValueError(f"offsets has the shape {shape}: wanted is {groups}, an end each group")
     if getattr(offsets, "device", None) != getattr(a, "device", None):
         raise ValueError(f"offsets is on {offsets.device} and a on {a.device}: move it there")
-    return kind.int32(offsets)
+    return kind.int32(offsets, a.shape[0])
 
 
 def grouped_matmul(

@@ -200,7 +200,10 @@ def type_code(dtype: Any, otherwise: int) -> int:
     """The gemm_type of "float16", numpy.float16 or torch.float16."""
     if dtype is None:
         return otherwise
-    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or str(dtype)
+    try:
+        name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or str(dtype)
+    except Exception:  # its own __str__
+        name = ""
     name = name.rpartition(".")[2]
     name = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}.get(name, name)
     if name not in TYPES:
