@@ -37,10 +37,12 @@ def faulty(fault: str) -> Any:
             raise ValueError("no\nreally")
         elif fault == "refused":
             raise ValueError("no")
-        elif fault == "late" and "out" in named and named["out"].size:
-            named["out"].flat[0] = 7
-            raise ValueError("no")
-        got = real(a, b, **named)
+        try:
+            got = real(a, b, **named)
+        except ValueError:
+            if fault == "late" and "out" in named and named["out"].size:
+                named["out"].flat[0] = 7
+            raise
         if got.size and fault == "wrong":
             got.flat[-1] *= got.dtype.type(1.1)
         if fault == "input" and a.size and a.flags.writeable:
@@ -59,7 +61,7 @@ class Finds(unittest.TestCase):
             "raises": "'a'",
             "lines": "the error is no line of text",
             "refused": "refused: ValueError: no",
-            "late": "byte 0 changed in the memory of",
+            "late": "byte .* changed in the memory of",
             "input": "byte .* changed in the memory of",
             "beside": "byte .* changed in the memory of",
             "taken": "wrong: at|was not refused",

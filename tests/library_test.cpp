@@ -706,6 +706,29 @@ TEST_F(Library, NoPointersWhereNothingIsRead) {
       << gemm_last_error();
 }
 
+// The product where k or alpha is 0: 0, whatever would multiply it.
+TEST_F(Library, NoProductIsZeroTimesNaN) {
+  constexpr int SCALES = 12;
+  for (const Types types : TYPES)
+    for (const int k : {0, 40})
+      for (const float factor : {NAN, INFINITY}) {
+        SCOPED_TRACE(testing::Message() << types.name << " k " << k << " factor " << factor);
+        Product p(types, 33, 70, k);
+        const gemm_plan plan = planned(p.problem);
+        p.with_operands(SCALES, 0);
+        p.scale_columns->fill([&](int64_t, int64_t) { return factor; });
+        const auto factors = std::move(p.scale_columns);  // none in what is wanted
+        p.epilogue.beta = 3;
+        for (const bool by_plan : {false, true}) {
+          p.epilogue.alpha = k == 0 ? factor : 0;
+          p.fill();
+          ASSERT_EQ(by_plan ? p.run(plan) : p.matmul(), GEMM_OK) << gemm_last_error();
+          p.epilogue.alpha = 0;
+          EXPECT_EQ(p.wrong(), "");
+        }
+      }
+}
+
 TEST_F(Library, TheCppFace) {
   Product p(TYPES[0], 33, 40, 20, GEMM_N, GEMM_N, 4);
   const auto data = [](const Matrix& x) { return static_cast<float*>(x.data()); };

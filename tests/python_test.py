@@ -1099,6 +1099,42 @@ class WhatUsersTripOver(Base):
                 gemm.grouped_matmul(a, b[None], np.array([4]), out=out)
                 self.assertTrue((out[:4] == 0).all() and (out[4:] == 7).all())
 
+    def test_nothing_along_k_is_zero_whatever_multiplies_it(self) -> None:
+        c, factors = np.ones((6, 8), np.float16), np.full(6, np.nan, np.float32)
+        a, b = np.zeros((6, 0), np.float16), np.zeros((0, 8), np.float16)
+        names = [r.id for r in gemm.rungs("simulator") if r.dtype == "float16"]
+        for alpha in (math.nan, math.inf):
+            with self.subTest(alpha=alpha):
+                for rung in (None, *names):
+                    got = gemm.matmul(a, b, alpha=alpha, beta=2.0, c=c, rung=rung)
+                    self.assertTrue((got == 2).all(), rung)
+                    got = gemm.matmul(a, b, alpha=alpha, scale_rows=factors, rung=rung)
+                    self.assertTrue((got == 0).all(), rung)
+                self.assertTrue((gemm.batched_matmul([a, a], [b, b], alpha=alpha)[1] == 0).all())
+                got = gemm.grouped_matmul(a, b[None], np.array([6]), alpha=alpha)
+                self.assertTrue((got == 0).all())
+
+    def test_what_is_refused_is_refused_of_no_products(self) -> None:
+        def batch(count: int, **named: Any) -> Any:
+            return gemm.matmul(np.zeros((count, 3, 4), "f"), matrix(4, 5), **named)
+
+        def groups(count: int, **named: Any) -> Any:
+            b = np.zeros((count, 4, 5), np.float32)
+            return gemm.grouped_matmul(matrix(3, 4), b, np.zeros(count, np.int32), **named)
+
+        for call, named in (
+            (batch, {"rung": "v99"}),
+            (batch, {"rung": "v24"}),
+            (batch, {"out_dtype": "float16"}),
+            (batch, {"compute": "fast_sums"}),
+            (groups, {"out_dtype": "float16"}),
+            (groups, {"activation": "gelu_erf"}),
+        ):
+            for count in (0, 2):
+                with self.subTest(call=call.__name__, count=count, **named):
+                    with self.assertRaises(gemm.Error):
+                        call(count, **named)
+
     def test_what_is_accepted_does_not_depend_on_earlier_calls(self) -> None:
         a, b = matrix(6, 4), matrix(4, 5)
         out = np.empty((6, 5), np.float32)
@@ -1211,6 +1247,17 @@ class WhatUsersTripOver(Base):
                 ValueError, name + " is 1e", gemm.matmul, one, one, out=out, **{name: 1e39}
             )
 
+    def test_offsets_that_are_no_rows(self) -> None:
+        x, out = matrix(8, 8), np.full((8, 8), 7, np.float32)
+        for ends in ([-1, 8], [3, 2], [4, 9], [9, 8], [8, 2**33]):
+            for dtype in ("int32", "int64", "int8", "uint16"):
+                if np.array(ends).astype(dtype).tolist() == ends:
+                    with self.subTest(ends=ends, dtype=dtype):
+                        with self.assertRaisesRegex(ValueError, "^offsets has -?[0-9]+"):
+                            offsets = np.array(ends, dtype)
+                            gemm.grouped_matmul(x, np.stack([x, x]), offsets, out=out)
+                        self.assertTrue((out == 7).all())
+
     def test_results_that_share_memory(self) -> None:
         x = [matrix(8, 8, seed=i) for i in range(3)]
         whole = np.zeros((8, 40), np.float32)
@@ -1248,6 +1295,8 @@ class WhatUsersTripOver(Base):
         odd: list[Any] = [
             ["relu"], {}, {"a": 1}, np.ones((3, 3)), np.ones(0), 1.5, b"v6", object(), lambda: 0, "v6\n",
             "v6\0", "\x1b[31m", "\ud800", "x" * 10000, "\n", 3 + 4j, float, np.float64, "é",
+            type("Control", (), {"__repr__": lambda self: "\x1b[2J\n\u2028"})(),
+            type("Raises", (), {"__repr__": lambda self: 1 / 0})(),
         ]  # fmt: skip
         for value in odd:
             for name, call in {
@@ -1257,6 +1306,8 @@ class WhatUsersTripOver(Base):
                 "backend": lambda v: gemm.matmul(x, x, backend=v),
                 "out_dtype": lambda v: gemm.matmul(x, x, out_dtype=v),
                 "list's activation": lambda v: gemm.batched_matmul([x], [x], activation=v),
+                "list": lambda v: gemm.batched_matmul(v, [x]),
+                "list of results": lambda v: gemm.batched_matmul([x], [x], out=v),
                 "groups' activation": lambda v: gemm.grouped_matmul(
                     x, x[None], np.array([4]), activation=v
                 ),
@@ -1275,13 +1326,14 @@ class WhatUsersTripOver(Base):
                 "sharded rung": lambda v: gemm.AllGatherGemm(16, 16, 16, "float16", rung=v),
                 "sharded type": lambda v: gemm.AllGatherGemm(16, 16, 16, v),
             }.items():
-                with self.subTest(argument=name, value=ascii(value)[:40]):
+                with self.subTest(argument=name, value=type(value).__name__):
                     with self.assertRaises((ValueError, TypeError, gemm.Error)) as caught:
                         call(value)
                     told = str(caught.exception)
                     self.assertTrue(told.isprintable() and len(told) < 400, ascii(told))
                     self.assertNotIn("ambiguous", told)
                     self.assertNotIn("unhashable", told)
+                    self.assertNotIn("has no", told)
         self.assertEqual(gemm.inspect("v6", np.int64(64))["m"], 64)
         self.assertEqual(gemm.plan(np.int64(64), np.int32(64), np.uint8(64)).kernel[0], "v")
 
@@ -1371,4 +1423,4 @@ if __name__ == "__main__":
         sys.path.insert(0, folder)
         import gemm_ladder as gemm
 
-        unittest.main(argv=sys.argv[:1])
+        unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

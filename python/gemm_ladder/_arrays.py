@@ -47,12 +47,11 @@ class NumpyArrays:
     def pointer(self, x: Any) -> int:
         return x.ctypes.data
 
-    def int32(self, x: Any) -> Any:
+    def int32(self, x: Any, rows: int) -> Any:
         """Contiguous; the same where it is so already."""
         if x.dtype.kind not in "iu":
             raise TypeError(f"offsets is {x.dtype.name}: wanted are int32 and int64")
-        if x.size and x.itemsize >= 4:
-            check_offsets(int(x.min()), int(x.max()))
+        check_offsets(x.tolist(), rows)
         return self.numpy.ascontiguousarray(x, dtype=self.numpy.int32)
 
     def written(self, x: Any) -> None:
@@ -162,13 +161,13 @@ class TorchTensors:
                 "that have their numbers"
             ) from None
 
-    def int32(self, x: Any) -> Any:
+    def int32(self, x: Any, rows: int) -> Any:
         if x.dtype not in (self.torch.int32, self.torch.int64):
             raise TypeError(f"offsets is {x.dtype}: wanted are int32 and int64")
-        if x.dtype == self.torch.int64 and x.numel():
-            if x.device.type == "cpu":
-                check_offsets(int(x.min()), int(x.max()))
-            x = x.clamp(FIRST, LAST)  # on a GPU nobody looks: too large stays too large
+        if x.device.type == "cpu":
+            check_offsets(x.tolist(), rows)
+        elif x.dtype == self.torch.int64:
+            x = x.clamp(FIRST, LAST)  # nobody looks: too large stays too large
         return x.to(self.torch.int32).contiguous()
 
     def written(self, x: Any) -> None:
@@ -217,10 +216,13 @@ class TorchTensors:
 FIRST, LAST = -(2**31), 2**31 - 1  # int32
 
 
-def check_offsets(least: int, most: int) -> None:
-    for value in (least, most):
-        if not FIRST <= value <= LAST:
-            raise ValueError(f"offsets has {value}: allowed are 0 to the rows of a")
+def check_offsets(offsets: list[int], rows: int) -> None:
+    """Where the host can read them."""
+    for before, end in zip([0, *offsets], offsets):
+        if not 0 <= end <= rows:
+            raise ValueError(f"offsets has {end}: allowed are 0 to the rows of a, {rows}")
+        if end < before:
+            raise ValueError(f"offsets has {end} after {before}: they must not fall")
 
 
 _KINDS: dict[type, Any] = {}  # by the type of an array

@@ -11,6 +11,14 @@ from ._library import BACKENDS, Library, Problem, choice, real, tell_of_simulato
 from ._matmul import Prepared, _keep, _prepared, epilogue_of, type_code
 
 
+def _listed(name: str, arrays: Any) -> list[Any]:
+    try:
+        return list(arrays)
+    except TypeError:
+        told = f"{name} is a {type(arrays).__name__}: wanted is a list of matrices"
+        raise TypeError(told) from None
+
+
 def _check_alike(kind: Any, name: str, arrays: Sequence[Any], a: Any) -> None:
     """One shape, type and strides, and one device: that of the first array of a."""
     for i, x in enumerate(arrays):
@@ -68,6 +76,8 @@ def batched_matmul(
     in three dimensions; else each product is a launch. alpha, activation, slope, gated and out_dtype
     are those of matmul.
     """
+    a, b = _listed("a", a), _listed("b", b)
+    out = None if out is None else _listed("out", out)
     count = len(a)
     if len(b) != count or (out is not None and len(out) != count):
         lengths = f"a has {count} matrices and b {len(b)}"

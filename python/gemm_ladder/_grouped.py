@@ -29,6 +29,7 @@ class PreparedGroups(Prepared):
         first, self.groups, stride = first_matrix(kind, b, "b")
         super().__init__(kind, a, first, out, out_dtype, "exact")
         self.problem.batch, self.problem.stride_b = self.groups, stride
+        self.problem.m *= self.groups > 0  # a batch of 0 would be one
         self.bytes[1] = self.extents(0, 0, 0)[1].bytes
 
     def extents(self, *pointers: int) -> list[Extent]:
@@ -55,7 +56,7 @@ def _ends(kind: Any, offsets: Any, groups: int, a: Any) -> Any:
         raise ValueError(f"offsets has the shape {shape}: wanted is {groups}, an end each group")
     if getattr(offsets, "device", None) != getattr(a, "device", None):
         raise ValueError(f"offsets is on {offsets.device} and a on {a.device}: move it there")
-    return kind.int32(offsets)
+    return kind.int32(offsets, a.shape[0])
 
 
 def grouped_matmul(
@@ -103,8 +104,6 @@ def grouped_matmul(
     if out is not None:
         prepared.check_overlap(pa, pb, pc)
     place = kind.place(a, b, result, backend)
-    if prepared.groups == 0:
-        return result
 
     numbers = prepared.address, ctypes.addressof(epilogue)
     pe = kind.pointer(ends)

@@ -71,7 +71,11 @@ _ERRORS = (
 
 def shown(value: Any) -> str:
     """A value in an error: one short line of text."""
-    told = " ".join(ascii(value).split())
+    try:
+        told = " ".join(ascii(value).split())
+    except Exception:  # its own __repr__
+        told = f"a {type(value).__name__}"
+    told = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in told)
     return told if len(told) <= 60 else told[:57] + "..."
 
 

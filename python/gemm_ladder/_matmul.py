@@ -200,7 +200,10 @@ def type_code(dtype: Any, otherwise: int) -> int:
     """The gemm_type of "float16", numpy.float16 or torch.float16."""
     if dtype is None:
         return otherwise
-    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or str(dtype)
+    try:
+        name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or str(dtype)
+    except Exception:  # its own __str__
+        name = ""
     name = name.rpartition(".")[2]
     name = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}.get(name, name)
     if name not in TYPES:
@@ -453,6 +456,9 @@ def matmul(
         elif out is None:
             raise ValueError(f"beta is {beta:g}, and there is neither c nor out to add")
     if prepared.count == 0:
+        # What would be refused of one product is refused of none.
+        library, device = library_and_device("gpu") if place is None else place[:2]
+        _create_plan(library, device, prepared.problem, name)
         return result
 
     if place is None:

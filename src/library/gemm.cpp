@@ -320,21 +320,26 @@ uint8_t planned_align(const char* name, int32_t align, int bytes) {
 GemmCall make_call(const PlanKey& key, const FusedEpilogue& e, const BlockScales& scales,
                    const void* a, const void* b, void* c, void* stream,
                    const int32_t* ends = nullptr) {
-  return {.M = key.M,
-          .N = key.N,
-          .K = key.K,
-          .A = a,
-          .lda = key.lda,
-          .B = b,
-          .ldb = key.ldb,
-          .C = c,
-          .ldc = key.ldc,
-          .epilogue = e,
-          .op_a = static_cast<Op>(key.op_a),
-          .op_b = static_cast<Op>(key.op_b),
-          .stream = stream,
-          .batch = {key.batch, key.stride_a, key.stride_b, key.stride_c, ends},
-          .scales = scales};
+  GemmCall call{.M = key.M,
+                .N = key.N,
+                .K = key.K,
+                .A = a,
+                .lda = key.lda,
+                .B = b,
+                .ldb = key.ldb,
+                .C = c,
+                .ldc = key.ldc,
+                .epilogue = e,
+                .op_a = static_cast<Op>(key.op_a),
+                .op_b = static_cast<Op>(key.op_b),
+                .stream = stream,
+                .batch = {key.batch, key.stride_a, key.stride_b, key.stride_c, ends},
+                .scales = scales};
+  if (key.K == 0) {  // no product, whatever would multiply it
+    call.epilogue.alpha = 1;
+    call.epilogue.scale_rows = call.epilogue.scale_columns = nullptr;
+  }
+  return call;
 }
 
 // Which operands an epilogue has: what planning looks at, beside the activation.
@@ -754,7 +759,8 @@ gemm_status gemm_grouped_matmul(const gemm_problem* problem, const gemm_epilogue
            "groups take alpha, beta and an activation but GEMM_ACTIVATION_GELU_ERF: no vectors, no "
            "residual");
     check_pointers(checked_problem.matrices, a, b, c, e.alpha != 0);
-    if (ends == nullptr) fail(GEMM_BAD_ARGUMENT, "ends is a null pointer");
+    if (ends == nullptr && checked_problem.key.M > 0)
+      fail(GEMM_BAD_ARGUMENT, "ends is a null pointer");
     if (reinterpret_cast<uintptr_t>(ends) % sizeof *ends != 0)
       fail(GEMM_BAD_ARGUMENT, "ends is not aligned to its elements of 4 bytes");
     PlanKey key = checked_problem.key;
