@@ -286,7 +286,7 @@ def main() -> int:
     parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("--predict", metavar="NUMBER")
     parser.add_argument("--solution", action="store_true")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     lab = find_lab(args.lab)
     file = lab.solution if args.solution else args.file or lab.folder / "work.cu"
     if not file.exists():

@@ -72,6 +72,14 @@ class Files(unittest.TestCase):
         self.assertEqual(mine - product - instructions(theirs), set())
 
 
+class CommandLine(unittest.TestCase):
+    def test_options_may_stand_before_the_file(self) -> None:
+        command = [sys.executable, "scripts/lab.py", "v2", "--predict", "1", "no_such.cu"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no file no_such.cu", done.stderr)
+
+
 class Grading(unittest.TestCase):
     reports: dict[tuple[Path, str], lab.Report]
 
@@ -132,5 +140,5 @@ class Nvcc(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    chosen = ["Nvcc"] if sys.argv[1:] == ["nvcc"] else ["Files", "Grading"]
+    chosen = ["Nvcc"] if sys.argv[1:] == ["nvcc"] else ["Files", "CommandLine", "Grading"]
     unittest.main(defaultTest=chosen, argv=sys.argv[:1])
