@@ -321,7 +321,7 @@ def navigation(stage: Stage, rungs: list[Rung]) -> list[Any]:
     nav.append({"Plot": "plot.md"})
     tasks = sorted(p for p in stage.markdown if re.match(r"exercises/ex\d+\w*/README", str(p)))
     nav.append({"Exercises": ["exercises/index.md", *(str(page_of(p)) for p in tasks)]})
-    labs = sorted(p for p in stage.markdown if re.match(r"labs/v\d+/README", str(p)))
+    labs = sorted(p for p in stage.markdown if re.match(r"labs/v\d+\w?/README", str(p)))
     nav.append({"Labs": ["labs/index.md", *(str(page_of(p)) for p in labs)]})
     nav += [
         {name: [str(page_of(Path(p))) for p in pages if (ROOT / p).exists()]}

@@ -13,6 +13,7 @@ Exit status: 0 all passed, 1 not all, 2 bad input.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import operator
@@ -31,7 +32,7 @@ from typing import Any, Optional
 from common.ladder import ROOT, BadInput, fail
 
 LABS = ROOT / "labs"
-SHAPE = "256x256x64"  # of all counters
+SHAPE = "256x256x64"  # of all counters, unless a lab's page names another
 RAGGED = ("--shape", "70x65x33", "--alpha", "2", "--beta", "0.5", "--ld-pad", "5")
 EVERY_SHAPE = "right at every shape that was tried"
 COMPARISONS = {"at most": operator.le, "at least": operator.ge}
@@ -61,6 +62,7 @@ class Goal:
 @dataclass(frozen=True)
 class Lab:
     folder: Path
+    shape: str  # at which counters are taken
     start: Path  # the step before
     solution: Path
     predicted: str  # the counter that the lab's question is about
@@ -69,7 +71,7 @@ class Lab:
 
     @property
     def id(self) -> str:
-        return f"v{int(self.folder.name[1:])}"
+        return f"v{self.folder.name[1:].lstrip('0')}"
 
 
 def quotient(counter: str, counters: Counters) -> float:
@@ -92,9 +94,10 @@ def load_labs() -> list[Lab]:
         assert question and rows, f"{folder}: no question, or no goals"
         goals = tuple(Goal(c, float(s), how, float(limit), why) for c, s, how, limit, why in rows)
         (solution,) = folder.glob(f"?gemm_{folder.name}.cu")
-        labs.append(
-            Lab(folder, before, solution, question[1], " ".join(question[2].split()), goals)
-        )
+        shape = re.search(r"^\*Counted at (\d+) x (\d+) x (\d+)\.\*$", page, re.MULTILINE)
+        counted_at = "x".join(shape.groups()) if shape else SHAPE
+        asked = " ".join(question[2].split())
+        labs.append(Lab(folder, counted_at, before, solution, question[1], asked, goals))
         before = solution
     return labs
 
@@ -129,10 +132,10 @@ class Report:
 class Run:
     """A run of gemm_bench in the background; its processes end with the `with`."""
 
-    def __init__(self, files: list[Path], *options: str) -> None:
+    def __init__(self, files: list[Path], shape: str, *options: str) -> None:
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name)
-        command = [bench(), "--kernel", ",".join(map(str, files)), "--shape", SHAPE, *options]
+        command = [bench(), "--kernel", ",".join(map(str, files)), "--shape", shape, *options]
         with open(self.path / "stdout", "w") as out, open(self.path / "stderr", "w") as err:
             self.process = subprocess.Popen(
                 [*command, "--json", str(self.path / "json")],
@@ -161,13 +164,19 @@ class Run:
         return told.splitlines(), json.loads((self.path / "json").read_text())["benchmarks"]
 
 
-def look(files: list[Path]) -> list[Report]:
+def look(files: list[Path], shape: str = SHAPE) -> list[Report]:
     """Judges several files at once, while the microscope looks at them."""
     seen: list[Entry] = []
-    with Run(files, *RAGGED, "--backend", "sim") as judge, Run(files, "--inspect") as microscope:
+    timelines: dict[str, Counters] = {}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Run(files, shape, *RAGGED, "--backend", "sim") as judge,
+        Run(files, shape, "--inspect", "--html", f"{folder}/page.html") as microscope,
+    ):
         lines, judged = judge.result()
         try:
             seen = microscope.result(PATIENCE * len(files))[1]
+            timelines = timelines_of((Path(folder) / "page.html").read_text(encoding="utf-8"))
             failure = ""
         except (BadInput, subprocess.TimeoutExpired) as error:
             failure = f"The microscope could not look at it: {error}"
@@ -185,7 +194,7 @@ def look(files: list[Path]) -> list[Report]:
         wrong += [found[1] for line in lines if (found := verdict.match(line))]
         wrong += [failure] if failure else []
         findings = [finding["what"] for entry in inspected for finding in entry["findings"]]
-        counters = flat(inspected[0], mine[0]) if inspected else {}
+        counters = flat(inspected[0], mine[0]) | timelines[name] if inspected else {}
         reports.append(Report(wrong, findings, dtypes.pop(), counters))
     return reports
 
@@ -199,6 +208,37 @@ def flat(seen: Entry, judged: Entry) -> Counters:
     counters["collectives"] = judged.get("collectives", 0.0)
     counters["warp_fmas"] = seen["m"] * seen["n"] * seen["k"] / 32
     return counters
+
+
+def timelines_of(page: str) -> dict[str, Counters]:
+    """Counters of one CTA's timeline, by the kernel's name, from the microscope's page."""
+    data = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
+    assert data, "a page without data"
+    return {each["name"]: order_of(each["timeline"]) for each in json.loads(data[1])["inspections"]}
+
+
+def order_of(timeline: dict[str, Any]) -> Counters:
+    """What a timeline says of copies, phases and products."""
+    events = [dict(zip(timeline["columns"], event)) for event in timeline["events"]]
+    by_kind = {
+        kind: [event for event in events if event["kind"] == number]
+        for number, kind in enumerate(timeline["kinds"])
+    }
+    loads, products = by_kind["tma_load"], by_kind["mma"] + by_kind["wgmma"]
+    stages = [b for b in timeline["barriers"] if b["takes_bytes"]]
+    changes = [(e["begin"], e["bytes"]) for e in loads] + [(e["done"], -e["bytes"]) for e in loads]
+    on_their_way = list(itertools.accumulate(change for _, change in sorted(changes)))
+    busy = {s for e in products for s in range(e["begin"], max(e["end"], e["done"]))}
+    groups = [e["warp"] // 4 for e in sorted(products, key=lambda e: e["begin"])]
+    return {
+        "tma.bytes": sum(e["bytes"] for e in loads),
+        "tma.in_flight": max(on_their_way, default=0),
+        "mbarriers.stages": len(stages),
+        "mbarriers.phases": sum(len(b["completed"]) for b in stages),
+        "products.idle_steps": max(busy) + 1 - min(busy) - len(busy) if busy else 0,
+        "products.turns": len(list(itertools.groupby(groups))),
+        "warps.load_and_multiply": len({e["warp"] for e in loads} & {e["warp"] for e in products}),
+    }
 
 
 def predict(lab: Lab, answer: Optional[str]) -> float:
@@ -242,11 +282,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("lab", help="v1 to v8, v10")
+    parser.add_argument("lab", help=" ".join(lab.id for lab in load_labs()))
     parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("--predict", metavar="NUMBER")
     parser.add_argument("--solution", action="store_true")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     lab = find_lab(args.lab)
     file = lab.solution if args.solution else args.file or lab.folder / "work.cu"
     if not file.exists():
@@ -255,7 +295,7 @@ def main() -> int:
         shutil.copy(lab.start, file)
         print(f"{os.path.relpath(file)} is yours now: what to do stands in its README.md")
     predicted = None if args.solution else predict(lab, args.predict)
-    (report,) = look([file])
+    (report,) = look([file], lab.shape)
     passed = grade(lab, report)
     if predicted is not None and passed:
         counted = quotient(lab.predicted, report.counters)

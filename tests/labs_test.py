@@ -1,13 +1,16 @@
-"""The labs: each solution passes its lab, and each start, the solution before, fails by counters.
+"""The labs: each solution passes its lab; each start, the solution before, fails by counters, and a
+solution with a mistake by what it breaks.
 
 In the simulator; with `nvcc` as argument: that nvcc compiles the bare files, without a warning.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -16,9 +19,38 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import lab  # noqa: E402
 
+PTX = ROOT / "src/device/ptx"
 LABS = lab.load_labs()
 FILES = [LABS[0].start, *(each.solution for each in LABS)]
 PLAIN = [*FILES, ROOT / "labs/v10/wmma.cu"]  # which nvcc alone can compile
+HOPPER = '#include "../hopper.h"'
+MOST = 8  # files on a page of the microscope
+
+# A mistake in a lab's solution, and what the grading says of it.
+MISTAKES = (
+    ("v17t", "sizeof s.A +", "2 * sizeof s.A +", r"deadlock: .*lacks 16384 bytes"),
+    ("v17w", "sizeof s.B[0]", "16", "elements wrong"),
+    ("v18", "phase % 2", "k_tile % 2", "nobody has waited for its mbarrier"),
+    ("v19", "if (k_tile > 0 && tid == 0)", "if (false)", "deadlock: .*lacks 1 of 1 arrivals"),
+    ("v19", "wgmma_wait<1>", "wgmma_wait<0>", r"products\.idle_steps"),
+    ("v24", "if (k_tiles > 0) mbarrier_wait", "if (false) mbarrier_wait", "nobody has written yet"),
+)
+
+
+def instructions(text: str) -> set[str]:
+    """The PTX of a header's asm statements."""
+    statements = re.findall(r'(?:asm volatile|ASM)\(\s*((?:"[^"]*"\s*)+)', text)
+    return {"".join(re.findall(r'"([^"]*)"', each)) for each in statements} - {""}
+
+
+def look(wanted: list[tuple[Path, str]]) -> dict[tuple[Path, str], lab.Report]:
+    """Reports of files at shapes, of several files at once."""
+    reports: dict[tuple[Path, str], lab.Report] = {}
+    for shape in sorted({shape for _, shape in wanted}):
+        files = list(dict.fromkeys(file for file, its in wanted if its == shape))
+        for some in (files[i : i + MOST] for i in range(0, len(files), MOST)):
+            reports |= zip([(file, shape) for file in some], lab.look(some, shape))
+    return reports
 
 
 class Files(unittest.TestCase):
@@ -28,27 +60,42 @@ class Files(unittest.TestCase):
                 lines = file.read_text(encoding="utf-8").splitlines()
                 self.assertLessEqual(len(lines), 150)
                 self.assertLessEqual(max(map(len, lines)), 100)
-                included = {line for line in lines if line.startswith('#include "')}
+                included = {line for line in lines if line.startswith('#include "')} - {HOPPER}
                 self.assertEqual(included, {'#include "../main.h"'})
                 self.assertEqual(lines[-1], '#include "../main.h"')
 
+    def test_instructions_are_those_of_the_rungs(self) -> None:
+        theirs = "".join(p.read_text(encoding="utf-8") for p in PTX.glob("*.cuh"))
+        mine = instructions((ROOT / "labs/hopper.h").read_text(encoding="utf-8"))
+        self.assertGreater(len(mine), 10)
+        product = {each for each in mine if each.startswith("wgmma.mma_async")}  # a macro's there
+        self.assertEqual(mine - product - instructions(theirs), set())
+
+
+class CommandLine(unittest.TestCase):
+    def test_options_may_stand_before_the_file(self) -> None:
+        command = [sys.executable, "scripts/lab.py", "v2", "--predict", "1", "no_such.cu"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no file no_such.cu", done.stderr)
+
 
 class Grading(unittest.TestCase):
-    reports: dict[Path, lab.Report]
+    reports: dict[tuple[Path, str], lab.Report]
 
     @classmethod
     def setUpClass(cls) -> None:
-        cls.reports = dict(zip(FILES, lab.look(FILES)))
+        cls.reports = look([(f, each.shape) for each in LABS for f in (each.start, each.solution)])
 
     def test_solutions_pass(self) -> None:
         for each in LABS:
             with self.subTest(each.id):
-                self.assertTrue(lab.grade(each, self.reports[each.solution]))
+                self.assertTrue(lab.grade(each, self.reports[each.solution, each.shape]))
 
     def test_starts_fail_by_counters_alone(self) -> None:
         for each in LABS:
             with self.subTest(each.id):
-                report = self.reports[each.start]
+                report = self.reports[each.start, each.shape]
                 self.assertEqual((report.wrong, report.findings), ([], []))
                 self.assertFalse(all(goal.reached(report.counters) for goal in each.goals))
 
@@ -56,8 +103,25 @@ class Grading(unittest.TestCase):
         for each in LABS:
             for goal in each.goals:
                 with self.subTest(each.id, counter=goal.counter):
-                    value = goal.value(self.reports[each.start].counters)
+                    value = goal.value(self.reports[each.start, each.shape].counters)
                     self.assertAlmostEqual(value, goal.start, places=6)
+
+    def test_mistakes_are_named(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            wrong: dict[tuple[Path, str], tuple[lab.Lab, str]] = {}
+            for i, (name, right, mistake, sentence) in enumerate(MISTAKES):
+                its = lab.find_lab(name)
+                text = its.solution.read_text(encoding="utf-8")
+                self.assertIn(right, text)
+                file = Path(folder) / f"mistake{i}.cu"
+                file.write_text(text.replace(right, mistake), encoding="utf-8")
+                wrong[file, its.shape] = its, sentence
+            for key, report in look(list(wrong)).items():
+                its, sentence = wrong[key]
+                missed = [g.counter for g in its.goals if not g.reached(report.counters)]
+                with self.subTest(its.id, sentence=sentence):
+                    said = " ".join([*report.wrong, *report.findings, *missed])
+                    self.assertRegex(said, sentence)
 
 
 class Nvcc(unittest.TestCase):
@@ -67,7 +131,8 @@ class Nvcc(unittest.TestCase):
             self.skipTest("no nvcc")
         for file in PLAIN:
             with self.subTest(file.name):
-                flags = ["-std=c++17", "-arch=sm_80", "-Werror=all-warnings", "-Xptxas=-v"]
+                arch = "sm_90a" if HOPPER in file.read_text(encoding="utf-8") else "sm_80"
+                flags = ["-std=c++17", f"-arch={arch}", "-Werror=all-warnings", "-Xptxas=-v"]
                 command = [nvcc, *flags, str(file), "-o", "/dev/null"]
                 done = subprocess.run(command, capture_output=True, text=True)
                 self.assertEqual(done.returncode, 0, done.stderr)
@@ -75,5 +140,5 @@ class Nvcc(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    chosen = ["Nvcc"] if sys.argv[1:] == ["nvcc"] else ["Files", "Grading"]
+    chosen = ["Nvcc"] if sys.argv[1:] == ["nvcc"] else ["Files", "CommandLine", "Grading"]
     unittest.main(defaultTest=chosen, argv=sys.argv[:1])

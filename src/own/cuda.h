@@ -218,9 +218,10 @@ enum cudaDeviceAttr {
   cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
   cudaDevAttrMultiProcessorCount = 16
 };
+// Few SMs, so that a persistent kernel's blocks have several tiles each of a small problem.
 struct cudaDeviceProp {
   char name[256] = "simulator";
-  int major = 9, minor = 0, multiProcessorCount = 132, warpSize = 32;
+  int major = 9, minor = 0, multiProcessorCount = 4, warpSize = 32;
   size_t sharedMemPerBlock = 48 * 1024, sharedMemPerBlockOptin = 227 * 1024,
          sharedMemPerMultiprocessor = 228 * 1024;
   int maxThreadsPerBlock = 1024, regsPerBlock = 65536;
@@ -236,7 +237,7 @@ inline cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess;
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) { return *p = {}, cudaSuccess; }
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr a, int) {
-  *value = a == cudaDevAttrMultiProcessorCount ? 132 : 227 * 1024;
+  *value = a == cudaDevAttrMultiProcessorCount ? cudaDeviceProp{}.multiProcessorCount : 227 * 1024;
   return cudaSuccess;
 }
 template <class Kernel>

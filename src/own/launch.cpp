@@ -63,7 +63,7 @@ void launch(dim3 shape, dim3 block, size_t smem, const void* stream, void (*body
 void inline_ptx(const char* where) {
   throw sim::Error(fmt::format(
       "{}: the simulator cannot run inline PTX (asm) but mma.sync alone; it runs CUDA C++, and the "
-      "functions of src/device/ptx",
+      "functions of labs/hopper.h",
       where));
 }
 
