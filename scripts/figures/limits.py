@@ -38,7 +38,9 @@ WAVES = "wave_quantisation.json"  # in the folder of a GPU
 
 
 def number(results: Results, key: str) -> float:
-    return float(results.context.get(key) or 0)
+    """0 where the run does not know it: one without NVML has no clocks."""
+    value = str(results.context.get(key) or 0)
+    return 0.0 if value == "unknown" else float(value)
 
 
 # The roofline
@@ -224,13 +226,13 @@ def draw_roofline(root: Path, gpu: str, results: Results, rungs: list[Rung]) -> 
 
 
 def chain(results: Results, rungs: list[Rung], dtype: str) -> list[Rung]:
-    """From the first rung to the last one measured that competes at the dtype's own precision, each
-    the one that the next one changes."""
-    own = [r for r in rungs if not r.is_baseline and not ladder.label(r, dtype)]
-    measured = [r for r in own if results.at(r, dtype)]
+    """From the first rung to the fastest kernel measured that competes at the dtype's own precision,
+    each the one that the next one changes."""
+    own = [r for r in rungs if not (r.is_baseline or r.dispatches or ladder.label(r, dtype))]
+    measured = {r: point.ratio for r in own if (point := results.at(r, dtype))}
     if not measured:
         return []
-    steps = [measured[-1]]
+    steps = [max(measured, key=lambda r: measured[r])]
     while steps[0].prev:
         steps.insert(0, ladder.find_rung(rungs, steps[0].prev))
     return [r for r in steps if r in measured]
