@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     const int last = multiply_k_tiles<1>(s.full, s.empty, state, k_tiles, multiply);
     finish_k_tiles<1>(s.empty, k_tiles, last);
     state.skip(k_tiles);  // the other consumer's tile
-    // [/region idea]
+                          // [/region idea]
 
     // [region epilogue]
     // Epilogue.

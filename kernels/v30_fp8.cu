@@ -187,13 +187,12 @@ void launch_to_float(const GemmArgs<T, T, float>& p, Stream stream) {
   launch<T, float, 128, 128, 6, 2, 1>(p, Plan{.ctas = persistent_blocks()}, stream);
 }
 
-const Registration rung({.prev = "v24",
-                         .idea = "FP8: twice the rate, of sums that keep 14 bits",
-                         .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-                        {entry(DType::e4m3_fast, VARIANTS<f8e4m3>,
-                               Planner<f8e4m3, bf16>{plan, explain, false}),
-                         entry(DType::e4m3_f32_fast, launch_to_float<f8e4m3>),
-                         twin(DType::e5m2_fast, VARIANTS<f8e5m2>,
-                              Planner<f8e5m2, bf16>{plan, explain, false})});
+const Registration rung(
+    {.prev = "v24",
+     .idea = "FP8: twice the rate, of sums that keep 14 bits",
+     .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
+    {entry(DType::e4m3_fast, VARIANTS<f8e4m3>, Planner<f8e4m3, bf16>{plan, explain, false}),
+     entry(DType::e4m3_f32_fast, launch_to_float<f8e4m3>),
+     twin(DType::e5m2_fast, VARIANTS<f8e5m2>, Planner<f8e5m2, bf16>{plan, explain, false})});
 
 }  // namespace
