@@ -1106,7 +1106,7 @@ TEST(Timeline, ABlockBarrierEndsForAllWarpsAtOnce) {
 
 // v24: what a pipeline promises, by steps.
 TEST(Timeline, APipelineFillsBeforeItIsRead) {
-  const Inspection i = closely("v24", DType::f16, problem(DType::f16, 512, 512, 256));
+  const Inspection i = closely("v24", DType::f16, problem(DType::f16, 512, 512, 384));
   const sim::Timeline& t = i.timeline;
   const std::vector<sim::TimelineEvent> loads = events_of(i, sim::EventKind::tma_load),
                                         products = events_of(i, sim::EventKind::wgmma);
@@ -1133,7 +1133,7 @@ TEST(Timeline, APipelineFillsBeforeItIsRead) {
   EXPECT_LT(first(0), first(4));
   int before = 0;
   for (const sim::TimelineEvent& e : products) before += e.warp == 0 && e.begin < first(4);
-  EXPECT_EQ(before, 4);  // 256 / 64 k-tiles
+  EXPECT_EQ(before, 6);  // 384 / 64 k-tiles
 }
 
 TEST(Timeline, IsTheSameOnAnyNumberOfThreads) {

@@ -15,6 +15,7 @@ namespace gemm {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 constexpr char GPU[] = "some GPU";
 
 Problem cube(int n) { return {.M = n, .N = n, .K = n}; }
@@ -100,13 +101,17 @@ TEST(Tuning, ARungThatChoosesWhatDoesNotFitIsWrong) {
 // The rung before computes what a rung does not take: under no variant of its own.
 TEST(Tuning, AVariantIsOfTheRungThatRuns) {
   const Problem odd{.dtype = DType::f16, .M = 65, .N = 33, .K = 47};
+  Problem scaled = odd;  // left by v25, which has no sums in float
+  scaled.operands.scale_rows = true;
   const std::unique_ptr<Device> device = make_sim_device();
+  int left = 0;
   for (const Rung* rung : rungs(Backend::sim)) {
     if (rung->variants.empty() || rung->dtype != odd.dtype) continue;
-    const ExplainedPlan own = choose_plan(*rung, odd, nullptr, GPU, simulated_arch());
+    const ExplainedPlan own = choose_plan(*rung, scaled, nullptr, GPU, simulated_arch());
     if (!rung->dispatches && own.plan.rung != rung) {
+      ++left;
       EXPECT_EQ(own.variant, ANY_VARIANT);
-      EXPECT_THAT(own.name, HasSubstr(own.plan.rung->id + " "));
+      EXPECT_THAT(own.name, StartsWith(own.plan.rung->id));
       EXPECT_EQ(as_planned(*rung, own).variants.size(), rung->variants.size());
     }
     for (size_t i = 0; i < rung->variants.size(); ++i) {
@@ -117,11 +122,13 @@ TEST(Tuning, AVariantIsOfTheRungThatRuns) {
       EXPECT_TRUE(rung->dispatches || planned.plan.variant == int(i)) << rung->name;
     }
   }
+  EXPECT_GT(left, 0);
   // What was measured of a variant that does not take the problem says nothing.
   const Rung& v27 = *find_rung(Backend::sim, "v27", DType::f16);
   TuningCache cache;
   cache.put({GPU, v27.name, odd, {{v27.variants[0].name, 9}}, "r"});
-  EXPECT_EQ(choose_plan(v27, odd, &cache, GPU, simulated_arch()).variant, ANY_VARIANT);
+  EXPECT_EQ(choose_plan(v27, odd, &cache, GPU, simulated_arch()).variant,
+            choose_plan(v27, odd, nullptr, GPU, simulated_arch()).variant);
 }
 
 TEST(Tuning, FilesAreMerged) {

@@ -227,16 +227,18 @@ ExplainedPlan choose_plan(const Rung& rung, const Problem& p, const TuningCache*
   }
   ExplainedPlan own{plan(rung, call, arch), ANY_VARIANT, "", ""};
   const Rung& runs = *own.plan.rung;
-  own.name = runs.variants.at(own.plan.variant).name;
+  if (own.plan.variant != ANY_VARIANT) own.name = runs.variants.at(own.plan.variant).name;
   const bool empty = p.M == 0 || p.N == 0;  // rungs tell of tiles, and of an average row
-  own.why = empty ? "C has no elements: nothing to compute" : explain(own.plan, call);
+  own.why = empty          ? "C has no elements: nothing to compute"
+            : runs.explain ? explain(own.plan, call)
+                           : "it computes what " + rung.id + " leaves to it";
   if (rung.dispatches) {
     const auto it = std::find(rung.candidates.begin(), rung.candidates.end(), &runs);
     own.variant = static_cast<int>(it - rung.candidates.begin());
     own.why = fmt::format("{}: {}", own.name, own.why);
     own.name = runs.id;
   } else if (runs.name != rung.name) {  // it does not take this call
-    own.name = runs.id + " " + own.name;
+    own.name = own.name.empty() ? runs.id : runs.id + " " + own.name;
   } else {
     own.variant = own.plan.variant;
     if (!rung.variants[own.variant].fits(call))
