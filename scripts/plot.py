@@ -431,9 +431,10 @@ def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
         languages = draw_languages(ladder.folder_of(gpu, root))
         wanted[folder / "tile_languages.svg"] = overlay.render(*languages) if languages else None
         peers = ladder.stored(ladder.folder_of(gpu, root) / "peers.json")
-        wanted[folder / "peers.svg"] = (
-            overlay.render(*overlay.draw([runs.load(peers)], [], None)) if peers.exists() else None
-        )
+        wanted[folder / "peers.svg"] = None
+        if peers.exists():
+            run = runs.load(peers, ladder.load_results(peers, "nt").conditions())
+            wanted[folder / "peers.svg"] = overlay.render(*overlay.draw([run], [], None))
         maps = shape_map.figures(root, gpu, reference)
         wanted |= {path: svg(figure) if figure else None for path, figure in maps.items()}
     results = ladder.results_of(reference, root)

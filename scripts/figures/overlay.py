@@ -400,7 +400,7 @@ def draw(
     if axis == BY_NAME:
         names = {x: runs.shape_name(e.shape) for line in lines for x, (e, _) in line.points.items()}
         ax.set_position((0.07, 0.25, 0.67, 0.59))
-        ax.set_xticks([*names], [*names.values()], rotation=40, ha="right", rotation_mode="anchor")
+        ax.set_xticks([*names], [*names.values()], rotation=90)
         ax.tick_params(axis="x", labelsize=8)
     else:
         size_axis(ax, sizes)
