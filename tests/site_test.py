@@ -204,7 +204,7 @@ class Site(unittest.TestCase):
         page.keyboard.press("]")
         self.assertNotEqual(now.inner_text(), before[0])
         self.assertNotEqual(page.locator("canvas").screenshot(), before[1])
-        page.locator("li.hot", has_text="multiply_k_tiles<CLUSTER>(s.full").click()
+        page.locator("li.hot", has_text="multiply_k_tiles<1>(s.full").click()
         self.assertIn("waits for full[", page.locator(".detail").inner_text())
         page.locator("input[type=range]").fill("100")
         self.assertIn("step 100 ", page.locator(".where").inner_text())
