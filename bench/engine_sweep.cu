@@ -25,7 +25,7 @@ using namespace gemm;
 template <int... I>
 void launch(const GemmArgs<half>& p, const engine::Choice& choice, const Arch& arch, Stream stream,
             std::integer_sequence<int, I...>) {
-  ((choice.configuration == I ? engine_device::launch<GemmArgs<half>, I>(p, choice, arch, stream)
+  ((choice.configuration == I ? engine_device::Launches<half, I>::plain(p, choice, arch, stream)
                               : void()),
    ...);
 }

@@ -12,15 +12,15 @@
 //
 // The kernel, its roles and barriers: engine/gemm.cuh. How the plan is made: plan/engine.cpp.
 #include "engine/launch.h"
+#include "engine/problem_of.h"
 #include "rung.h"
 
 namespace {
 using namespace gemm;
 
-template <class T, int CONFIGURATION, class Args>
+template <auto LAUNCH, class Args>
 void launch(const Args& p, const Plan& plan, Stream stream) {
-  engine_device::launch<Args, CONFIGURATION>(p, plan.kept<engine::Choice>(), current_arch(),
-                                             stream);
+  LAUNCH(p, plan.kept<engine::Choice>(), current_arch(), stream);
 }
 
 // Row panels take an operand whose rows lie along K.
@@ -40,18 +40,17 @@ bool has_aligned_rows(const GemmArgs<T>& p) {
 template <class T, int I>
 constexpr Variant<T> variant(const char* name) {
   using engine::Schedule;
-  constexpr engine::Configuration CONFIG = engine::CONFIGURATIONS[I];
-  Variant<T> v{name, launch<T, I, GemmArgs<T>>};
-  if constexpr (CONFIG.schedule == Schedule::rectangle) v.fits = has_aligned_rows<T, false>;
-  if constexpr (CONFIG.schedule == Schedule::row_panels) v.fits = has_aligned_rows<T, true>;
-  if constexpr (CONFIG.ping_pong()) v.fused = launch<T, I, FusedArgs<T>>, v.fuses = has_rows_of_a;
-  if constexpr (CONFIG.schedule == Schedule::tiles) v.gated = launch<T, I, GatedArgs<T>>;
+  using Launches = engine_device::Launches<T, I>;
+  Variant<T> v{name, launch<Launches::plain, GemmArgs<T>>};
+  if (Launches::CONFIG.schedule == Schedule::rectangle) v.fits = has_aligned_rows<T, false>;
+  if (Launches::CONFIG.schedule == Schedule::row_panels) v.fits = has_aligned_rows<T, true>;
+  if (Launches::HAS_FUSED) v.fused = launch<Launches::fused, FusedArgs<T>>, v.fuses = has_rows_of_a;
+  if (Launches::HAS_GATED) v.gated = launch<Launches::gated, GatedArgs<T>>;
   return v;
 }
-// Results in float: one configuration.
 template <class T>
 void launch_to_float(const GemmArgs<T, T, float>& p, Stream stream) {
-  engine_device::launch<GemmArgs<T, T, float>, 9>(p, {}, current_arch(), stream);
+  engine_device::launch_to_float(p, current_arch(), stream);
 }
 template <class T>
 const Variant<T> VARIANTS[] = {variant<T, 0>("128x256 s4"),

@@ -87,13 +87,13 @@ class Build:
             ) from None
         if done.returncode != 0:
             raise BadInput(f"{folder}: {(done.stderr or done.stdout).strip()}; build it first")
-        self.compile: dict[tuple[str, str], list[str]] = {}  # by build and rung
+        self.compile: dict[tuple[str, str], list[str]] = {}  # by build and file
+        self.objects: dict[tuple[str, str], str] = {}
         self.link: dict[str, list[str]] = {}
         for line in done.stdout.splitlines():
-            if made := re.search(
-                r"-o src/sim/CMakeFiles/(\w+)\.dir/\S*/kernels/(\w+)\.cu\.o", line
-            ):
-                self.compile[made[1], made[2]] = shlex.split(line)
+            if made := re.search(r"-o (src/sim/CMakeFiles/(\w+)\.dir/\S*/(\w+)\.cu\.o)", line):
+                self.compile[made[2], made[3]] = shlex.split(line)
+                self.objects[made[2], made[3]] = made[1]
             if f"/{TILE_TEST} " in line and " -c " in line:
                 self.compile["", TILE_TEST] = shlex.split(line)
             for program in PROGRAMS:
@@ -105,10 +105,19 @@ class Build:
             if program not in self.link or not (folder / program).exists():
                 raise BadInput(f"{folder / program} is missing; build it first")
 
-    def compile_to(self, build: str, rung: str, sources: Path, to: Path) -> list[str]:
+    def files_of(self, mutation: Mutation) -> list[str]:
+        """The files, without suffix, that are compiled anew; the engine's configurations are v27's."""
+        if mutation.file.endswith(".cu"):
+            return [Path(mutation.file).stem]
+        of_engine = [name for build, name in self.compile if build == BUILDS[0] and name[:14] == "configuration_"]
+        return [
+            name for rung in rungs_of(mutation) for name in (rung, *of_engine * (rung == "v27_engine"))
+        ]
+
+    def compile_to(self, build: str, name: str, sources: Path, to: Path) -> list[str]:
         # A mutant may leave a name unused: no warnings.
         words = [
-            w for w in self.compile[build, rung] if not w.endswith("ccache") and w != "-Werror"
+            w for w in self.compile[build, name] if not w.endswith("ccache") and w != "-Werror"
         ]
         # Nor precompiled headers: those are the tree's, not the mutant's.
         for flag, count in (("-MD", 1), ("-MT", 2), ("-MF", 2), ("-include", 2)):
@@ -133,7 +142,7 @@ class Build:
 
 def rungs_of(mutation: Mutation) -> list[str]:
     """The files, without suffix, of the rungs that a mutation concerns."""
-    if mutation.file.endswith(".cu"):
+    if not mutation.rungs:
         return [Path(mutation.file).stem]
     known = load_rungs(ROOT)
     return [find_rung(known, tag).name for tag in mutation.rungs]
@@ -212,8 +221,8 @@ def check(build: Build, mutation: Mutation) -> Outcome:
             else:
                 # The results need the plain build alone.
                 for kind in BUILDS if program == INSPECTIONS else BUILDS[:1]:
-                    for rung in rungs:
-                        compiled(kind, rung, f"{kind}.dir/__/__/kernels/{rung}.cu.o")
+                    for name in build.files_of(mutation):
+                        compiled(kind, name, build.objects[kind, name])
             to = folder / Path(program).name
             status, output = run(build.link_to(program, objects, to), build.folder, TIME_LIMIT)
             if status != 0:

@@ -121,15 +121,12 @@ template <class... Args>
 Entry twin(DType dtype, const Args&... args) {
   return entry(dtype, args...);
 }
-// Second types are left out of a sample of the GPU's kernels, which nobody runs, and of instrumented
-// kernels, whose counters are the first types'. Macros, as a function's arguments would be compiled.
-#if GEMM_GPU_SAMPLE || defined(GEMM_SIM_TRACED)
-inline constexpr bool HAS_SECOND_TYPES = false;
+// Macros, as a function's arguments would be compiled.
+inline constexpr bool HAS_SECOND_TYPES = GEMM_SECOND_TYPES;
+#if !GEMM_SECOND_TYPES
 inline Entry left_out(DType dtype) { return {.dtype = dtype}; }
 #define twin(dtype, ...) left_out(dtype)
 #define bfloat16(...) left_out(DType::bf16)
-#else
-inline constexpr bool HAS_SECOND_TYPES = true;
 #endif
 // The entry of a dispatcher: a rung without a kernel of its own.
 inline Entry dispatcher(DType dtype, Plan (*plan)(const Rung& self, const GemmCall&, const Arch&,

@@ -76,7 +76,7 @@ const Variant<float> FLOATS[] = {
 };
 
 template <class T>
-Plan plan(const GemmArgs<T>&, const Arch&, int variant) {
+Plan plan(const FusedArgs<T>&, const Arch&, int variant) {
   return {.variant = variant == ANY_VARIANT ? 0 : variant};
 }
 template <class T>
@@ -85,7 +85,7 @@ std::string explain(const GemmArgs<T>&, const Plan&) {
 }
 
 const Registration rung({.idea = "tiles: published configurations", .needs = {.sm = 80}},
-                        {f32(FLOATS, {plan<float>, explain<float>, nullptr, false}),
-                         f16(HALVES, {plan<half>, explain<half>, nullptr, false})});
+                        {f32(FLOATS, {plan<float>, explain<float>, false}),
+                         f16(HALVES, {plan<half>, explain<half>, false})});
 
 }  // namespace

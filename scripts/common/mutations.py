@@ -1,7 +1,7 @@
 """The mutants of scripts/mutate.py: one change each, and what it breaks.
 
-`find` occurs once in the file; it is text, not a line number, since code moves. A mutation of a
-header names the rungs that are tried with it. `expected` says what becomes of it, and unless it is
+`find` occurs once in the file; it is text, not a line number, since code moves. A mutation of what
+several rungs share names those that are tried with it. `expected` says what becomes of it, and unless it is
 CAUGHT, `reason` why nothing can, or need, notice.
 """
 
@@ -1327,14 +1327,14 @@ HEADERS = (
         "      largest[tid] = bits = bits < other ? other : bits;\n    }",
     ),
     of_header(
-        "repack.cuh",
+        "repack.cu",
         "v18",
         "the fast path reads past a row's end",
-        "cols - REPACK_UNROLL * STEP)",
-        "cols - (REPACK_UNROLL - 1) * STEP)",
+        "cols - UNROLL * STEP)",
+        "cols - (UNROLL - 1) * STEP)",
     ),
     of_header(
-        "repack.cuh",
+        "repack.cu",
         "v18",
         "odd rows take the wrong half of a word",
         "lower[i] >> CUT(skew) | upper[i] << (32 - CUT(skew))",
@@ -1344,7 +1344,7 @@ HEADERS = (
         "repack.cuh", "v13", "rows of any stride are aligned", "from.ld % GROUP == 0 &&", "true &&"
     ),
     of_header(
-        "repack.cuh", "v21", "copies rows that are not there", "  if (m >= rows) return;\n", ""
+        "repack.cu", "v21", "copies rows that are not there", "  if (m >= rows) return;\n", ""
     ),
     of_header(
         "vec.cuh",
@@ -1600,28 +1600,28 @@ ENGINE = (
         "the order of k-tiles is for L2",
     ),
     of_header(
-        "src/engine/reduce.cuh",
+        "src/engine/reduce.cu",
         "v27",
         "the second kernel does not wait for the first",
         "  grid_dependency_wait(tile, unit);\n",
         "",
     ),
     of_header(
-        "src/engine/reduce.cuh",
+        "src/engine/reduce.cu",
         "v27",
         "each fourth part is left out",
         "for (int i = 0; i < ADDERS * 4; ++i)",
         "for (int i = 4; i < ADDERS * 4; ++i)",
     ),
     of_header(
-        "src/engine/reduce.cuh",
+        "src/engine/reduce.cu",
         "v27",
         "adds the last part up more than once",
         "first + i * ADDERS < cut.parts ? fours[i][e] : 0",
         "fours[i][e]",
     ),
     of_header(
-        "src/engine/reduce.cuh",
+        "src/engine/reduce.cu",
         "v27",
         "adds up before all have put their sums there",
         "  added[group][tid % 128] = four;\n  __syncthreads();\n",

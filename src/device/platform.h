@@ -31,6 +31,14 @@
   }                              \
   }
 
+// Second types, whose kernels are another type's code, are left out of a sample of the GPU's kernels,
+// which nobody runs, and of instrumented kernels, whose counters are the first types'.
+#if GEMM_GPU_SAMPLE || defined(GEMM_SIM_TRACED)
+#define GEMM_SECOND_TYPES 0
+#else
+#define GEMM_SECOND_TYPES 1
+#endif
+
 // Device functions are always inlined: a call would cost registers on the GPU and blur the
 // simulator's source lines.
 #define GEMM_DEVICE __device__ __forceinline__

@@ -1,16 +1,10 @@
 // Copies of operands with unaligned rows, for TMA and 16-byte copies.
 #pragma once
 
-#include "device/current_device.h"
-#include "device/launch.h"
-#include "device/ptx/grid.cuh"
+#include "device/platform.h"
 #include "device/workspace.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
-
-constexpr int REPACK_THREADS = 256, REPACK_ROWS = REPACK_THREADS / 32;  // a warp, a row
-constexpr int REPACK_UNROLL = 8;                  // loads that each thread has in flight
-constexpr int REPACK_WORDS = 32 * REPACK_UNROLL;  // of a row, a block
 
 // A 4-byte word of a row's elements from `first` on; zero outside the row.
 template <class T>
@@ -33,50 +27,11 @@ struct RepackJob {
   int rows, cols;
   uint32_t* to;
   int to_words;
-  int64_t blocks() const { return int64_t{cdiv(rows, REPACK_ROWS)} * cdiv(to_words, REPACK_WORDS); }
 };
 
-// Copies two matrices, the first by the first `blocks_a` CTAs. It goes word by word, so that a warp
-// reads and writes 128 bytes at once wherever the rows begin. Narrow elements that straddle two words
-// are cut out of both; the second word is the next lane's first, and comes from L1.
+// Makes both copies by one kernel (repack.cu). Elements: float, half, bf16, FP8.
 template <class T>
-__global__ void __launch_bounds__(REPACK_THREADS)
-    repack_kernel(RepackJob<T> a, RepackJob<T> b, unsigned blocks_a) {
-  grid_launch_dependents();  // the kernel that reads the copies begins meanwhile, and waits
-  grid_dependency_wait();
-  const auto [from, ld, rows, cols, to, to_words] = blockIdx.x < blocks_a ? a : b;
-  const int block = blockIdx.x < blocks_a ? blockIdx.x : blockIdx.x - blocks_a;
-  const int blocks_n = cdiv(to_words, REPACK_WORDS);
-  const int m = block / blocks_n * REPACK_ROWS + threadIdx.x / 32;
-  const int k0 = block % blocks_n * REPACK_WORDS + threadIdx.x % 32;
-  if (m >= rows) return;
-  const T* row = from + m * ld;
-  // Words lie at multiples of 4 bytes in memory: from the row's element -skew on.
-  const int skew = reinterpret_cast<uintptr_t>(row) % 4 / sizeof(T);  // 0 to 3 bytes
-  constexpr int PACK = 4 / sizeof(T), STEP = 32 * PACK;               // elements
-  constexpr auto CUT = [](int skew) { return sizeof(T) == 2 ? 16 : skew * 8 * int{sizeof(T)}; };
-  const int first = k0 * PACK - skew;
-  uint32_t lower[REPACK_UNROLL], upper[REPACK_UNROLL] = {};
-  if (first >= 0 && first <= cols - REPACK_UNROLL * STEP) {  // as a rule; all loads at once
-    const uint32_t* const words = reinterpret_cast<const uint32_t*>(row + first);
-#pragma unroll
-    for (int i = 0; i < REPACK_UNROLL; ++i) {
-      lower[i] = words[i * 32];
-      if (skew != 0) upper[i] = words[i * 32 + 1];
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < REPACK_UNROLL; ++i) {
-      lower[i] = load_edge_word(row, first + i * STEP, cols);
-      if (skew != 0) upper[i] = load_edge_word(row, first + i * STEP + PACK, cols);
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < REPACK_UNROLL; ++i)
-    if (k0 + i * 32 < to_words)
-      to[int64_t{m} * to_words + k0 + i * 32] =
-          skew == 0 ? lower[i] : lower[i] >> CUT(skew) | upper[i] << (32 - CUT(skew));
-}
+void repack(const RepackJob<T>& a, const RepackJob<T>& b, Stream stream);
 
 // A row-major matrix, `ld` elements from row to row.
 template <class T>
@@ -139,9 +94,7 @@ class RepackedPair {
   RepackedPair(const MatrixView<T>& a, const MatrixView<T>& b, Stream stream,
                bool whole_groups = false)
       : A(a, stream, whole_groups), B(b, stream, whole_groups) {
-    gemm::launch(repack_kernel<T>, A.job_.blocks() + B.job_.blocks(), dim3(REPACK_THREADS),
-                 {.pdl = has_clusters()}, stream, A.job_, B.job_,
-                 static_cast<unsigned>(A.job_.blocks()));
+    if (A.copied() || B.copied()) repack(A.job_, B.job_, stream);
   }
 };
 

@@ -55,6 +55,7 @@ inline constexpr Configuration CONFIGURATIONS[] = {
     {128, 128, 128, 6, Schedule::tiles, 2},
     {64, 128, 128, 8, Schedule::tiles, 2},
 };
+inline constexpr int TO_FLOAT = 9;  // the one whose results may be float
 inline constexpr int CONFIGURATION_COUNT = sizeof CONFIGURATIONS / sizeof *CONFIGURATIONS;
 
 // CTAs of a cluster along x and along y: powers of two, by which a kernel divides with a shift.

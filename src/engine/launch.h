@@ -1,157 +1,33 @@
 // Launches of the engine's kernels, as planned (plan/engine.h). Host code.
+//
+// What stands here is declared alone: each configuration is compiled in a file of its own, which
+// the build writes from configuration.cu.in.
 #pragma once
 
-#include "device/tma_operands.cuh"
-#include "device/workspace.h"
-#include "engine/gemm.cuh"
-#include "engine/problem_of.h"
-#include "engine/reduce.cuh"
-#include "engine/tiles.cuh"
+#include "device/gemm_args.h"
 #include "plan/engine.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 namespace engine_device {
-using namespace engine;  // configurations and cuts
+using engine::Choice;
 
-// The tensor map of an operand of mn x k, in boxes of one part of a tile of `extent`.
-template <class Tile, class T>
-TensorMap part_map(const Repacked<T>& operand, int mn, int k, int extent, int log_ctas) {
-  const int rows = part_rows<Tile>(extent, log_ctas);
-  return tensor_map(operand.data, Tile::ALONG_K ? mn : k, Tile::ALONG_K ? k : mn, operand.ld, rows,
-                    Tile::WIDTH, Tile::MODE);
-}
+// A product, a batch or groups by one configuration. Batches that equal tiles do not take in one
+// launch are launched product by product.
+template <class T, int CONFIGURATION>
+struct Launches {
+  static constexpr engine::Configuration CONFIG = engine::CONFIGURATIONS[CONFIGURATION];
+  static constexpr bool HAS_FUSED = CONFIG.ping_pong(),
+                        HAS_GATED = CONFIG.schedule == engine::Schedule::tiles;
 
-template <class Args, int CONFIGURATION>
-void launch_cooperative(const Args& p, const Choice& choice, const Arch& arch, Stream stream) {
-  using T = typename Args::TypeA;
-  constexpr Configuration CONFIG = CONFIGURATIONS[CONFIGURATION];
-  const Rectangle& cut = choice.cut;
-  const bool swapped = choice.swapped;
-  const TmaOperands<T> in(p, stream);
-  const int X = swapped ? p.N : p.M, Y = swapped ? p.M : p.N, size = cut.cluster.size();
-  const Repacked<T>&x = swapped ? in.B : in.A, &y = swapped ? in.A : in.B;
-  const int units = cut.clusters * cut.parts;
-  const int at_a_time = std::min(clusters_at_a_time(arch, size), arch.ctas / size);
-  const int grid = std::min(units, std::max(at_a_time, 1)) * size;
-  const int64_t tiles = int64_t{cut.clusters} * size,
-                of_tile = CONFIG.bx / MMA_X * (cut.height / 8);
-  const Workspace sums(cut.parts > 1 ? tiles * cut.parts * of_tile * 128 * sizeof(Sums) : 0,
-                       stream);
-  Sums* const to = cut.parts > 1 ? sums.as<Sums>() : nullptr;
-  const auto start = [&](auto x_major, auto y_major) {
-    if constexpr (x_major() == Major::MN || y_major() == Major::K) {  // supports()
-      using TileX = OperandTile<T, CONFIG.bx, x_major()>;
-      using TileY = OperandTile<T, CONFIG.by, y_major()>;
-      gemm::launch(
-          gemm_cooperative<Args, CONFIGURATION, x_major(), y_major()>, grid, dim3(CONFIG.threads()),
-          {.smem = sizeof(Shared<TileX, TileY, CONFIG.stages>), .cluster = size, .pdl = true},
-          stream, p, cut, swapped, to, part_map<TileX>(x, X, p.K, CONFIG.bx, cut.cluster.log_y),
-          part_map<TileY>(y, Y, p.K, cut.height, cut.cluster.log_x));
-    }
-  };
-  // B is K-major where it is transposed, A where it is not.
-  with_majors(p, [&](auto a, auto b) { swapped ? start(b, a) : start(a, b); });
-  if (cut.parts > 1)
-    gemm::launch(gemm_reduce<T>, tiles * of_tile, dim3(ADDERS * 128), {.pdl = true}, stream, p,
-                 swapped, has_aligned_c(p), cut, CONFIG.bx, sums.as<Sums>());
-}
+  static void plain(const GemmArgs<T>& p, const Choice& choice, const Arch& arch, Stream stream);
+  // One product with the whole epilogue; with columns of D by pairs. Nothing where there is no kernel.
+  static void fused(const FusedArgs<T>& p, const Choice& choice, const Arch& arch, Stream stream);
+  static void gated(const GatedArgs<T>& p, const Choice& choice, const Arch& arch, Stream stream);
+};
 
-template <class Args, int CONFIGURATION>
-void launch_row_panels(const Args& p, const Choice& choice, const Arch& arch, Stream stream) {
-  using T = typename Args::TypeA;
-  constexpr Configuration CONFIG = CONFIGURATIONS[CONFIGURATION];
-  const RowPanels& panels = choice.panels;
-  const bool swapped = choice.swapped;
-  const TmaOperands<T> in(p, stream);
-  const int X = swapped ? p.N : p.M, Y = swapped ? p.M : p.N;
-  const Repacked<T>&x = swapped ? in.B : in.A, &y = swapped ? in.A : in.B;
-  const int64_t tiles = panels.tiles(0, false) + panels.tiles(0, true) + panels.tiles(1, false) +
-                        panels.tiles(1, true);
-  using TileY = OperandTile<T, CONFIG.by, Major::K>;
-  const auto map_y = [&](int rows) {
-    return tensor_map(y.data, Y, p.K, y.ld, rows, BK, TileY::MODE);
-  };
-  const auto start = [&](auto x_major, auto y_major, auto is_swapped) {
-    if constexpr (y_major() == Major::K) {  // supports()
-      using TileX = OperandTile<T, CONFIG.bx, x_major()>;
-      gemm::launch(
-          gemm_row_panels<Args, CONFIGURATION, x_major(), is_swapped()>,
-          std::min<int64_t>(tiles, arch.ctas), dim3(CONFIG.threads()),
-          {.smem = sizeof(PingPongShared<TileX, TileY, CONFIG.stages, CONFIG.epilogue_stages>),
-           .pdl = true},
-          stream, p, panels, TileX::map(x.data, X, p.K, x.ld), map_y(panels.short_box() + 8),
-          map_y(std::max(panels.short_box(), 8)), c_map(p, 8));
-    }
-  };
-  with_majors(p, [&](auto a, auto b) {
-    swapped ? start(b, a, std::true_type()) : start(a, b, std::false_type());
-  });
-}
-
-// Rows of tiles per raster group. With a short K storing C decides: one row of tiles after the other,
-// so that whole rows of C are stored at a time, which memory takes up to a tenth faster.
-inline int rows_of_group(int K) { return K <= 2 * BK ? 1 : GROUP_M; }
-
-template <class Args, int CONFIGURATION, Products PRODUCTS>
-void launch_tiles(const Args& p, const Choice& choice, const Arch& arch, Stream stream) {
-  using T = typename Args::TypeA;
-  constexpr Configuration CONFIG = CONFIGURATIONS[CONFIGURATION];
-  constexpr int BM = CONFIG.bx, BN = CONFIG.by;
-  constexpr bool BATCH = PRODUCTS == Products::batch, GROUPS = PRODUCTS == Products::groups;
-  const int64_t tiles = tiles_of_batch(p, BM, BN);
-  // A pair of CTAs with neighbouring tiles is launched as a cluster, so that it has a TPC alone.
-  const Pairs pairs = PRODUCTS == Products::one ? choice.tiling.pairs : Pairs::none;
-  const int cluster = pairs == Pairs::none ? 1 : 2;
-  const int64_t units = pairs == Pairs::none ? tiles : (tiles + 1) / 2;
-  const int64_t grid = std::min<int64_t>(units, arch.ctas / cluster) * cluster;
-  const Raster raster{raster_group_size(std::max(cdiv(p.M, BM), 1), rows_of_group(p.K)),
-                      pairs == Pairs::rows ? 2 : 1};
-  const TmaOperands<T> in(p, stream);
-  const auto batch = [&](bool has_several, int64_t stride) {
-    return has_several ? MatrixBatch{p.batch.count, stride} : MatrixBatch{};
-  };
-  const auto start = [&](auto a, auto b) {
-    using TileA = OperandTile<T, BM, a()>;
-    using TileB = OperandTile<T, BN, b()>;
-    gemm::launch(
-        gemm_tiles<Args, CONFIGURATION, a(), b(), PRODUCTS>, grid, dim3(CONFIG.threads()),
-        {.smem = sizeof(TilesShared<TileA, TileB, CONFIG.stages, CONFIG.epilogue_stages>),
-         .cluster = cluster,
-         .pdl = true},
-        stream, p, has_aligned_c(with_columns_of_d(p)), raster,
-        TileA::map(in.A.data, p.M, p.K, in.A.ld, 256, batch(BATCH, p.batch.stride_a)),
-        TileB::map(in.B.data, p.N, p.K, in.B.ld, 256, batch(BATCH || GROUPS, p.batch.stride_b)),
-        c_map(with_columns_of_d(p), 16, batch(BATCH, p.batch.stride_c)));
-  };
-  with_majors(p, [&](auto a, auto b) {
-    if constexpr (takes_majors(PRODUCTS, a(), b())) start(a, b);
-  });
-}
-
-// One product; of equal tiles also a batch, in one launch. Other batches are launched
-// product by product.
-template <class Args, int CONFIGURATION>
-void launch(const Args& p, const Choice& choice, const Arch& arch, Stream stream) {
-  constexpr Configuration CONFIG = CONFIGURATIONS[CONFIGURATION];
-  constexpr bool TILES = CONFIG.schedule == Schedule::tiles;
-  if constexpr (!Args::FUSED) {
-    if constexpr (TILES && std::is_same_v<typename Args::TypeA, typename Args::TypeC>)
-      if (fits_in_one_launch(p))
-        return p.batch.ends == nullptr
-                   ? launch_tiles<Args, CONFIGURATION, Products::batch>(p, choice, arch, stream)
-                   : launch_tiles<Args, CONFIGURATION, Products::groups>(p, choice, arch, stream);
-    if (!p.batch.is_single())
-      return for_each_product(p, stream, [&](const Args& one) {
-        launch<Args, CONFIGURATION>(one, choice, arch, stream);
-      });
-  }
-  if constexpr (TILES)
-    launch_tiles<Args, CONFIGURATION, Products::one>(p, choice, arch, stream);
-  else if constexpr (CONFIG.schedule == Schedule::row_panels)
-    launch_row_panels<Args, CONFIGURATION>(p, choice, arch, stream);
-  else
-    launch_cooperative<Args, CONFIGURATION>(p, choice, arch, stream);
-}
+// Sums of half or bf16 as they are, in float: one configuration (to_float.cu).
+template <class T>
+void launch_to_float(const GemmArgs<T, T, float>& p, const Arch& arch, Stream stream);
 
 }  // namespace engine_device
 GEMM_BUILD_NAMESPACE_END

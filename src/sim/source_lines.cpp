@@ -65,7 +65,7 @@ Place place_of(uintptr_t pc) {
     backtrace_pcinfo(
         state, pc - 1, add_frame, [](void*, const char*, int) {}, &frames);
   Place& place = frames.place;
-  if (place.line.line == 0) {  // a kernel that stands in a header, such as device/repack.cuh
+  if (place.line.line == 0) {  // a kernel that stands in a header, such as engine/gemm.cuh
     place.line = frames.outermost;
     if (place.helper == place.line) place.helper = {};
   }

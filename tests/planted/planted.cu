@@ -235,7 +235,7 @@ std::vector<Planted> planted_bugs() {
       {rung("copied_while_read", launch_async<NO_BARRIER>), "race", "writes"},
       {rung("reads_past_the_row", launch_tiles<READS_PAST_THE_ROW>), "out of bounds",
        "4 bytes at A[0][20], but its rows have 20 columns"},
-      {rung("repacks_past_the_row", launch_repacked<1>), "out of bounds", "repack.cuh:"},
+      {rung("repacks_past_the_row", launch_repacked<1>), "out of bounds", "repack.cu:"},
       {rung("reads_far_away", launch_tiles<READS_FAR_AWAY>), "out of bounds", "past the end of "},
       {rung("edge_not_zeroed", launch_tiles<EDGE_NOT_ZEROED>), "uninitialised read",
        "of sA, which nobody has written"},

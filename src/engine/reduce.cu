@@ -1,11 +1,9 @@
 // The second kernel of a split K: adds up the sums of all parts and stores C. Taught in v27.
-#pragma once
-
 #include "device/ptx/grid.cuh"
 #include "device/ptx/warp_roles.cuh"
 #include "device/unit_rows.cuh"
 #include "device/vec.cuh"
-#include "engine/gemm.cuh"
+#include "engine/launch.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 namespace engine_device {
@@ -61,6 +59,19 @@ __global__ void __launch_bounds__(ADDERS * 128)
     y = (nth / cut.clusters_x * cut.cluster.y() + rank_y) * cut.height + unit % columns * 8;
   });
 }
+
+template <class T>
+void add_parts(const GemmArgs<T>& p, const Choice& choice, const Sums* sums, Stream stream) {
+  const Rectangle& cut = choice.cut;
+  const int bx = choice.config().bx;
+  const int64_t tiles = int64_t{cut.clusters} * cut.cluster.size(),
+                of_tile = bx / MMA_X * (cut.height / 8);
+  gemm::launch(gemm_reduce<T>, tiles * of_tile, dim3(ADDERS * 128), {.pdl = true}, stream, p,
+               choice.swapped, has_aligned_c(p), cut, bx, sums);
+}
+
+template void add_parts(const GemmArgs<half>&, const Choice&, const Sums*, Stream);
+template void add_parts(const GemmArgs<bf16>&, const Choice&, const Sums*, Stream);
 
 }  // namespace engine_device
 GEMM_BUILD_NAMESPACE_END
