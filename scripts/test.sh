@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs the tests of kernels, simulator, harness, library and command line. Options
 # go to CTest: scripts/test.sh -L docs, -R figures, ...
-#   --all:  also second types and variants of each rung, and figures, pages and linters
+#   --all:  also rungs beside the core's and the engine's, second types and variants, labs, fuzzing, and
+#           figures, pages and linters
 #   --nvcc: compiles a sample of each rung's GPU kernels, on any machine with the CUDA toolkit, and
 #           runs the tests of what nvcc made of them: registers, spills, instructions
 # Tests that need a GPU report "Skipped" where there is none, and then nothing is compiled for one.

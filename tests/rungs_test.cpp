@@ -2,6 +2,8 @@
 // simulator and for the GPU.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "extra/extra_rungs.h"
 #include "gpu.h"
 #include "harness/operand_buffers.h"
@@ -36,6 +38,14 @@ class RungTest : public testing::TestWithParam<Rung> {
   // A variant, or a second type: the code of a rung that is tested in full, with other tiles or
   // another type.
   static bool related() { return GetParam().fits || is_second_type(GetParam().dtype); }
+
+  // Whether all that a call may ask for is tried. Of most rungs a few cases are: vectors of an epilogue
+  // are added by the epilogue pass and batches launched by the registration, which v1 and v23 share
+  // with them. The others named have kernels of their own for these.
+  static bool whole_call() {
+    static const std::set<std::string> WHOLE = {"v1", "v23", "v27", "v28", "v30", "v31", "v32"};
+    return !related() && (WHOLE.contains(GetParam().id) || GetParam().needs.batches);
+  }
 
   // Verifies at M x N x K, with ld > columns and without: rows off and on 16 bytes. Related rungs by
   // turns: a problem with the one, the next with the other.
@@ -142,7 +152,7 @@ TEST_P(RungTest, Activations) {
       for (Problem p : {shape(65, 33, 47), shape(64, 136, 48)}) {
         p.alpha = alpha, p.beta = beta, p.activation = activation;
         if (!unmet_need(GetParam(), p, *device_).empty()) continue;
-        if (related() && (beta == 0 || p.M == 64)) continue;
+        if (!whole_call() && (beta == 0 || p.M == 64)) continue;
         expect_right(p, {0, 1});
       }
 }
@@ -150,7 +160,7 @@ TEST_P(RungTest, Activations) {
 // Each operand of the epilogue alone, and all of them.
 TEST_P(RungTest, EpilogueOperands) {
   std::vector<EpilogueOperands> all = {{true, true, true, true, true}};
-  if (!related())
+  if (whole_call())
     for (const EpilogueOperands one : {EpilogueOperands{.residual = true},
                                        {.bias = true},
                                        {.row_bias = true},
@@ -165,7 +175,7 @@ TEST_P(RungTest, EpilogueOperands) {
       if (!unmet_need(GetParam(), p, *device_).empty()) continue;
       if (operands.bias) p.activation = Activation::relu;
       expect_right(p);
-      if (operands.residual && !related()) {  // neither a pointer nor a row of whole groups
+      if (operands.residual && whole_call()) {  // neither a pointer nor a row of whole groups
         p.misalign = 1;
         expect_right(p, {0});
       }
@@ -245,7 +255,7 @@ TEST(FusedEpilogue, AScaledProductBesideItsOwnC) {
 // 16 bytes, where they are not, and of several products.
 TEST_P(RungTest, Gated) {
   for (Problem p : {shape(65, 34, 47), shape(200, 144, 48), shape(64, 272, 0), shape(70, 2, 24)}) {
-    if (related() && p.M != 65 && p.M != 200) continue;
+    if (!whole_call() && p.M != 65 && p.M != 200) continue;
     p.gated = true;
     p.alpha = 2;
     p.operands = {false, true, true, true, true};
@@ -253,7 +263,7 @@ TEST_P(RungTest, Gated) {
     if (!unmet_need(GetParam(), p, *device_).empty()) continue;
     expect_right(p, {0, 1});
     p.batch = 3, p.batch_pad = 8;
-    if (!related() && p.M == 65) expect_right(p, {0, 1});
+    if (whole_call() && p.M == 65) expect_right(p, {0, 1});
   }
 }
 // Gates are fused where tiles are equal: threads hold neighbouring columns. Other variants have a pass.
@@ -330,11 +340,11 @@ TEST_P(RungTest, LongRows) {
 // A launch each, or one for all: M, N and K end within tiles, so that what a tile has too much lies in
 // the next product. pad 1: rows, pad and products that are not in whole 16 bytes.
 TEST_P(RungTest, Batches) {
-  // A launch for each product is the registration's code, not the kernel's.
   if (related() && !GetParam().needs.batches) return;
   Problem p = shape(65, 33, 47);
   p.batch = 3, p.beta = 0.5f;
   expect_right(p, {1});
+  if (!related() && !whole_call()) return;
   p.batch_pad = 8;  // rows of 48 and 40 elements, products in whole 16 bytes
   p.M = 70, p.N = 40, p.K = 48, p.beta = 0;
   expect_right(p, {0});
@@ -422,7 +432,8 @@ class PipelineTest : public RungTest {};
 TEST_P(PipelineTest, ManyKTilesOfSeveralTiles) {
   related() ? expect_right(shape(513, 16, 584), {0}) : expect_right(shape(513, 16, 584));
   // Seven tiles of 128 rows a CTA: an ordered barrier that fails once in three tiles is noticed.
-  if (!related()) expect_right(shape(3700, 16, 584), {0});
+  static const std::set<std::string> ORDERED = {"v24", "v27", "v30", "v31", "v32"};
+  if (!related() && ORDERED.contains(GetParam().id)) expect_right(shape(3700, 16, 584), {0});
   if (GetParam().backend != Backend::sim || related()) return;
   sim::set_async_schedule(sim::AsyncSchedule::eager_copies);
   expect_right(shape(513, 16, 584), {0});
