@@ -12,14 +12,13 @@
 #include "device/fused_epilogue.cuh"
 #include "device/operand_tile.cuh"
 #include "device/persistent.cuh"
+#include "device/ping_pong.cuh"
 #include "device/pipeline.cuh"
 #include "device/ptx/grid.cuh"
 #include "device/ptx/mbarrier.cuh"
 #include "device/ptx/tma.cuh"
 #include "device/ptx/warp_roles.cuh"
-#include "device/ptx/wgmma.cuh"
 #include "device/tma_epilogue.cuh"
-#include "device/wgmma_main_loop.cuh"
 #include "engine/gemm.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN
@@ -91,17 +90,7 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
     prefetch_c<BN>(out, aligned_c, rows.first + bm * BM, bn * BN, BM);
     touch_vectors<BN>(out, bn * BN);
     float acc[BM / MMA_X][BN / 2];
-    clear_registers(acc);  // before the wait, while the other consumer computes
-    if (k_tiles > 0) mbarrier_wait(&s.order[wg], parity);
-    parity ^= 1;
-    const auto multiply = [&](int stage, int k_tile) {
-      multiply_k_tile<TileA, TileB>(acc, s.A[stage], s.B[stage]);
-      // The other consumer's wgmma may queue up behind these.
-      if (k_tile == k_tiles - 1 && tid % 32 == 0) mbarrier_arrive(other);
-    };
-    const int last = multiply_k_tiles<1>(s.full, s.empty, state, k_tiles, multiply);
-    finish_k_tiles<1>(s.empty, k_tiles, last);
-    state.skip(k_tiles);  // the other consumer's tile
+    multiply_in_turn<TileA, TileB>(s, state, wg, parity, other, k_tiles, acc);
 
     // Epilogue.
 #pragma unroll
