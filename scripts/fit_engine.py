@@ -32,7 +32,7 @@ def configurations() -> list[dict]:
     table = text[text.index("CONFIGURATIONS[] = {") :]
     rows = re.findall(r"^    \{(\d+), (\d+), (\d+), (\d+)(.*?)\}", table, re.MULTILINE)
     return [
-        {"bx": int(a), "shortest": int(b), "by": int(c), "ping_pong": "ping_pong" in e}
+        {"bx": int(a), "shortest": int(b), "by": int(c), "ping_pong": "row_panels" in e}
         for a, b, c, _, e in rows
     ]
 

@@ -85,7 +85,12 @@ class Arguments:
         if not many and self.chance(self.odd):
             self.may_refuse = True
             layout = self.choice(*STRANGE, *(OF_NUMPY if self.kind == "numpy" else ()))
-        elif not many and name not in ("c", "x", "scale_a", "scale_b") and self.chance(self.odd):
+        elif (
+            not self.must_refuse  # two wrong arguments may fit each other
+            and not many
+            and name not in ("c", "x", "scale_a", "scale_b")
+            and self.chance(self.odd)
+        ):
             wrong_shape, self.must_refuse = name == "out" or self.chance(0.5), True
             shape[-2 if name == "b" else -1] += self.choice(1, 2, 64) if wrong_shape else 0
             dtype = dtype if wrong_shape else self.choice(*(x for x in TYPES if x != dtype))
