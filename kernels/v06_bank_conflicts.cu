@@ -7,7 +7,7 @@
 //         alone would mend A's 2 rows, and nothing of B.
 // watch:  Conflicts move to where A is stored. One 16-byte group of padding per row keeps those
 //         stores apart in f32. In f16 they stay 2-way, and no padding of whole groups helps.
-// needs:  Any GPU runs it. A narrow kernel serves rows that are not whole aligned 16-byte groups.
+// needs:  Any GPU runs it. Rows that are not whole aligned 16-byte groups have a second kernel.
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"
