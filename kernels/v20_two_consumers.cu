@@ -41,7 +41,7 @@ constexpr int GROUP_M = 16;                             // rows of tiles that ar
 constexpr int CONSUMERS = BM / MMA_M;           // warpgroups, each with 64 rows
 constexpr int THREADS = (CONSUMERS + 1) * 128;  // and the producer's: 168 registers per thread
 constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
-static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 168 * (CONSUMERS + 1), "the CTA's registers");
+static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 3 * 168, "what a CTA gets at launch");
 // [/region idea]
 
 template <class TileA, class TileB>

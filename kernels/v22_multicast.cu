@@ -41,7 +41,7 @@ constexpr int CLUSTER = 2, GROUP_M = 8;  // blocks, one above the other; rows of
 constexpr int CONSUMERS = BM / MMA_M;    // warpgroups, each with 64 rows
 constexpr int THREADS = (CONSUMERS + 1) * 128;  // and the producer's: 168 registers per thread
 constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
-static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 168 * (CONSUMERS + 1), "the CTA's registers");
+static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 3 * 168, "what a CTA gets at launch");
 
 // [region idea]
 // Loads part `part` of PARTS of the tile at (mn, k) into all CTAs of the cluster, by one thread.

@@ -38,7 +38,7 @@ constexpr int CLUSTER = 2, GROUP_M = 8;  // blocks, one above the other; rows of
 constexpr int CONSUMERS = BM / MMA_M;    // warpgroups, each with 64 rows
 constexpr int THREADS = (CONSUMERS + 1) * 128;  // and the producer's: 168 registers per thread
 constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
-static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 168 * (CONSUMERS + 1), "the CTA's registers");
+static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 3 * 168, "what a CTA gets at launch");
 
 // [region idea]
 // The accumulators as T in panels of 64 x 64, swizzled as TMA wants them: by a warpgroup.

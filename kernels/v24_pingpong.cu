@@ -5,12 +5,12 @@
 // idea:   Each consumer computes tiles of its own. While consumer 0 stores one, consumer 1
 //         multiplies the next. An ordered barrier tells each when it is its turn.
 // watch:  A parity tells only neighbouring phases apart. So a consumer may wait for its k-tiles
-//         only when the other has seen the last of its own.
+//         only when the other has waited for all of its own.
 // needs:  It needs sm_90a. Unaligned operands are copied first, an unaligned C is stored by rows.
 //
 //   role        threads   waits for               then                   and tells
 //   producer    one       empty[stage]            loads a k-tile         full[stage], TMA's bytes
-//   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles   empty[stage], a k-tile on;
+//   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles   empty[stage], a k-tile later;
 //                                                                        order[other], after a tile
 //
 //   barrier        completes after
