@@ -21,7 +21,7 @@ constexpr int THREADS = (BM / TM) * (BN / TN);  // 16 x 16
 template <class T>
 constexpr int BK = 32 / sizeof(T);  // depth of a k-tile: a row of sA is one 32-byte sector
 static_assert(BM == BN && TM == TN, "tile_row serves rows and columns");
-static_assert(THREADS <= 1024, "a block has at most 1024 threads");
+static_assert(THREADS <= 1024, "a CTA has at most 1024 threads");
 
 // [region idea]
 // Copies a ROWS x COLS tile by 16-byte groups along its rows, and stores it transposed.

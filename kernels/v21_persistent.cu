@@ -1,8 +1,8 @@
-// v21 persistent: one block per SM, which takes tile after tile.
+// v21 persistent: one CTA per SM, which takes tile after tile.
 //
 // before: v20's CTAs start, fill the pipeline, multiply, store and end, one after the other. No
 //         load is in flight while a CTA stores, and no wgmma while the next one fills the pipeline.
-// idea:   There are as many blocks as SMs. A block's next tile is the one gridDim.x further. The
+// idea:   There are as many CTAs as SMs. A CTA's next tile is the one gridDim.x further. The
 //         producer does not know where a tile ends: while consumers store, it loads the next tile.
 // watch:  The first k-tiles of all tiles but the first are there when they are needed. What is left
 //         between two tiles is the epilogue, in which the tensor cores wait.

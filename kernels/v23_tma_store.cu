@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   using TileB = OperandTile<T, BN, B_MAJOR>;
   // Where am I?
   const int tid = threadIdx.x, wg = tid / 128, k_tiles = cdiv(p.K, BK);
-  // Tiles are the cluster's: two blocks high; the lower block may lie below the matrix.
+  // Tiles are the cluster's: two CTAs high; the lower CTA may lie below the matrix.
   const int tiles_m = cdiv(p.M, CLUSTER * BM), tiles_n = cdiv(p.N, BN);
   const int first = blockIdx.x / CLUSTER, step = gridDim.x / CLUSTER, rank = cluster_rank();
 

@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   // [/region roles]
 
   // [region idea]
-  // A consumer: every other tile of the block.
+  // A consumer: every other tile of the CTA.
   setmaxnreg_inc<CONSUMER_REGS>();
   uint64_t* const other = order_of_other(s.order, wg);
   uint32_t parity = wg ^ 1;  // of order[wg]; consumer 0 begins
