@@ -56,7 +56,7 @@ void launch(const GemmArgs<T>& p, Stream stream) {
   gemm::launch(gemm_v02<T>, grid, dim3(BN, BM), {}, stream, p);
 }
 
-const Registration rung({.prev = "v1", .idea = "block tiles in shared memory"},
+const Registration rung({.prev = "v1", .idea = "CTA tiles in shared memory"},
                         {f32(launch<float>), f16(launch<half>)});
 
 }  // namespace

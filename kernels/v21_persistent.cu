@@ -130,7 +130,7 @@ void launch(const GemmArgs<T>& p, Stream stream) {
 
 const Registration rung(
     {.prev = "v20",
-     .idea = "persistent blocks: the next tile is loaded while this one is stored",
+     .idea = "persistent CTAs: the next tile is loaded while this one is stored",
      .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
     {f16(launch<half>), bfloat16(launch<bf16>)});
 
