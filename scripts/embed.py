@@ -180,7 +180,7 @@ class Embedder:
         if not rung.prev:
             raise BadInput(f"{rung.id} is the first rung: there is nothing to compare it with")
         d = ladder_diff.diff(rung, self.rungs, ladder_diff.device_sources(self.root))
-        return f"```diff\n{d.text}\n```\n\n{d.summary()} (against {d.prev.id}, comments left out)."
+        return f"```diff\n{d.text}\n```\n\nAgainst {d.prev.id}, without comments: {d.summary()}"
 
     # Results
 
