@@ -8,10 +8,10 @@
 //         only when the other has waited for all of its own.
 // needs:  It needs sm_90a. Unaligned operands are copied first, an unaligned C is stored by rows.
 //
-//   role        threads   waits for               then                   and tells
-//   producer    one       empty[stage]            loads a k-tile         full[stage], TMA's bytes
-//   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles   empty[stage], a k-tile later;
-//                                                                        order[other], after a tile
+//   role        threads   waits for               then                 and tells
+//   producer    one       empty[stage]            loads a k-tile       full[stage], TMA's bytes
+//   consumers   2 x 128   order[wg], full[stage]  wgmma of a tile      empty[stage], a k-tile later
+//                                                                      order[other], after a tile
 //
 //   barrier        completes after
 //   full[stage]    1 arrival, the producer's, and TMA's bytes
