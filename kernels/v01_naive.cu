@@ -12,7 +12,7 @@ namespace {
 using namespace gemm;
 
 constexpr int BM = 32, BN = 32;  // block tile: one thread per element, one warp per row
-static_assert(BM * BN <= 1024, "a block has at most 1024 threads");
+static_assert(BM * BN <= 1024, "a CTA has at most 1024 threads");
 
 // C = alpha * acc + beta * C at one element. Without beta, C is not read: it may hold NaN.
 template <class T, class TC>

@@ -12,7 +12,7 @@ namespace {
 using namespace gemm;
 
 constexpr int BM = 32, BN = 32;  // block tile: one thread an element, one warp a column
-static_assert(BM * BN <= 1024, "a block has at most 1024 threads");
+static_assert(BM * BN <= 1024, "a CTA has at most 1024 threads");
 
 template <class T>
 __global__ void __launch_bounds__(BM* BN) gemm_v01u(GemmArgs<T> p) {

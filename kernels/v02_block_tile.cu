@@ -1,7 +1,7 @@
-// v2 block tiles: a block keeps a tile of A and a tile of B in shared memory.
+// v2 block tiles: a CTA keeps a tile of A and a tile of B in shared memory.
 //
 // before: In v1 every row of A is read from global memory N times, and every column of B M times.
-// idea:   A block copies a BM x BK tile of A and a BK x BN tile of B once, and its threads use each
+// idea:   A CTA copies a BM x BK tile of A and a BK x BN tile of B once, and its threads use each
 //         element 32 times.
 // watch:  For 32 steps of k a warp asks global memory for 8 sectors instead of 160. The price is
 //         two barriers per k-tile. As written, a multiply-add needs two loads from shared memory,
@@ -56,7 +56,7 @@ void launch(const GemmArgs<T>& p, Stream stream) {
   gemm::launch(gemm_v02<T>, grid, dim3(BN, BM), {}, stream, p);
 }
 
-const Registration rung({.prev = "v1", .idea = "block tiles in shared memory"},
+const Registration rung({.prev = "v1", .idea = "CTA tiles in shared memory"},
                         {f32(launch<float>), f16(launch<half>)});
 
 }  // namespace

@@ -18,7 +18,7 @@ constexpr int TM = 4, TN = 4;                   // thread tile
 constexpr int THREADS = (BM / TM) * (BN / TN);  // 32 x 32
 template <class T>
 constexpr int BK = 32 / sizeof(T);  // depth of a k-tile: a row of sA is one 32-byte sector
-static_assert(THREADS <= 1024, "a block has at most 1024 threads");
+static_assert(THREADS <= 1024, "a CTA has at most 1024 threads");
 
 template <class T>
 __global__ void __launch_bounds__(THREADS) gemm_v03(GemmArgs<T> p) {

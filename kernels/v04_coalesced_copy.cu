@@ -19,7 +19,7 @@ constexpr int TM = 4, TN = 4;                   // thread tile
 constexpr int THREADS = (BM / TM) * (BN / TN);  // 32 x 32
 template <class T>
 constexpr int BK = 32 / sizeof(T);  // depth of a k-tile: a row of sA is one 32-byte sector
-static_assert(THREADS <= 1024, "a block has at most 1024 threads");
+static_assert(THREADS <= 1024, "a CTA has at most 1024 threads");
 
 // [region idea]
 // Copies a tile, zero outside the matrix, of which `rows` and `cols` are left: neighbours in tid

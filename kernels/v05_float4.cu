@@ -3,9 +3,9 @@
 // before: v4 needs one load instruction, one address and one bounds check for every 4 bytes.
 // idea:   A thread moves 16 bytes per request, with a quarter of the instructions and requests.
 //         With 8 x 8 elements per thread, 256 threads copy exactly one vector each of A and of B.
-// watch:  Registers become scarce: with 64 accumulators per thread, 2 blocks fit on an SM. Shared
+// watch:  Registers become scarce: with 64 accumulators per thread, 2 CTAs fit on an SM. Shared
 //         memory is now read with conflicts.
-// needs:  Any GPU runs it. A narrow kernel serves rows that are not whole aligned 16-byte groups.
+// needs:  Any GPU runs it. Rows that are not whole aligned 16-byte groups have a second kernel.
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"
@@ -18,7 +18,7 @@ constexpr int TM = 8, TN = 8;                   // thread tile
 constexpr int THREADS = (BM / TM) * (BN / TN);  // 16 x 16
 template <class T>
 constexpr int BK = 32 / sizeof(T);  // depth of a k-tile: a row of sA is one 32-byte sector
-static_assert(THREADS <= 1024, "a block has at most 1024 threads");
+static_assert(THREADS <= 1024, "a CTA has at most 1024 threads");
 
 // [region idea]
 // 16 bytes of `row` from `col` on, zero outside. ALIGNED: rows are whole aligned groups of 16

@@ -7,7 +7,7 @@
 //         alone would mend A's 2 rows, and nothing of B.
 // watch:  Conflicts move to where A is stored. One 16-byte group of padding per row keeps those
 //         stores apart in f32. In f16 they stay 2-way, and no padding of whole groups helps.
-// needs:  Any GPU runs it. A narrow kernel serves rows that are not whole aligned 16-byte groups.
+// needs:  Any GPU runs it. Rows that are not whole aligned 16-byte groups have a second kernel.
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"
@@ -21,7 +21,7 @@ constexpr int THREADS = (BM / TM) * (BN / TN);  // 16 x 16
 template <class T>
 constexpr int BK = 32 / sizeof(T);  // depth of a k-tile: a row of sA is one 32-byte sector
 static_assert(BM == BN && TM == TN, "tile_row serves rows and columns");
-static_assert(THREADS <= 1024, "a block has at most 1024 threads");
+static_assert(THREADS <= 1024, "a CTA has at most 1024 threads");
 
 // [region idea]
 // Copies a ROWS x COLS tile by 16-byte groups along its rows, and stores it transposed.

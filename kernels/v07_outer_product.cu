@@ -6,7 +6,7 @@
 //         Then it does 64 multiply-adds without touching memory.
 // watch:  There are 4 load instructions instead of 16. The thread tile is interleaved by groups of
 //         16 bytes, still without a conflict.
-// needs:  Any GPU runs it. A narrow kernel serves rows that are not whole aligned 16-byte groups.
+// needs:  Any GPU runs it. Rows that are not whole aligned 16-byte groups have a second kernel.
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"
@@ -19,7 +19,7 @@ constexpr int TM = 8, TN = 8;                   // thread tile
 constexpr int THREADS = (BM / TM) * (BN / TN);  // 16 x 16
 template <class T>
 constexpr int BK = 32 / sizeof(T);  // depth of a k-tile: a row of sA is one 32-byte sector
-static_assert(THREADS <= 1024, "a block has at most 1024 threads");
+static_assert(THREADS <= 1024, "a CTA has at most 1024 threads");
 
 // Row (or column) i of the thread tile at `t`: neighbouring threads take neighbouring 16-byte
 // groups. TILES: thread tiles along that side of the block tile.

@@ -5,8 +5,8 @@
 // idea:   There are two buffers. The next k-tile travels from global memory to registers while this
 //         one is multiplied. Afterwards it is committed to the other buffer.
 // watch:  One barrier per k-tile does for two, since nobody writes the buffer that is being read.
-//         The price is 8 more registers per thread and twice the shared memory.
-// needs:  Any GPU runs it. A narrow kernel serves rows that are not whole aligned 16-byte groups.
+//         The price is 8 values per thread in registers and twice the shared memory.
+// needs:  Any GPU runs it. Rows that are not whole aligned 16-byte groups have a second kernel.
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"
@@ -21,7 +21,7 @@ template <class T>
 constexpr int BK = 32 / sizeof(T);  // depth of a k-tile: a row of sA is one 32-byte sector
 static_assert(BM == BN && BM * 32 == THREADS * 16,
               "each thread copies one vector of A and one of B");
-static_assert(THREADS <= 1024, "a block has at most 1024 threads");
+static_assert(THREADS <= 1024, "a CTA has at most 1024 threads");
 
 template <class T, bool ALIGNED>
 __global__ void __launch_bounds__(THREADS, 2) gemm_v08(GemmArgs<T> p) {

@@ -22,7 +22,7 @@ template <class T>
 constexpr int BK = 32 / sizeof(T);  // depth of a k-tile: a row of sA is one 32-byte sector
 static_assert(BM == BN && BM * 32 == THREADS * 16,
               "each thread copies one vector of A and one of B");
-static_assert(THREADS <= 1024, "a block has at most 1024 threads");
+static_assert(THREADS <= 1024, "a CTA has at most 1024 threads");
 static_assert(WM / TM == 4 && WN / TN == 8, "lane_m and lane_n: 4 x 8 lanes");
 
 // [region idea]

@@ -1,8 +1,8 @@
 // v20 two consumers: a 128 x 256 tile, 64 rows for each of two consumer warpgroups.
 //
-// before: v19 reads 256 rows and columns of operands for 128 x 128 results per k-tile. Two blocks
+// before: v19 reads 256 rows and columns of operands for 128 x 128 results per k-tile. Two CTAs
 //         share an SM, each with its own tiles and its own waits.
-// idea:   An SM has one block with twice the tile: 384 rows and columns for 128 x 256 results, a
+// idea:   An SM has one CTA with twice the tile: 384 rows and columns for 128 x 256 results, a
 //         quarter less from L2. Two warpgroups share every tile of B. A wgmma is 256 wide, which is
 //         the most work for the bytes that it reads from shared memory.
 // watch:  65536 / 384 threads leave 168 registers each, too few for 128 accumulators and an
@@ -41,7 +41,7 @@ constexpr int GROUP_M = 16;                             // rows of tiles that ar
 constexpr int CONSUMERS = BM / MMA_M;           // warpgroups, each with 64 rows
 constexpr int THREADS = (CONSUMERS + 1) * 128;  // and the producer's: 168 registers per thread
 constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
-static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 65536 / 128, "an SM's registers");
+static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 3 * 168, "what a CTA gets at launch");
 // [/region idea]
 
 template <class TileA, class TileB>

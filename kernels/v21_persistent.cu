@@ -1,8 +1,8 @@
-// v21 persistent: one block per SM, which takes tile after tile.
+// v21 persistent: one CTA per SM, which takes tile after tile.
 //
 // before: v20's CTAs start, fill the pipeline, multiply, store and end, one after the other. No
 //         load is in flight while a CTA stores, and no wgmma while the next one fills the pipeline.
-// idea:   There are as many blocks as SMs. A block's next tile is the one gridDim.x further. The
+// idea:   There are as many CTAs as SMs. A CTA's next tile is the one gridDim.x further. The
 //         producer does not know where a tile ends: while consumers store, it loads the next tile.
 // watch:  The first k-tiles of all tiles but the first are there when they are needed. What is left
 //         between two tiles is the epilogue, in which the tensor cores wait.
@@ -38,7 +38,7 @@ constexpr int GROUP_M = 16;                             // rows of tiles that ar
 constexpr int CONSUMERS = BM / MMA_M;                   // warpgroups, each with 64 rows
 constexpr int THREADS = (CONSUMERS + 1) * 128;  // and the producer's: 168 registers per thread
 constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
-static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 65536 / 128, "an SM's registers");
+static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 3 * 168, "what a CTA gets at launch");
 
 // [region idea]
 // CTAs of a persistent kernel: one per SM. The simulator takes 4, so that small problems give each
@@ -130,7 +130,7 @@ void launch(const GemmArgs<T>& p, Stream stream) {
 
 const Registration rung(
     {.prev = "v20",
-     .idea = "persistent blocks: the next tile is loaded while this one is stored",
+     .idea = "persistent CTAs: the next tile is loaded while this one is stored",
      .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
     {f16(launch<half>), bfloat16(launch<bf16>)});
 

@@ -1,24 +1,24 @@
-// v22 multicast: two blocks of a cluster load each tile of B once, for both.
+// v22 multicast: two CTAs of a cluster load each tile of B once, for both.
 //
 // before: Every SM of v21 reads 384 rows and columns of operands from L2 per 64 k. At 559 TFLOPS
 //         that is 6.6 TB/s in all, two thirds of what TMA gets from L2, and it takes energy.
-// idea:   Two blocks of a cluster, one above the other, need the same columns of B. Each loads half
-//         of the tile, and TMA delivers it to both: 256 rows and columns per block instead of 384.
-// watch:  The neighbour may now overwrite a buffer. So empty[] counts the consumers of both blocks,
-//         who tell both, and no block may end while the other still writes to it.
+// idea:   Two CTAs of a cluster, one above the other, need the same columns of B. Each loads half
+//         of the tile, and TMA delivers it to both: 256 rows and columns per CTA instead of 384.
+// watch:  The neighbour may now overwrite a buffer. So empty[] counts the consumers of both CTAs,
+//         who tell both, and no CTA may end while the other still writes to it.
 // needs:  It needs sm_90a. Operands with rows that TMA cannot address are copied first.
 //
 //   role        threads   waits for       then                            and tells
 //   producer    one       empty[stage]    loads 128 x 64 of A; its half   full[stage], TMA's bytes:
-//                                         of 64 x 256 of B, to both       that of both blocks
+//                                         of 64 x 256 of B, to both       that of both CTAs
 //   consumers   2 x 128   full[stage]     4 wgmma m64n256k16              empty[stage] of both
 //
 //   barrier        completes after
 //   full[stage]    1 arrival, the producer's, and TMA's bytes
-//   empty[stage]   4 arrivals, one of each consumer of both blocks
+//   empty[stage]   4 arrivals, one of each consumer of both CTAs
 //
-//   block 0, producer    | A 0, left half of B 0 to both  | A 1, left half of B 1 ...
-//   block 1, producer    | A 0, right half of B 0 to both | A 1, right half of B 1 ...
+//   CTA 0, producer      | A 0, left half of B 0 to both  | A 1, left half of B 1 ...
+//   CTA 1, producer      | A 0, right half of B 0 to both | A 1, right half of B 1 ...
 //   all consumers                                         | wgmma 0 | wgmma 1 ...
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
@@ -41,7 +41,7 @@ constexpr int CLUSTER = 2, GROUP_M = 8;  // blocks, one above the other; rows of
 constexpr int CONSUMERS = BM / MMA_M;    // warpgroups, each with 64 rows
 constexpr int THREADS = (CONSUMERS + 1) * 128;  // and the producer's: 168 registers per thread
 constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
-static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 65536 / 128, "an SM's registers");
+static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 3 * 168, "what a CTA gets at launch");
 
 // [region idea]
 // Loads part `part` of PARTS of the tile at (mn, k) into all CTAs of the cluster, by one thread.
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   using TileB = OperandTile<T, BN, B_MAJOR>;
   // Where am I?
   const int tid = threadIdx.x, wg = tid / 128, k_tiles = cdiv(p.K, BK);
-  // Tiles are the cluster's, two blocks high. The lower block may lie below the matrix: it loads
+  // Tiles are the cluster's, two CTAs high. The lower CTA may lie below the matrix: it loads
   // zeros and stores nothing.
   const int tiles_m = cdiv(p.M, CLUSTER * BM), tiles_n = cdiv(p.N, BN);
   const int first = blockIdx.x / CLUSTER, step = gridDim.x / CLUSTER, rank = cluster_rank();
@@ -154,7 +154,7 @@ void launch(const GemmArgs<T>& p, Stream stream) {
 }
 
 const Registration rung({.prev = "v21",
-                         .idea = "clusters: a tile of B is loaded once for two blocks",
+                         .idea = "clusters: a tile of B is loaded once for two CTAs",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
                         {f16(launch<half>), bfloat16(launch<bf16>)});
 

@@ -38,7 +38,7 @@ constexpr int CLUSTER = 2, GROUP_M = 8;  // blocks, one above the other; rows of
 constexpr int CONSUMERS = BM / MMA_M;    // warpgroups, each with 64 rows
 constexpr int THREADS = (CONSUMERS + 1) * 128;  // and the producer's: 168 registers per thread
 constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
-static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 65536 / 128, "an SM's registers");
+static_assert(PRODUCER_REGS + CONSUMERS * CONSUMER_REGS <= 3 * 168, "what a CTA gets at launch");
 
 // [region idea]
 // The accumulators as T in panels of 64 x 64, swizzled as TMA wants them: by a warpgroup.
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   using TileB = OperandTile<T, BN, B_MAJOR>;
   // Where am I?
   const int tid = threadIdx.x, wg = tid / 128, k_tiles = cdiv(p.K, BK);
-  // Tiles are the cluster's: two blocks high; the lower block may lie below the matrix.
+  // Tiles are the cluster's: two CTAs high; the lower CTA may lie below the matrix.
   const int tiles_m = cdiv(p.M, CLUSTER * BM), tiles_n = cdiv(p.N, BN);
   const int first = blockIdx.x / CLUSTER, step = gridDim.x / CLUSTER, rank = cluster_rank();
 

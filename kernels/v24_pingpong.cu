@@ -5,13 +5,13 @@
 // idea:   Each consumer computes tiles of its own. While consumer 0 stores one, consumer 1
 //         multiplies the next. An ordered barrier tells each when it is its turn.
 // watch:  A parity tells only neighbouring phases apart. So a consumer may wait for its k-tiles
-//         only when the other has seen the last of its own.
+//         only when the other has waited for all of its own.
 // needs:  It needs sm_90a. Unaligned operands are copied first, an unaligned C is stored by rows.
 //
-//   role        threads   waits for               then                   and tells
-//   producer    one       empty[stage]            loads a k-tile         full[stage], TMA's bytes
-//   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles   empty[stage], a k-tile on;
-//                                                                        order[other], after a tile
+//   role        threads   waits for               then                 and tells
+//   producer    one       empty[stage]            loads a k-tile       full[stage], TMA's bytes
+//   consumers   2 x 128   order[wg], full[stage]  wgmma of a tile      empty[stage], a k-tile later
+//                                                                      order[other], after a tile
 //
 //   barrier        completes after
 //   full[stage]    1 arrival, the producer's, and TMA's bytes
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   // [/region roles]
 
   // [region idea]
-  // A consumer: every other tile of the block.
+  // A consumer: every other tile of the CTA.
   setmaxnreg_inc<CONSUMER_REGS>();
   uint64_t* const other = order_of_other(s.order, wg);
   uint32_t parity = wg ^ 1;  // of order[wg]; consumer 0 begins

@@ -37,7 +37,8 @@
   <!-- embed:terms -->                               the glossary's terms, and where they are explained
 Within a line of prose, and followed by <!-- /embed --> on the same line, one number:
 
-  <!-- embed:value v17 f16 8192 ratio -->           paired ratio to cuBLAS; also tflops, baseline,
+  <!-- embed:value v17 f16 8192 ratio -->           paired ratio to cuBLAS; also share, the same in
+                                                    per cent, tflops, baseline,
                                                     gain, the ratio of that to the rung before's,
                                                     and spread, that gain's p10 to p90
   <!-- embed:value v24 f16 4096 ratio short.json --> from another run; also 16384x16384x512. A rung
@@ -179,7 +180,7 @@ class Embedder:
         if not rung.prev:
             raise BadInput(f"{rung.id} is the first rung: there is nothing to compare it with")
         d = ladder_diff.diff(rung, self.rungs, ladder_diff.device_sources(self.root))
-        return f"```diff\n{d.text}\n```\n\n{d.summary()} (against {d.prev.id}, comments left out)."
+        return f"```diff\n{d.text}\n```\n\nAgainst {d.prev.id}, without comments: {d.summary()}"
 
     # Results
 
@@ -299,9 +300,11 @@ class Embedder:
             return tflops(point.baseline)
         if field == "ratio":
             return f"{point.ratio:.3f}"
+        if field == "share":
+            return self.of_baseline(point, dtype)
         if field not in ("gain", "spread"):
             raise BadInput(
-                f"no '{field}' of a measurement; known: ratio, tflops, gain, spread, baseline"
+                f"no '{field}' of a measurement; known: ratio, share, tflops, gain, spread, baseline"
             )
         before = results.at(ladder.find_rung(self.rungs, rung.prev), dtype, shape)
         if not before:
@@ -540,7 +543,7 @@ class Embedder:
     def worst(self, wanted: str) -> str:
         """A line a run of many shapes: its mean, and where it is worst."""
         lines = [
-            "| set | shapes | geometric mean | below 0.97 | least | at |",
+            "| set | shapes | geometric mean | below 0.97 | lowest | at |",
             "|---|---:|---:|---:|---:|---|",
         ]
         for file, _, dtype in (one.partition(":") for one in wanted.split(",")):

@@ -53,8 +53,8 @@ class Diff:
     moved: tuple[str, ...]
 
     def summary(self) -> str:
-        moved = f"; moved to src/device/: {', '.join(self.moved)}" if self.moved else ""
-        return f"{self.idea} lines changed in the idea, {self.outside} outside{moved}"
+        moved = f" Moved to src/device/: {', '.join(self.moved)}." if self.moved else ""
+        return f"{self.idea} lines changed in the idea and {self.outside} outside it.{moved}"
 
 
 def code_lines(rung: Rung) -> list[Line]:

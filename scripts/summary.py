@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a run of many shapes comes to: the ratios to the baseline in a few lines.
 
-  scripts/summary.py run.json                 geometric mean, least, share below 0.97; the worst ten
+  scripts/summary.py run.json                 geometric mean, lowest, share below 0.97; the worst ten
   scripts/summary.py run.json --by M          a line for each M; also type (as above), N, K
   scripts/summary.py run.json --plot all.png  and a picture: .png, .svg; of one type: --dtype f16
 
@@ -88,7 +88,7 @@ def not_measured(run: Run) -> list[Entry]:
     return [e for e in run.entries.values() if e.reason.startswith("not measured")]
 
 
-HEADINGS = ("", "shapes", "geometric mean", "least", "at", f"below {CLEARLY_BELOW}", "below 1.00")
+HEADINGS = ("", "shapes", "geometric mean", "lowest", "at", f"below {CLEARLY_BELOW}", "below 1.00")
 
 
 def rows(entries: list[Entry], by: str) -> list[list[str]]:

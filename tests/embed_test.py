@@ -291,7 +291,7 @@ class Embed(Fixture):
         self.assertEqual(self.script("embed.py", "--check"), "")
         for marker, told in (
             ("v1 f32 4096", "takes a rung, a type, a size"),
-            ("v1 f32 4096 colour", "known: ratio, tflops, gain, spread, baseline"),
+            ("v1 f32 4096 colour", "known: ratio, share, tflops, gain, spread, baseline"),
             ("v77 f32 4096 ratio", "unknown rung 'v77'"),
         ):
             self.page.write_text(f"a <!-- embed:value {marker} --><!-- /embed -->\n")
