@@ -109,10 +109,16 @@ class Build:
         """The files, without suffix, that are compiled anew; the engine's configurations are v27's."""
         if mutation.file.endswith(".cu"):
             return [Path(mutation.file).stem]
-        of_engine = [name for build, name in self.compile if build == BUILDS[0] and name[:14] == "configuration_"]
-        return [
-            name for rung in rungs_of(mutation) for name in (rung, *of_engine * (rung == "v27_engine"))
-        ]
+        files = []
+        for rung in rungs_of(mutation):
+            files.append(rung)
+            if rung == "v27_engine":
+                files += [
+                    f
+                    for build, f in self.compile
+                    if (build, f[:14]) == (BUILDS[0], "configuration_")
+                ]
+        return files
 
     def compile_to(self, build: str, name: str, sources: Path, to: Path) -> list[str]:
         # A mutant may leave a name unused: no warnings.

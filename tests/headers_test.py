@@ -87,7 +87,11 @@ class Headers(unittest.TestCase):
             cuda = any(h.parent in GPU for h in chain)
             return by_host(include(chain), *(f"-isystem{d}" for d in cuda_includes if cuda))
 
-        headers = [h for h in HEADERS + OF_RUNGS + PUBLIC + ON_DEMAND if cuda_includes or h.parent not in GPU]
+        headers = [
+            h
+            for h in HEADERS + OF_RUNGS + PUBLIC + ON_DEMAND
+            if cuda_includes or h.parent not in GPU
+        ]
         self.assertGreater(len(headers), 50)
         files = chains(headers)
         self.assertEqual(sorted(h for chain in files for h in chain), sorted(headers))

@@ -880,8 +880,8 @@ TEST_P(TracedPipeline, RepacksOddRows) {
 // Rows of tiles in more than one group of the rasterisation: of 8 or 16 tiles, or cluster tiles of two.
 TEST_P(TracedPipeline, RastersSeveralGroups) {
   const Rung& rung = *GetParam();
-  const Problem p = rung.needs.sm < 90 ? problem(rung.dtype, 1100, 264, 40)
-                                       : problem(rung.dtype, 2100, 264, 8);
+  const Problem p =
+      rung.needs.sm < 90 ? problem(rung.dtype, 1100, 264, 40) : problem(rung.dtype, 2100, 264, 8);
   EXPECT_EQ(all_of(Inspector(p).inspect(rung, 0).findings), "");
 }
 TEST_P(TracedRung, ComputesTheSame) {

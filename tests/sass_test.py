@@ -71,7 +71,7 @@ def moves(kernel: list[str]) -> int:
 def kernels(rung: str) -> dict[str, list[str]]:
     """Of the rung's file; the engine's configurations are v27's."""
     beginning = "configuration_" if rung == "v27_engine" else f"{rung}."
-    paths = [o for o in objects if o.name.startswith(beginning)]
+    paths = [str(o) for o in objects if o.name.startswith(beginning)]
     dump = [str(cuobjdump()), "-sass", "-arch", "sm_90a", *paths]
     return opcodes(subprocess.run(dump, check=True, capture_output=True, text=True).stdout)
 

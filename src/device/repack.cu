@@ -1,9 +1,8 @@
 // The kernel that copies operands with unaligned rows (repack.cuh). All rungs share it.
-#include "device/repack.cuh"
-
 #include "device/current_device.h"
 #include "device/launch.h"
 #include "device/ptx/grid.cuh"
+#include "device/repack.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 namespace {

@@ -54,8 +54,7 @@ void launch_cooperative(const Args& p, const Choice& choice, const Arch& arch, S
   };
   // B is K-major where it is transposed, A where it is not.
   with_majors(p, [&](auto a, auto b) { swapped ? start(b, a) : start(a, b); });
-  if (cut.parts > 1)
-    add_parts(p, choice, sums.as<Sums>(), stream);
+  if (cut.parts > 1) add_parts(p, choice, sums.as<Sums>(), stream);
 }
 
 template <class Args, int CONFIGURATION>
