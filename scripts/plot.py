@@ -181,7 +181,7 @@ def draw_beside(
         for x, (size, line) in enumerate(group):
             if size in line.points:
                 _, value = line.points[size]
-                low, high = value.quantile(0.1), value.quantile(0.9)
+                low, high = value.ends
                 ax.bar(x, value.median, 0.72, color=line.color)
                 ax.plot([x, x], [low, high], color="black", linewidth=1)
                 ax.annotate(
@@ -311,7 +311,7 @@ def draw_languages(folder: Path) -> Optional[Picture]:
     for line in json.loads(triton.path.read_text(encoding="utf-8"))["benchmarks"]:
         name, torch = line["name"], line["baseline_TFLOPS"]
         entries[name] = triton.entries[name]
-        of_torch = runs.Entry(f"torch_{name}", {"TFLOPS": runs.Value(torch, None)})
+        of_torch = runs.Entry(f"torch_{name}", {"TFLOPS": runs.Value(torch)})
         entries[of_torch.name] = of_torch
         v29 = entries[name.replace("triton", "v29_tiles")].values["TFLOPS"].median
         won += v29 > max(line["TFLOPS"], torch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import os
 import random
 import re
@@ -154,6 +155,13 @@ class Rule(Fixture):
     def test_more_rows_need_more(self) -> None:
         self.assertAlmostEqual(runs.quantile_for(1), 1.96, 2)
         self.assertGreater(runs.quantile_for(400), 3.7)
+
+    def test_quantiles_are_those_of_the_file(self) -> None:
+        value = runs.measured({"ratio": 1.0, "ratio_p10": 0.77, "ratio_p90": 1.01}, "ratio")
+        assert value and value.deviation
+        self.assertEqual(value.ends, (0.77, 1.01))  # lopsided, as drawn
+        self.assertAlmostEqual(value.deviation, math.log(1.01 / 0.77) / runs.P10_TO_P90)
+        self.assertEqual(runs.Value(2.0).ends, (2.0, 2.0))
 
     def test_rate_of_false_alarms(self) -> None:
         told = self.compare("--false-alarms", LADDER, OTHER_CARD, LADDER)
@@ -325,8 +333,8 @@ class Picture(Fixture):
         a, b = lines
         sizes = sorted(a.points)
         self.assertEqual((a.gaps(sizes), b.gaps(sizes)), ([], [2048.0]))
-        values = b.values(sizes, 0.5)
-        self.assertEqual([s for s, v in zip(sizes, values) if v != v], [2048.0])
+        gone_at = [s for s, v in zip(sizes, b.values(sizes)) if math.isnan(v.median)]
+        self.assertEqual(gone_at, [2048.0])
         self.assertIn("x: no measurement.", fig.texts[-1].get_text())
 
     def provider(self, name: str, factor: float, *shapes: str) -> Path:

@@ -50,11 +50,9 @@ class Line:
     color: str = ""
     first: bool = False  # of the run that the others are compared with
 
-    def values(self, sizes: list[float], p: float) -> list[float]:
+    def values(self, sizes: list[float]) -> list[Value]:
         """At each of the sizes; nan, which breaks a line, where there is none."""
-        return [
-            self.points[s][1].quantile(p) if s in self.points else math.nan for s in sizes
-        ]  # fmt: skip
+        return [self.points[s][1] if s in self.points else Value(math.nan) for s in sizes]
 
     @property
     def end(self) -> float:
@@ -157,9 +155,7 @@ def lines_of(
             mine = [e for e in run.entries.values() if e.key == key and e.shape in place]
             points = {place[e.shape]: (e, e.values[measure]) for e in mine if measure in e.values}
             if measure == "time":
-                points = {
-                    x: (e, Value(1e3 * v.median, v.deviation)) for x, (e, v) in points.items()
-                }
+                points = {x: (e, v.times(1e3)) for x, (e, v) in points.items()}
             skipped = {place[e.shape] for e in mine if measure not in e.values}
             moves = {place[c.shape]: c for c in changed if c.key == key and c.shape in place}
             if points:
@@ -310,7 +306,7 @@ def tooltip(line: Line, size: float) -> str:
         if measure in entry.values:
             v = entry.values[measure]
             name = {"ratio": "of cuBLAS", "TFLOPS": "TFLOPS"}[measure]
-            parts.append(f"{v.median:.4g} {name} ({v.quantile(0.1):.4g} to {v.quantile(0.9):.4g})")
+            parts.append("{:.4g} {} ({:.4g} to {:.4g})".format(v.median, name, *v.ends))
     if "time" in entry.values:
         parts.append(f"{1e3 * entry.values['time'].median:.4g} ms")
     if size in line.changed:
@@ -328,9 +324,10 @@ def draw_lines(
     for i, line in enumerate(lines):
         dash = "--" if line.first and several else "-"
         through = connected(line.sizes(sizes))
-        low, high = line.values(through, 0.1), line.values(through, 0.9)
+        values = line.values(through)
+        low, high = zip(*(v.ends for v in values))
         ax.fill_between(through, low, high, color=line.color, alpha=0.16, linewidth=0)
-        ax.plot(through, line.values(through, 0.5), dash, color=line.color, linewidth=1.7)
+        ax.plot(through, [v.median for v in values], dash, color=line.color, linewidth=1.7)
         for j, (size, (_, value)) in enumerate(sorted(line.points.items())):
             change = line.changed.get(size)
             told = change is not None and change.verdict in ("slower", "faster")
