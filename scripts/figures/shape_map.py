@@ -113,7 +113,9 @@ def list_worst(fig: Figure, entries: list[Entry], left: float, top: float) -> No
     """A numbered table; the numbers stand in the picture, too. `top` in inches from above."""
     height = fig.get_figheight()
     several = len({e.key[2] for e in entries}) > 1
-    fig.text(left, 1 - top / height, "The worst: M x N x K", fontsize=9, fontweight="bold", va="top")
+    fig.text(
+        left, 1 - top / height, "The worst: M x N x K", fontsize=9, fontweight="bold", va="top"
+    )
     for i, entry in enumerate(summary.worst(entries)):
         y = 1 - (top + 0.24 + 0.21 * i) / height
         op = f" {entry.key[2]}" if several else ""
