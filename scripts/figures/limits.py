@@ -20,7 +20,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.text import Text
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 from matplotlib.transforms import Bbox
 
 import compare_counters
@@ -76,8 +76,9 @@ def name_marks(fig: Figure, ax: Axes, marks: list[Mark], top: float) -> None:
         else:
             columns.append([one])
     for column in columns:
-        right = column[-1][0] < 0.8
-        edge = max(x for x, *_ in column) + 0.06 if right else min(x for x, *_ in column) - 0.06
+        right = column[-1][0] < 0.85
+        away = 0.02 if len(column) == 1 else 0.06
+        edge = column[-1][0] + away if right else column[0][0] - away
         heights = spread_apart([y for _, y, _ in column], gap, 0.0, highest)
         for (x, y, name), high in zip(column, heights):
             line = {"arrowstyle": "-", "color": GREY, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}
@@ -133,7 +134,7 @@ def name_roofs(
                 rotation=math.degrees(math.atan2(y1 - y0, x1 - x0)),
             )  # fmt: skip
             boxes = along(name)
-            inside = all(ax.bbox.containsx(b.x0) and ax.bbox.containsy(b.y1) for b in boxes)
+            inside = all(ax.bbox.contains(b.x0, b.y0) and ax.bbox.containsy(b.y1) for b in boxes)
             if inside and not any(b.overlaps(other) for b in boxes for other in taken):
                 break
             if x != choices[-1]:
@@ -151,7 +152,9 @@ def draw_roof(
     if log:
         ax.set_xscale("log")
         ax.set_yscale("log")
-    left, right, bottom = (min(xs) / 2, max(xs) * 3, min(ys) / 2) if log else (0, max(xs) * 2.1, 0)
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    left, right, bottom = (min(xs) / 2, max(xs) * 5, min(ys) / 2) if log else (0, max(xs) * 2.1, 0)
     ax.set_xlim(left, right)
     ax.set_ylim(bottom, top * (1.6 if log else 1.12))
     text = {"textcoords": "offset points", "fontsize": 8}
@@ -159,7 +162,7 @@ def draw_roof(
         ax.axhline(limit, color="black", linewidth=1.2)
         # Where no slanted line ends: these start at the left of linear axes.
         x, away, side = (left, 4, "left") if log else (right, -2, "right")
-        ax.annotate(f"{name} {limit:.0f}", (x, limit), xytext=(away, 3), ha=side, **text)
+        ax.annotate(f"{name} {limit:.0f} TFLOPS", (x, limit), xytext=(away, 3), ha=side, **text)
     for roof, dash in zip(roofs, ("-", "--", ":")):
         end = min(right, top / roof.tbs)
         ax.plot([left, end], [left * roof.tbs, end * roof.tbs], dash, color=BLUE, linewidth=1.3)
@@ -216,7 +219,7 @@ def draw_roofline(root: Path, gpu: str, results: Results, rungs: list[Rung]) -> 
         f"Roofline: {near.rung.id} has {100 * near.tflops / near.intensity / l1.tbs:.0f} % of shared memory's roof; "
         f"{best.rung.id}, further right, {100 * best.tflops / ffma[0][1]:.0f} % of FFMA's",
         f"{results.conditions()}.",
-        "Bytes by the profiler's counts: left of what threads ask for, before any cache; right bank conflicts included.",
+        "By the profiler's counts. Left: bytes that threads ask for, before any cache, so that v1 can lie above L2's roof. Right: with bank conflicts.",
     )
     return fig
 
@@ -257,6 +260,7 @@ def step_bars(ax: Axes, results: Results, steps: list[Rung], dtype: str) -> None
     ax.set_yticks(range(len(steps)), [title_of(r) for r in steps], fontsize=8.5)
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="y", visible=False)
+    ax.set_xlabel("TFLOPS", fontsize=9)
 
 
 def limit_line(ax: Axes, results: Results, dtype: str, speeds: list[float], line: Any) -> None:
@@ -290,7 +294,7 @@ def size_lines(
         )
         if not line:
             continue
-        tone = "black" if rung.is_baseline else matplotlib.colormaps["viridis"](0.8 * shown.index(rung) / len(shown))  # fmt: skip
+        tone = "black" if rung.is_baseline else matplotlib.colormaps["viridis"](0.62 * shown.index(rung) / len(shown))  # fmt: skip
         ax.plot(*zip(*line), color=tone, linewidth=1.5, marker="o", markersize=3)
         speeds += [y for _, y in line]
         ends.append((line[-1][1], f"{rung.id} cuBLAS" if rung.is_baseline else rung.id, tone))
@@ -314,14 +318,14 @@ def draw_climb(results: Results, rungs: list[Rung]) -> Optional[Figure]:
     if not chains:
         return None
     high = 0.2 * max(map(len, chains.values())) + 0.1
-    fig = plt.figure(figsize=(10, high + 3.9))
+    fig = plt.figure(figsize=(10, high + 5))
     height = fig.get_figheight()
     told = []
     for i, (dtype, steps) in enumerate(chains.items()):
         left, most = 0.145 + 0.51 * i, 0.2 * len(steps) + 0.1
-        ax = fig.add_axes((left, 1 - (1.15 + most) / height, 0.25, most / height))
+        ax = fig.add_axes((left, 1 - (1.35 + most) / height, 0.25, most / height))
         step_bars(ax, results, steps, dtype)
-        ax = fig.add_axes((left - 0.09, 0.3 / height, 0.36, (height - 2.2 - most) / height))
+        ax = fig.add_axes((left - 0.09, 0.3 / height, 0.36, (height - 2.4 - most) / height))
         size_lines(ax, results, rungs, steps, dtype)
         ends = [p.ratio for r in (steps[0], steps[-1]) if (p := results.at(r, dtype))]
         told.append(f"{dtype} from {100 * ends[0]:.2g} % to {100 * ends[1]:.3g} % of cuBLAS")
@@ -329,7 +333,8 @@ def draw_climb(results: Results, rungs: list[Rung]) -> Optional[Figure]:
         fig,
         f"The climb: {', '.join(told)}",
         f"{results.conditions()}.",
-        "Black ticks: cuBLAS, timed in turn with that rung. Its clock, and so its TFLOPS, change with the power drawn: the share is what counts.",
+        "Black ticks: cuBLAS, alternating with that rung. Its clock, and so its TFLOPS, change with the power drawn: the share is what counts.",
+        "Limit: the rate of FFMA, and of wgmma, as measured alone.",
     )
     return fig
 
