@@ -13,7 +13,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional, Sequence
 from xml.etree import ElementTree
 
 import matplotlib
@@ -362,25 +362,29 @@ def draw_lines(
     return tips
 
 
-def draw_names(fig: Figure, ax: Axes, lines: list[Line], baseline: Optional[list[float]]) -> None:
-    """Each line's name at its right end, moved apart where they would touch."""
-    right = ax.get_xlim()[1]
-    ends = [(line.end, line.points[line.end][1].median) for line in lines]
-    names = [(line.name, line.color) for line in lines]
-    if baseline:
-        ends.append((right if baseline == [1.0] else max(line.end for line in lines), baseline[-1]))
-        names.append(("cuBLAS = 1" if baseline == [1.0] else "cuBLAS", "black"))
+def label_ends(fig: Figure, ax: Axes, ends: Sequence[tuple[str, Any, float, float]]) -> None:
+    """Names and their colours beside the axes, apart, each with a leader to its line's last point."""
     fig.canvas.draw()
     to_axes = ax.transData + ax.transAxes.inverted()
-    wanted = [float(to_axes.transform((right, y))[1]) for _, y in ends]
+    wanted = [float(to_axes.transform((x, y))[1]) for *_, x, y in ends]
     gap = LABEL_INCHES / (ax.get_position().height * fig.get_figheight())
-    for (name, tone), at, end in zip(names, spread_apart(wanted, gap, 0.0, 1.0), ends):
+    for (name, tone, x, y), at in zip(ends, spread_apart(wanted, gap, 0.0, 1.0)):
         ax.annotate(
-            name, end, xytext=(1.04, at), textcoords="axes fraction",
+            name, (x, y), xytext=(1.04, at), textcoords="axes fraction",
             color=tone, fontsize=9, va="center", annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": tone, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 0,
                         "relpos": (0, 0.5)},
         )  # fmt: skip
+
+
+def draw_names(fig: Figure, ax: Axes, lines: list[Line], baseline: Optional[list[float]]) -> None:
+    """Each line's name at its end."""
+    ends = [(l.name, l.color, l.end, l.points[l.end][1].median) for l in lines]
+    if baseline == [1.0]:
+        ends.append(("cuBLAS = 1", "black", ax.get_xlim()[1], 1.0))
+    elif baseline:
+        ends.append(("cuBLAS", "black", max(line.end for line in lines), baseline[-1]))
+    label_ends(fig, ax, ends)
 
 
 def name_shapes(ax: Axes, lines: list[Line], baseline: Optional[list[float]]) -> None:

@@ -107,7 +107,10 @@ def waits(multiplied: list[Span], stages: int) -> list[Box]:
     for span in multiplied:
         barrier = f"full[{span.row}], " if stages > 1 else ""
         parity = span.k_tile // stages % 2
-        words = (f"wait({barrier}{parity})", f"wait({span.row}, {parity})" if stages > 1 else "wait")
+        words = (
+            f"wait({barrier}{parity})",
+            f"wait({span.row}, {parity})" if stages > 1 else "wait",
+        )
         if span.start > now:
             found.append(Box(now, span.start, PAGE, words))
         name = (f"multiply k-tile {span.k_tile}", f"k-tile {span.k_tile}", f"{span.k_tile}")
@@ -152,14 +155,13 @@ def draw_phases(root: Path, gpu: str, rung: Rung, instruction: str) -> Figure:
         if stages == 1
         else f"{title_of(rung)}: k-tile i ends phase i / {stages} of full[i % {stages}]"
     )
-    fig = plt.figure(figsize=(10, 1.9 + ROW * len(rows)))
+    fig = plt.figure(figsize=(10, 1.75 + ROW * len(rows)))
     height = fig.get_figheight()
     heading(
         fig,
         title,
-        f"Computed, for one CTA alone: {bm} x {bn} x {bk} by {instruction} are {work:.0f} cycles, "
-        f"latency {latency:.0f} cycles ({how}); L2 delivers the {bytes_ // 1024} KB of a k-tile in "
-        f"{bytes_ // L2_BYTES_PER_CYCLE} cycles.",
+        f"Computed, in cycles, for one CTA alone: {bm} x {bn} x {bk} by {instruction} take {work:.0f}, "
+        f"{bytes_ // 1024} KB from L2 {bytes_ // L2_BYTES_PER_CYCLE}; latency {latency:.0f} ({how}).",
         "Numbers in a stage: k-tiles. wait(s, p): for parity p of full[s]. A fresh barrier is in phase 0. "
         f"The gap of {GAP} cycles at wgmma_wait<0> was not measured."
         if stages > 1
