@@ -144,7 +144,7 @@ void launch(const GemmArgs<float>& p, Stream stream) {
 }
 
 const Registration rung({.prev = "v14",
-                         .idea = "Nearly FP32 from f16 tensor cores: two halves a number, wgmma",
+                         .idea = "nearly FP32 from f16 tensor cores: two halves a number, wgmma",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true},
                          .product_error = 0x1.2p-21,
                          .narrow_range = true},

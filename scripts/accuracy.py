@@ -148,19 +148,6 @@ def table(accuracy: Accuracy, dtype: str) -> str:
 # --------------------------------------------------------------------------------------------------
 
 
-def spread(heights: list[float], gap: float) -> list[float]:
-    """Heights of labels that are at least `gap` apart, each near its own, in the same order."""
-    order = sorted(range(len(heights)), key=lambda i: heights[i])
-    placed = list(heights)
-    for _ in range(50):  # pushes neighbours apart, both alike
-        for below, above in zip(order, order[1:]):
-            lacking = gap - (placed[above] - placed[below])
-            if lacking > 0:
-                placed[below] -= lacking / 2
-                placed[above] += lacking / 2
-    return placed
-
-
 def finding(accuracy: Accuracy) -> str:
     """Which tensor-core rungs keep FP32's bound on every class, in the title."""
     good = [
@@ -178,43 +165,36 @@ def draw(accuracy: Accuracy) -> Any:
     """The largest error against K, a panel a class of inputs."""
     import matplotlib.pyplot as plt
 
+    from figures.overlay import label_ends
+
     fig, axes = plt.subplots(2, 2, figsize=(10, 7.6), sharex=True)
-    fig.subplots_adjust(left=0.075, right=0.86, top=0.865, bottom=0.075, wspace=0.5, hspace=0.2)
+    fig.subplots_adjust(left=0.075, right=0.86, top=0.865, bottom=0.075, wspace=0.5, hspace=0.32)
     fig.text(0.01, 0.985, finding(accuracy), fontsize=13, fontweight="bold", va="top")
     where = accuracy.context.get("gpu", "simulator")
-    told = f"{where}: largest |error| / (|A||B|) in 2^-24, against double precision; log scales"
+    told = f"{where}: errors against double precision, in units of 2^-24, a rounding of FP32; log scales"
     fig.text(0.01, 0.945, told, fontsize=8, color="#555555", va="top")
     for ax, (inputs, title) in zip(axes.flat, PANELS.items()):
         ks = sorted({r.k for r in accuracy.results if r.inputs == inputs})
         ax.plot(ks, [k + 2 for k in ks], ":", color="#aa0000", linewidth=1.2)
-        ends, labels = [math.log10(ks[-1] + 2)], [("#aa0000", "K + 2: grade A")]
+        ends = [("K + 2: grade A", "#aa0000", ks[-1], ks[-1] + 2)]
         for key, (tone, name) in LINES.items():
             points = sorted((r.k, r.values["error_max"]) for r in accuracy.of(key, inputs))
             points = [(k, e) for k, e in points if e]
             if not points:
                 continue
             ax.plot(*zip(*points), color=tone, linewidth=1.6, marker=".", markersize=5)
-            ends.append(math.log10(points[-1][1]))
-            labels.append((tone, name))
+            ends.append((name, tone, *points[-1]))
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
         ax.set_xticks(ks, [str(k) if k < 1024 else f"{k // 1024}K" for k in ks], fontsize=8)
         ax.minorticks_off()
-        low, high = (math.log10(y) for y in ax.get_ylim())
-        for height, (tone, name) in zip(spread(ends, 0.062 * (high - low)), labels):
-            ax.annotate(
-                name,
-                (1.02, (height - low) / (high - low)),
-                xycoords="axes fraction",
-                color=tone,
-                fontsize=8.5,
-                va="center",
-            )
+        label_ends(fig, ax, ends)
         ax.set_title(title, fontsize=9, loc="left")
-    for ax in axes[1]:
+    for ax in axes.flat:
         ax.set_xlabel("K")
+        ax.tick_params(labelbottom=True)
     for ax in axes[:, 0]:
-        ax.set_ylabel("roundings of FP32")
+        ax.set_ylabel("largest error / (|A||B|), in 2^-24")
     return fig
 
 

@@ -97,10 +97,8 @@ def rows_of_run(run: Run) -> list[list[str]]:
         for measure in measures:
             value = entry.values.get(measure)
             row.append(cell(entry, measure))
-            known = value and value.deviation is not None and measure != "time"
-            row.append(
-                f"{value.quantile(0.1):.4g} .. {value.quantile(0.9):.4g}" if value and known else ""
-            )
+            known = value.spread if value and measure != "time" else None
+            row.append(f"{known[0]:.4g} .. {known[1]:.4g}" if known else "")
         rows.append(row)
     return without_empty_columns(rows)
 

@@ -7,8 +7,8 @@
   plots/sweep_f32.svg   plots/sweep_f16.svg    ratio to cuBLAS against size in small steps
 
 for the GPU with the most complete ladder in plots/results, or for that of --gpu; those of any
-other GPU lie beside its results. A size that a rung has no
-measurement for breaks its line and is marked with an x. What bounds the rungs (limits.py):
+other GPU lie beside its results. A size without a measurement, between others of that rung,
+breaks its line and is marked with an x. What bounds the rungs (limits.py):
 
   plots/roofline.svg       what memory and arithmetic allow, and what was reached
   plots/climb.svg          each step in TFLOPS and as a part of cuBLAS, and against size
@@ -54,10 +54,12 @@ from typing import Optional
 import matplotlib
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MultipleLocator
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MultipleLocator, NullLocator
 
 import accuracy
 from common import ladder, runs
+from common.course_path import track
 from common.ladder import REFERENCE_SHAPE, ROOT, BadInput, Point, Results, Rung, Shape, fail
 from common.runs import Key, Run
 from figures import (
@@ -78,7 +80,8 @@ from figures.overlay import Line
 # The columns of a figure: f32's shows the rungs that multiply floats in TF32 too, labelled.
 FIGURE_DTYPES = {"f32": ("f32", "tf32"), "f16": ("f16",)}
 TITLES = {"f32": "FP32", "f16": "FP16", "tf32": "TF32"}
-TF32 = "#d95f02"
+ON_CORES = {"f32": "FP32 on CUDA cores", "f16": "FP16"}  # what a title's best rung is of
+PEERS = {"torch": "torch.mm", "triton": "Triton (tutorial kernel)", "quack": "QuACK"}
 
 # Rungs that leave REFERENCE_SHAPE to others: a shape that each is for, and the run that has it.
 MADE_FOR: dict[str, tuple[Shape, str]] = {
@@ -91,13 +94,6 @@ Series = tuple[Rung, str]  # a rung and one of its dtypes
 def series_of(results: Results, rungs: list[Rung], figure: str) -> list[Series]:
     """What a figure shows: the rungs that the results know, in ladder order."""
     return [(r, d) for d in FIGURE_DTYPES[figure] for r in rungs if (r.name, d) in results.points]
-
-
-def color(rungs: list[Rung], rung: Rung, dtype: str) -> tuple[float, ...] | str:
-    """Along the ladder from dark to light: monotonic in lightness, so safe for the colour-blind."""
-    if ladder.label(rung, dtype):
-        return TF32
-    return matplotlib.colormaps["viridis"](0.8 * rungs.index(rung) / max(1, len(rungs) - 1))
 
 
 def label(rung: Rung, dtype: str) -> str:
@@ -153,8 +149,8 @@ def generations(series: list[Series], figure: str) -> list[tuple[str, list[Serie
         cores = [s for s in own if not ladder.label(*s)]
         named = [
             ("CUDA cores, v1 to v5", [s for s in cores if number_of(s[0]) <= 5]),
-            ("CUDA cores, from v6 on", [s for s in cores if number_of(s[0]) > 5]),
-            ("tensor cores (TF32, or FP32 from parts: how many bits, the chapters say)", [s for s in own if ladder.label(*s)]),
+            ("CUDA cores, {first} on", [s for s in cores if number_of(s[0]) > 5]),
+            ("tensor cores: FP32 put together from TF32, f16 or bf16 parts (less exact)", [s for s in own if ladder.label(*s)]),
         ]  # fmt: skip
     else:
         mma, hopper = {10, 15, 16, 17}, (17, "w")  # the first rung with wgmma
@@ -175,19 +171,27 @@ def draw_beside(
     left, right, height, several = 0.71, 0.99, fig.get_figheight(), len(lines) > 1
     bars = [[(size, line) for size in group for line in lines] for group in groups]
     unit = min(0.05, (right - left - 0.05 * (len(bars) - 1)) / max(1, sum(map(len, bars))))
+
+    def top_of(sizes: list[tuple[float, Line]]) -> float:
+        found = [line.points[size][1].ends[1] for size, line in sizes if size in line.points]
+        return (1.3 if several else 1.15) * max(1.0, *found, 0.0)
+
+    highest = max(map(top_of, bars))
     for group, sizes in zip(bars, groups):
         ax = fig.add_axes((left, bottom, unit * len(group), (ROW - 0.75) / height))
         left += unit * len(group) + 0.05
+        top = highest if several else top_of(group)
+        room = (0.25 if several else 0.12) * top  # of a number
         for x, (size, line) in enumerate(group):
             if size in line.points:
                 _, value = line.points[size]
-                low, high = value.quantile(0.1), value.quantile(0.9)
+                low, high = value.ends
                 ax.bar(x, value.median, 0.72, color=line.color)
                 ax.plot([x, x], [low, high], color="black", linewidth=1)
                 ax.annotate(
-                    f"{value.median:.2f}", (x, high), xytext=(0, 2), textcoords="offset points",
-                    fontsize=7, ha="center", va="bottom", rotation=90 if several else 0, zorder=5,
-                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.3},
+                    f"{value.median:.2f}", (x, 1 if 1 - room < high < 1 else high), xytext=(0, 2),
+                    textcoords="offset points", fontsize=8, ha="center", va="bottom",
+                    rotation=90 if several else 0, zorder=5,
                 )  # fmt: skip
             else:
                 ax.text(x, 0.02, "x", color=line.color, ha="center", fontsize=9)
@@ -198,12 +202,26 @@ def draw_beside(
         elif sizes is groups[0]:
             ax.set_title(f"{axis}, other sizes", fontsize=9, loc="left", pad=5)
         ax.axhline(1, color="black", linewidth=1.2)
-        found = [line.points[size][1].median for size, line in group if size in line.points]
-        ax.set_ylim(0, (1.25 if several else 1.15) * max(1.0, *found, 0.0))
+        ax.set_ylim(0, top)
         ax.set_xlim(-0.6, len(group) - 0.4)
         ax.tick_params(axis="both", length=0)
         ax.grid(axis="x", visible=False)
         ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+
+
+def named_once(lines: list[Line]) -> list[Line]:
+    """Lines as they are named: one that another hides, within 2 % at all sizes, shares its name."""
+    shown: list[Line] = []
+    for line in lines:
+        hidden = [
+            other
+            for other in shown
+            if other.points.keys() == line.points.keys()
+            and all(abs(v.median / line.points[s][1].median - 1) < 0.02 for s, (_, v) in other.points.items())
+        ]  # fmt: skip
+        shown = [other for other in shown if other not in hidden]
+        shown.append(replace(line, name=", ".join(other.name for other in (*hidden, line))))
+    return shown
 
 
 def draw_panels(results: Results, panels: list[Panel], title: str) -> Optional[Picture]:
@@ -217,7 +235,7 @@ def draw_panels(results: Results, panels: list[Panel], title: str) -> Optional[P
     tips: dict[str, str] = {}
     reasons: dict[str, set[str]] = {}
     left_out: set[Key] = set()
-    missing = False
+    missing = ended = False
     for i, panel in enumerate(panels):
         lines, axis, _ = overlay.lines_of([panel.run], [], "ratio")
         shown = {line.key for line in lines}
@@ -237,7 +255,8 @@ def draw_panels(results: Results, panels: list[Panel], title: str) -> Optional[P
             for line in lines
         ]
         drawn = [line for line in drawn if line.points]
-        missing |= any(line.gaps(through) for line in drawn)
+        missing |= any(line.gaps(through) or set(beside) - set(line.points) for line in lines)
+        ended |= any(line.end < through[-1] for line in drawn)
         wide = 0.5 if beside else 0.8
         ax = fig.add_axes((0.065, bottom, wide, (ROW - 0.75) / height))
         if panel.steps:
@@ -246,15 +265,23 @@ def draw_panels(results: Results, panels: list[Panel], title: str) -> Optional[P
             overlay.size_axis(ax, through)
         ax.axhline(1, color="black", linewidth=1.4)
         tips |= overlay.draw_lines(ax, drawn, through, f"panel-{i}")
-        values = [v.median for line in drawn for _, v in line.points.values()]
+        values = [end for line in drawn for _, v in line.points.values() for end in v.ends]
+        low, high = min(0.97, *values), max(1.02, *values)
         if panel.steps:
-            ax.set_ylim(min(0.97, *values) - 0.02, 1.02 * max(1.02, *values))
+            ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+        elif max(values) < 0.25:
+            ax.set_yscale("log")
+            ax.set_ylim(0.8 * low, 1.3)
+            ax.set_yticks([0.05, 0.1, 0.2, 0.5, 1], minor=False)
+            ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+            ax.yaxis.set_minor_locator(NullLocator())
         else:
-            ax.set_ylim(0, max(1.15, 1.08 * max(values)))
-        ax.set_title(panel.title, fontsize=10, loc="left", pad=5)
+            ax.set_ylim(0, max(1.15, 1.08 * high))
+        title_of_panel = panel.title.format(first=lines[0].name)
+        ax.set_title(title_of_panel, fontsize=10, loc="left", pad=5)
         ax.set_xlabel(axis)
         ax.set_ylabel("speed, cuBLAS = 1")
-        overlay.draw_names(fig, ax, drawn, [1.0])
+        overlay.draw_names(fig, ax, named_once(drawn), [1.0])
         if beside:
             small = [s for s in beside if max((l.points[s][1].median for l in lines if s in l.points), default=0) < 1.6]  # fmt: skip
             large = [s for s in beside if s not in small]
@@ -263,8 +290,11 @@ def draw_panels(results: Results, panels: list[Panel], title: str) -> Optional[P
             draw_beside(fig, lines, groups, bottom, axis)
     notes = ["Bands and black strokes: p10 to p90."]
     if left_out:
-        ids = sorted((runs.rung_id(key[0]) for key in left_out), key=lambda one: (len(one), one))
-        notes.append(f"Slower, and only in the table: {', '.join(ids)}.")
+        notes.append(
+            f"Only in the table: {', '.join(runs.rung_id(key[0]) for key in sorted(left_out))}."
+        )
+    if ended:
+        notes.append("Lines end at a rung's last size, and hide equal ones of earlier rungs.")
     if missing or reasons:
         told = [f"{', '.join(sorted(who))}: {why}" for why, who in sorted(reasons.items())]
         notes.append("x: no measurement" + (f" ({'; '.join(told)})." if told else "."))
@@ -280,7 +310,7 @@ def draw_sizes(results: Results, rungs: list[Rung], figure: str) -> Optional[Pic
     own = [s for s in series if not ladder.label(*s) and not s[0].is_baseline]
     found = [(p.ratio, r.id) for r, d in own if (p := results.at(r, d))]
     best = f": at {REFERENCE_SHAPE[0]} {max(found)[1]} has {max(found)[0]:.2f} of cuBLAS's speed" if found else ""  # fmt: skip
-    return draw_panels(results, panels, f"{TITLES[figure]}{best}")
+    return draw_panels(results, panels, f"{ON_CORES[figure]}{best}")
 
 
 def draw_sweep(results: Results, rungs: list[Rung], figure: str) -> Optional[Picture]:
@@ -289,12 +319,10 @@ def draw_sweep(results: Results, rungs: list[Rung], figure: str) -> Optional[Pic
     told: list[str] = []
     for rung, dtype in series_of(results, rungs, figure):
         mine = part(run, [(rung, dtype)])
-        panels.append(Panel(label(rung, dtype), mine, steps=True))
-        ratios = [
-            p.ratio
-            for n, p in cubes(results.points[rung.name, dtype]).items()
-            if n % 256 == 0 and n <= LAST and not p.reason
-        ]
+        timed = {n: p.ratio for n, p in sorted(cubes(results.points[rung.name, dtype]).items()) if not p.reason}  # fmt: skip
+        low = ", ".join(f"{r:.2f} at {n}" for n, r in timed.items() if r < 1.005)
+        panels.append(Panel(label(rung, dtype) + (f": {low}" if low else ""), mine, steps=True))
+        ratios = [ratio for n, ratio in timed.items() if n % 256 == 0 and n <= LAST]
         above = sum(ratio > 1 for ratio in ratios)
         first = f"{rung.id} is above cuBLAS at {above} of {len(ratios)} multiples of 256"
         told.append(f"{rung.id} at {above}" if told else first)
@@ -302,27 +330,29 @@ def draw_sweep(results: Results, rungs: list[Rung], figure: str) -> Optional[Pic
 
 
 def draw_languages(folder: Path) -> Optional[Picture]:
-    """TFLOPS of v29, of a Triton kernel, and of torch.matmul, which was timed in turn with that."""
+    """TFLOPS of v29, of a Triton kernel, and of torch.matmul, which alternated with that."""
     if not ((path := folder / "tiles.json").exists() and (folder / "tiles_triton.json").exists()):
         return None
     own, triton = runs.load(path), runs.load(folder / "tiles_triton.json")
     entries = {n: e for n, e in own.entries.items() if e.key == ("v29_tiles", "f16", "nn")}
-    won = 0
+    found: dict[int, list[float]] = {}
     for line in json.loads(triton.path.read_text(encoding="utf-8"))["benchmarks"]:
         name, torch = line["name"], line["baseline_TFLOPS"]
         entries[name] = triton.entries[name]
-        of_torch = runs.Entry(f"torch_{name}", {"TFLOPS": runs.Value(torch, None)})
+        of_torch = runs.Entry(f"torch_{name}", {"TFLOPS": runs.Value(torch)})
         entries[of_torch.name] = of_torch
         v29 = entries[name.replace("triton", "v29_tiles")].values["TFLOPS"].median
-        won += v29 > max(line["TFLOPS"], torch)
+        found[triton.entries[name].shape[0]] = [v29, line["TFLOPS"], torch]
     run = Run(path, own.context, entries, "")
     lines, axis, _ = overlay.lines_of([run], [], "TFLOPS")
     for line, name in zip(lines, ("v29", "Triton", "torch.matmul")):
         line.name = name
     sizes = sorted(lines[0].points)
     fig = plt.figure(figsize=(10, 4.2))
-    found = f"f16: v29 is above a Triton kernel and torch.matmul at {won} of {len(sizes)} sizes"
-    titles(fig, ladder.load_results(path), found)
+    first, *others = sorted(found)
+    apart = max(max(found[s]) / min(found[s]) - 1 for s in others)
+    title = f"f16: from {others[0]} up v29, a Triton kernel and torch.matmul lie within {100 * apart:.0f} %"
+    titles(fig, ladder.load_results(path), title)
     ax = fig.add_axes((0.065, 0.19, 0.77, 0.62))
     overlay.size_axis(ax, sizes)
     tips = overlay.draw_lines(ax, lines, sizes, "languages")
@@ -330,7 +360,14 @@ def draw_languages(folder: Path) -> Optional[Picture]:
     ax.set_xlabel(axis)
     ax.set_ylabel("TFLOPS")
     overlay.draw_names(fig, ax, lines, None)
-    note = "Two runs on one card: clocks differ by percents. At 1024 the GPU waits for Python, which starts the kernels of Triton and torch."
+    ax.annotate(
+        "Python's start",
+        (first, found[first][1]),
+        xytext=(8, -3),
+        textcoords="offset points",
+        fontsize=8.5,
+    )
+    note = f"Two runs on one card: clocks differ by percents. At {first} the GPU waits for Python, which starts the kernels of Triton and torch."
     fig.text(0.012, 0.1 / 4.2, f"Bands: p10 to p90. {note}", fontsize=8, color=GREY)
     return fig, tips
 
@@ -357,14 +394,25 @@ def draw_ladder(results: Results, rungs: list[Rung], figure: str) -> Optional[Fi
     if not any(results.at(*s) for s in series):
         return None
     places = {s: where_it_belongs(results, *s) for s in series}
-    elsewhere = any(shape != REFERENCE_SHAPE for _, shape in places.values())
-    below = 0.7 if elsewhere else 0.5
-    fig = plt.figure(figsize=(10, 1.25 + below + 0.27 * len(series)))
+    series = [s for s in series if places[s][1] in places[s][0].points[s[0].name, s[1]]]
+    notes = [
+        "The clock, and so TFLOPS, change with the power drawn. The ratio, of runs beside each other, is what counts."
+    ]
+    if any(shape != REFERENCE_SHAPE for _, shape in places.values()):
+        notes.append("Hollow: at a shape that the rung is for, in a run with the rung before it.")
+    if parts := [r.id for r, d in series_of(results, rungs, figure) if (r, d) not in series and d != "tf32" and results.at(r, d)]:  # fmt: skip
+        notes.append(
+            f"{', '.join(parts)}: FP32 from parts on tensor cores, see sizes_{figure}.svg."
+        )
+    below = 0.6 + 0.17 * len(notes)
+    fig = plt.figure(figsize=(10, 1.45 + below + 0.27 * len(series)))
     height = fig.get_figheight()
-    ax = fig.add_axes((0.24, below / height, 0.475, (height - below - 1) / height))
+    for i, note in enumerate(reversed(notes)):
+        fig.text(0.01, (0.1 + 0.17 * i) / height, note, fontsize=8, color=GREY)
+    ax = fig.add_axes((0.24, below / height, 0.475, (height - below - 1.2) / height))
     own = [(p.ratio, r.id) for r, d in series if not ladder.label(r, d) and not r.is_baseline and (p := results.at(r, d))]  # fmt: skip
     best = f": {max(own)[1]} has {max(own)[0]:.2f} of cuBLAS's speed" if own else ""
-    titles(fig, results, f"{TITLES[figure]} at {' x '.join(map(str, REFERENCE_SHAPE))}{best}")
+    titles(fig, results, f"{ON_CORES[figure]} at {' x '.join(map(str, REFERENCE_SHAPE))}{best}")
     columns = {"ratio": 1.1, "TFLOPS": 1.25, "gain in the ratio": 1.29}
     beside = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 9}
     for name, x in columns.items():
@@ -374,32 +422,40 @@ def draw_ladder(results: Results, rungs: list[Rung], figure: str) -> Optional[Fi
         run, shape = places[rung, dtype]
         point = run.at(rung, dtype, shape)
         if not point:
-            known = results.points[rung.name, dtype].get(REFERENCE_SHAPE)
-            why = known.reason if known else "not part of the run"
+            why = results.points[rung.name, dtype][REFERENCE_SHAPE].reason
             ax.text(0.01, row, f"x  {why}", **beside, color=GREY)
             continue
-        hatch = "//" if ladder.label(rung, dtype) else None
-        tone = GREY if rung.is_baseline else color(rungs, rung, dtype)
+        tone = GREY if rung.is_baseline else course_pictures.COLORS[track(rungs, rung)]
         if shape == REFERENCE_SHAPE:
-            ax.barh(row, point.ratio, 0.72, color=tone, hatch=hatch, edgecolor="white")
+            ax.barh(row, point.ratio, 0.72, color=tone)
         else:
             ax.barh(row, point.ratio, 0.68, color="white", edgecolor=tone, linewidth=1.5)
             ax.text(0.02, row, f"at {' x '.join(map(str, shape))}", **beside)
         ax.text(columns["ratio"], row, f"{point.ratio:.3f}", ha="right", **beside)
         ax.text(columns["TFLOPS"], row, f"{point.tflops:.3g}", ha="right", **beside)
-        before = run.at(ladder.find_rung(rungs, rung.prev), dtype, shape) if rung.prev else None
-        if before and not rung.is_baseline:
-            gain = f"x{point.ratio / before.ratio:.2f} over {rung.prev}"
-            ax.text(columns["gain in the ratio"], row, gain, ha="left", **beside)
+        if not rung.prev or rung.is_baseline:
+            continue
+        changed = ladder.find_rung(rungs, rung.prev)
+        before = run.at(changed, dtype, shape)
+        gain = f"x{point.ratio / before.ratio:.2f} over {rung.prev}" if before else ""
+        if (changed.name, dtype) not in run.points:
+            gain = f"{rung.prev} has no {TITLES[dtype]}"
+        ax.text(columns["gain in the ratio"], row, gain, ha="left", **beside)
     ax.axvline(1, color="black", linewidth=1.2)
     ax.text(1, -0.75, "cuBLAS", fontsize=9, ha="center", va="bottom")
     shown = (run.at(*s, shape) for s, (run, shape) in places.items())
     ax.set_xlim(0, max(1.05, *(1.05 * point.ratio for point in shown if point)))
     ax.set_ylim(len(series) - 0.4, -0.6)
     ax.set_yticks(range(len(series)), [label(*s) for s in series], fontsize=9)
-    axis = "speed over that of the better of cuBLAS and cuBLASLt at that precision, timed in turn"
-    hollow = "\nhollow: at a shape that the rung is for, in a run with the rung before it"
-    ax.set_xlabel(axis + (hollow if elsewhere else ""))
+    ax.set_xlabel(
+        "speed over that of the better of cuBLAS and cuBLASLt at that precision, alternating with it"
+    )
+    tracks = dict.fromkeys(track(rungs, r) for r, _ in series if not r.is_baseline)
+    fig.legend(
+        handles=[Patch(color=course_pictures.COLORS[name], label=name) for name in tracks],
+        loc="upper left", bbox_to_anchor=(0.0, 1 - 0.6 / height), ncols=len(tracks), fontsize=9,
+        handlelength=1.2, columnspacing=1.4, borderpad=0.1,
+    )  # fmt: skip
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="y", visible=False)
     return fig
@@ -434,7 +490,11 @@ def figures(root: Path, reference: str) -> dict[Path, Optional[bytes]]:
         wanted[folder / "peers.svg"] = None
         if peers.exists():
             run = runs.load(peers, ladder.load_results(peers, "nt").conditions())
-            wanted[folder / "peers.svg"] = overlay.render(*overlay.draw([run], [], None))
+            fig, tips = overlay.draw([run], [], None)
+            fig.axes[0].set_xlabel("layers of Llama 3 8B, B transposed (nt): " + overlay.BY_NAME)
+            for text in fig.axes[0].get_legend().get_texts():
+                text.set_text(PEERS.get(text.get_text(), text.get_text()))
+            wanted[folder / "peers.svg"] = overlay.render(fig, tips)
         maps = shape_map.figures(root, gpu, reference)
         wanted |= {path: svg(figure) if figure else None for path, figure in maps.items()}
     results = ladder.results_of(reference, root)

@@ -120,7 +120,7 @@ def say(run: Run, entries: list[Entry], by: str) -> None:
     print(f"\nThe worst {min(WORST, len(entries))}:")
     for entry in worst(entries):
         value = entry.values["ratio"]
-        spread = f"p10 {value.quantile(0.1):.3f}, p90 {value.quantile(0.9):.3f}"
+        spread = "p10 {:.3f}, p90 {:.3f}".format(*value.ends)
         shape = f"{of_type(entry)} {runs.shape_name(entry.shape)}"
         print(
             f"  {value.median:.3f}  {shape}  ({spread}; {entry.values['TFLOPS'].median:.4g} TFLOPS)"

@@ -270,6 +270,9 @@ class Course(unittest.TestCase):
             for other in steps:
                 if rung.prev and row[rung.prev] < row[other.id] < row[rung.id]:
                     self.assertNotEqual(columns[other.id], columns[rung.id], (rung.id, other.id))
+                    crossed = other.prev and row[other.prev] < row[rung.prev] < row[other.id]
+                    between = columns[rung.prev] < columns[other.id] < columns[rung.id]
+                    self.assertFalse(crossed and between, (rung.id, other.id))
 
     def test_no_text_of_its_figures_is_cut_off_or_covered(self) -> None:
         matplotlib.rcParams.update(figure_style.STYLE)

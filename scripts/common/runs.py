@@ -49,13 +49,23 @@ Key = tuple[str, str, str]  # rung, dtype, op; of other programs: the benchmark'
 
 @dataclass(frozen=True)
 class Value:
-    """A median, and the standard deviation of ln(sample); None: one sample, spread unknown."""
+    """A median, and p10 and p90 of its samples; None: one sample, spread unknown."""
 
     median: float
-    deviation: Optional[float]
+    spread: Optional[tuple[float, float]] = None
 
-    def quantile(self, p: float) -> float:
-        return self.median * math.exp((self.deviation or 0) * NormalDist().inv_cdf(p))
+    @property
+    def deviation(self) -> Optional[float]:
+        """Standard deviation of ln(sample)."""
+        return self.spread and math.log(self.spread[1] / self.spread[0]) / P10_TO_P90
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        return self.spread or (self.median, self.median)
+
+    def times(self, factor: float) -> Value:
+        low, high = self.ends
+        return Value(factor * self.median, self.spread and (factor * low, factor * high))
 
 
 @dataclass(frozen=True)
@@ -117,13 +127,19 @@ def measured(entry: dict[str, Any], measure: str) -> Optional[Value]:
     """One line of the JSON; None where it lacks the measure."""
     if measure == "time":
         value, scale = number(entry, "real_time"), UNITS.get(entry.get("time_unit", "ns"), 0)
-        return Value(value * scale, None) if value and value > 0 and scale else None
+        return Value(value * scale) if value and value > 0 and scale else None
     value = number(entry, measure)
     low, high = number(entry, measure + "_p10"), number(entry, measure + "_p90")
     if value is None or value <= 0:
         return None
     known = low is not None and high is not None and 0 < low <= high
-    return Value(value, math.log(high / low) / P10_TO_P90 if known and low and high else None)
+    return Value(value, (low, high) if known and low and high else None)
+
+
+def normal(median: float, deviation: float) -> Value:
+    """A value of samples whose logarithm has that standard deviation."""
+    reach = math.exp(deviation * P10_TO_P90 / 2)
+    return Value(median, (median / reach, median * reach))
 
 
 def together(values: list[Value]) -> Value:
@@ -133,16 +149,16 @@ def together(values: list[Value]) -> Value:
     within = [v.deviation**2 for v in values if v.deviation is not None]
     between = statistics.variance([math.log(v.median) for v in values])
     deviation = math.sqrt(between + (statistics.fmean(within) if within else 0))
-    return Value(statistics.median([v.median for v in values]), deviation)
+    return normal(statistics.median([v.median for v in values]), deviation)
 
 
 def aggregated(entries: list[dict[str, Any]]) -> Optional[Value]:
     """The time where --benchmark_report_aggregates_only kept nothing else."""
     by = {e.get("aggregate_name"): measured(e, "time") for e in entries}
     middle, deviation = by.get("median") or by.get("mean"), by.get("stddev")
-    if not middle:
-        return None
-    return Value(middle.median, deviation.median / middle.median if deviation else None)
+    if not (middle and deviation):
+        return middle
+    return normal(middle.median, deviation.median / middle.median)
 
 
 def entry_of(name: str, lines: list[dict[str, Any]]) -> Entry:

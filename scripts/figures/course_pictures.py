@@ -32,7 +32,7 @@ COLORS = {
     "Hopper: TMA and wgmma": RED,
     "research": ORANGE,
 }
-KIND_LABELS = {"core": "core", "track": "a track's own", "elective": "elective"}
+KIND_LABELS = {"core": "core", "track": "part of a track", "elective": "elective"}
 
 
 def lanes_of(rungs: list[Rung]) -> dict[str, int]:
@@ -49,28 +49,30 @@ def lanes_of(rungs: list[Rung]) -> dict[str, int]:
     def weight(rung: Rung) -> tuple[bool, int]:
         return kind(rungs, rung) == "core" and not rung.is_baseline, last_row(rung)
 
-    taken: list[tuple[int, int, int]] = []  # column, first and last row
-    columns: dict[str, int] = {}
+    branches: list[tuple[int, list[Rung]]] = []  # the row that each comes from, and its rungs
 
-    def place(first: Rung, above: int) -> None:
+    def follow(first: Rung, above: int) -> None:
         line = [first]  # from here down along the main line of this branch
         while children[line[-1].id]:
             line.append(max(children[line[-1].id], key=weight))
-        begin, end = above, row[line[-1].id]
-        column = 0
-        while any(c == column and b < end and begin < e for c, b, e in taken):
-            column += 1
-        taken.append((column, begin, end))
-        for rung in line:
-            columns[rung.id] = column
+        branches.append((above, line))
         for rung in line:
             for child in children[rung.id]:
-                if child.id not in columns:
-                    place(child, row[rung.id])
+                if child not in line:
+                    follow(child, row[rung.id])
 
     for rung in rungs:
         if not rung.prev:
-            place(rung, row[rung.id])
+            follow(rung, -1)
+    taken: list[tuple[int, int, int]] = []  # column, first and last row
+    columns: dict[str, int] = {}
+    # Later branches lie further left: an earlier one passes them on the right, and none cross.
+    for begin, line in sorted(branches, key=lambda branch: (branch[0] >= 0, -branch[0])):
+        column, end = 0, row[line[-1].id]
+        while any(c == column and b < end and begin < e for c, b, e in taken):
+            column += 1
+        taken.append((column, begin, end))
+        columns |= {rung.id: column for rung in line}
     return columns
 
 
@@ -93,12 +95,16 @@ def draw_map(ladder_rungs: list[Rung]) -> Figure:
     columns, step, top = lanes_of(rungs), 0.245, 1.12  # inches
     fig = plt.figure(figsize=(10, top + step * len(rungs) + 0.1))
     height = fig.get_figheight()
-    core = [rung for rung in ladder_rungs if kind(rungs, rung) == "core"]
+    core = [rung for rung in rungs if kind(rungs, rung) == "core"]
+
+    def taken(path: list[Rung]) -> int:
+        return sum(int(minutes(rung) or 0) for rung in path)
+
     heading(
         fig,
-        f"The course as a tree: {len(core)} rungs of {len(ladder_rungs)}{bridge} are its core",
-        "Each rung changes the one that its line comes from; the bridge shows v17, which v17t changes. "
-        "Read the core downwards.",
+        f"The course as a tree: {len(core) - bool(bridge)} rungs of {len(ladder_rungs)}{bridge} are its core",
+        "Each rung changes the one that its line comes from; the bridge sums up v15 to v17, so that v17t starts from it. "
+        f"Minutes: {taken(core)} for the core, {taken(rungs)} for all.",
     )
     ax = fig.add_axes((0, 0.1 / height, 1, step * len(rungs) / height))
     bare(ax, 10, len(rungs))
@@ -122,7 +128,7 @@ def draw_map(ladder_rungs: list[Rung]) -> Figure:
         weight = "bold" if of == "core" else "normal"
         words = rung.name.split("_", 1)[1].replace("_", " ")
         how = {"va": "center", "fontsize": 9.5}
-        ax.text(text_at, i + 0.52, rung.id, fontweight=weight, color=color, **how)
+        ax.text(text_at, i + 0.52, rung.id, fontweight=weight, **how)
         ax.text(text_at + 0.56, i + 0.52, words, fontweight=weight, **how)
         ax.text(text_at + 2.1, i + 0.52, rung.idea, color=GREY, va="center", fontsize=8.5)
         ax.text(9.85, i + 0.52, minutes(rung), color=GREY, va="center", ha="right", fontsize=8.5)
@@ -174,9 +180,9 @@ def draw_latency(root: Path, gpu: str) -> Figure:
     height = fig.get_figheight()
     heading(
         fig,
-        f"One warp keeps its scheduler busy {shares[0]:.0f} % of the time, 8 warps {shares[2]:.0f} %",
-        f"Computed: each load from global memory takes {latency:.0f} cycles ({how}), and its data feed "
-        f"{LOAD_WORK} cycles of arithmetic. One of an SM's four schedulers.",
+        f"One warp keeps its scheduler busy {shares[0]:.0f} %, 8 warps {shares[2]:.0f} % once the first loads are there",
+        f"Computed: a load from global memory takes {latency:.0f} cycles ({how}), and its data feed "
+        f"{LOAD_WORK} cycles of arithmetic. One scheduler of an SM's four.",
     )
     shown = {"load": "waits for its loads", "full": "data there, another warp computes", "multiply": "computes"}  # fmt: skip
     fig.legend(
@@ -284,7 +290,7 @@ def draw_lanes() -> Figure:
             ax = fig.add_axes((0.2 + 0.4 * axis, bottom, 0.385, 0.86 / height))
             draw_lane_map(ax, lanes, axis)
         y = bottom + 0.43 / height
-        name = f"{lanes.what}\nbits 4..0: {' '.join(lanes.bits)}\n{costs[i]} wavefronts"
+        name = f"{lanes.what}\nbits 4..0 count along\n{' '.join(lanes.bits)}: {costs[i]} wavefronts"
         fig.text(0.012, y, name, fontsize=9.5, va="center", linespacing=1.5)
     return fig
 

@@ -27,6 +27,7 @@ STYLE = {
 }
 
 
+FRAME = "#c9d1d9"
 CARD = 10  # points: the margin around a figure, so that no letter begins at a dark page's edge
 OPENING = re.compile(rb'width="([\d.]+)pt" height="([\d.]+)pt" viewBox="0 0 [\d.]+ [\d.]+"([^>]*>)')
 
@@ -35,7 +36,7 @@ def on_card(match: re.Match[bytes]) -> bytes:
     wide, high = float(match[1]) + 2 * CARD, float(match[2]) + 2 * CARD
     size = f'width="{wide:g}pt" height="{high:g}pt" viewBox="{-CARD} {-CARD} {wide:g} {high:g}"'
     edge = f'x="{0.5 - CARD}" y="{0.5 - CARD}" width="{wide - 1:g}" height="{high - 1:g}" rx="8"'
-    card = f'\n <rect {edge} style="fill: #ffffff; stroke: #c9d1d9"/>'
+    card = f'\n <rect {edge} style="fill: #ffffff; stroke: {FRAME}"/>'
     return size.encode() + match[3] + card.encode()
 
 

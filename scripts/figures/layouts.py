@@ -109,6 +109,8 @@ def draw_tiles(tile: dict[str, Any], rung: Rung) -> Figure:
     # Two sheets side by side, as high as what they show.
     sheet, margin = 4.2, depth + 0.15 * max(rows, cols)
     top, left, high, wide = bounds(warps[0])
+    if min(lanes[0][0][2:]) < wide / 40:  # stripes too thin to be seen
+        wide = min(wide, 32)
     to_scale = 0.2 < high / wide < 5
     block_wide = min(sheet, 3.9 * (1.02 * cols + margin) / (1.02 * rows + margin))
     block_high = block_wide * (1.02 * rows + margin) / (1.02 * cols + margin)
@@ -118,10 +120,9 @@ def draw_tiles(tile: dict[str, Any], rung: Rung) -> Figure:
     fig = plt.figure(figsize=(10, height))
     heading(
         fig,
-        f"{title_of(rung)} ({tile['dtype']}): tiles of C: CTA {rows} x {cols}, {size_of(warps[0], 'warp')[2:]}",
-        f"A CTA computes {rows} x {cols} of C with {plural(len(warps), 'warp')}"
-        + (f", from k-tiles of A and B that are {depth} deep" if depth else "")
-        + f"; {size_of(warps[0], 'warp')};",
+        f"{title_of(rung)} ({tile['dtype']}): a CTA computes {rows} x {cols} of C with {plural(len(warps), 'warp')}",
+        (f"k-tiles of A and B are {depth} deep; " if depth else "")
+        + f"{size_of(warps[0], 'warp')};",
         f"{size_of(lanes[0], 'thread')}. Seen in the simulator: which thread writes which element.",
     )
     unit = max(rows, cols)
@@ -134,27 +135,42 @@ def draw_tiles(tile: dict[str, Any], rung: Rung) -> Figure:
     if depth:
         fill(ax, -0.04 * unit - depth, 0, depth, rows, SHADES[2], "white")
         fill(ax, 0, -0.04 * unit - depth, cols, depth, SHADES[2], "white")
-        ax.text(-0.05 * unit - depth, rows / 2, "A", ha="right", va="center", fontsize=11)
-        ax.text(cols / 2, -0.05 * unit - depth, "B", ha="center", va="bottom", fontsize=11)
+        ax.text(
+            -0.05 * unit - depth,
+            rows / 2,
+            f"A, {rows} x {depth}",
+            ha="right",
+            va="center",
+            rotation=90,
+            fontsize=10,
+        )
+        ax.text(
+            cols / 2,
+            -0.05 * unit - depth,
+            f"B, {depth} x {cols}",
+            ha="center",
+            va="bottom",
+            fontsize=10,
+        )
     for number, areas in enumerate(warps):
-        row, col, high, wide = bounds(areas)
+        row, col, tall, broad = bounds(areas)
         tint = (
-            TINTS[(row // max(1, high) + col // max(1, wide)) % 2]
+            TINTS[(row // max(1, tall) + col // max(1, broad)) % 2]
             if len(areas) == 1
             else TINTS[number % 2]
         )
         paint(ax, areas, BLUE if number == 0 else tint)
-        if len(areas) == 1 and min(high, wide) >= (unit + margin) / 28:
+        if len(areas) == 1 and min(tall, broad) >= (unit + margin) / 28:
             ax.text(
-                col + wide / 2,
-                row + high / 2,
+                col + broad / 2,
+                row + tall / 2,
                 str(number),
                 ha="center",
                 va="center",
                 fontsize=7,
                 color="white" if number == 0 else GREY,
             )
-    above(ax, 4, "the CTA's tile; warp 0 in blue")
+    above(ax, 4, "the CTA's tile: warp 0 dark, others light")
     ax.set_xticks([0.5, cols - 0.5], [0, cols - 1])
     ax.set_yticks([0.5, rows - 0.5], [0, rows - 1])
     ax.set_xlabel("column of C", fontsize=8, x=(margin + cols / 2) / (margin + 1.02 * cols))
@@ -168,12 +184,16 @@ def draw_tiles(tile: dict[str, Any], rung: Rung) -> Figure:
     for color, areas in zip(LANE_COLORS, lanes):
         tiny = min(areas[0][2:]) < unit / 40
         paint(zoom, areas, color, color if tiny else "white")
+    for patch in zoom.patches:
+        patch.set_clip_on(True)
     zoom.set_xticks([left + 0.5, left + wide - 0.5], [left, left + wide - 1])
     rows_shown = sorted({top, top + high - 1})
     zoom.set_yticks([row + 0.5 for row in rows_shown], rows_shown)
     zoom.set_xlabel("column of C", fontsize=8)
     zoom.set_ylabel("row of C", fontsize=8)
     stretched = "" if to_scale else ", not to scale"
+    if wide < bounds(warps[0])[3]:
+        stretched += f", its first {wide} columns"
     above(zoom, 22, f"warp 0: what its lanes write{stretched}")
     handles = [Patch(color=c, label=f"lane {i}") for i, c in enumerate(LANE_COLORS)]
     handles.append(Patch(color=TINTS[0], label="other lanes"))
@@ -233,9 +253,9 @@ def draw_fragments(maps: dict[str, Any]) -> Figure:
         "loading and multiplying numbered matrices with load_a, load_b and mma.",
     )
     for left, wide, key, name, letter in (
-        (0.03, 0.44, "A", "A: 16 rows (m) x 16 columns (k)", "a"),
-        (0.495, 0.225, "B", "B: 16 rows (k) x 8 columns (n)", "b"),
-        (0.735, 0.225, "D", "D: 16 rows (m) x 8 columns (n)", "d"),
+        (0.03, 0.44, "A", "A: 16 (m) x 16 (k)", "a"),
+        (0.495, 0.225, "B", "B: 16 (k) x 8 (n)", "b"),
+        (0.735, 0.225, "D", "D: 16 (m) x 8 (n)", "d"),
     ):
         draw_fragment(fig.add_axes((left, 0.06, wide, 0.72)), name, letter, maps[key])
     return fig
@@ -292,12 +312,14 @@ def draw_raster(rasters: list[dict[str, Any]], rung: Rung, sms: int) -> Figure:
     told = []
     for size in (large, small):
         change = 100 * (operands(group, size)[2] / operands(1, size)[2] - 1)
-        told.append(f"{abs(change):.0f} % {'more' if change > 0 else 'fewer'} operands at {size}")
+        told.append(
+            f"{abs(change):.0f} % {'more' if change > 0 else 'fewer'} rows and columns at {size}"
+        )
     fig = plt.figure(figsize=(10, 6.2))
     height = fig.get_figheight()
     heading(
         fig,
-        f"Groups of {group} rows ({rung.id}): {' and '.join(told)}",
+        f"Groups of {group} rows ({rung.id}) read {told[0]}, {told[1].replace(' rows and columns', '')}",
         f"Blue: the tiles of the first {sms} CTAs (top left: of the first 4). Each row of tiles among them is a panel of A, each "
         "column one of B, that has",
         f"to come from memory once. Tiles are {sizes['BM']} x {sizes['BN']}; of the {large // sizes['BM']} and {small // sizes['BM']} rows of tiles "

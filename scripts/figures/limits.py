@@ -20,14 +20,14 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.text import Text
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 from matplotlib.transforms import Bbox
 
 import compare_counters
 from common import ladder
 from common.ladder import Results, Rung
 from figures.layouts import constants
-from figures.overlay import spread_apart
+from figures.overlay import label_ends, spread_apart
 from figures.pictures import BLUE, GREY, ORANGE, PALE, RULE, bare, fill, heading, plural, title_of
 
 GREEN, RED = "#1b9e77", "#b2182b"
@@ -76,8 +76,9 @@ def name_marks(fig: Figure, ax: Axes, marks: list[Mark], top: float) -> None:
         else:
             columns.append([one])
     for column in columns:
-        right = column[-1][0] < 0.8
-        edge = max(x for x, *_ in column) + 0.06 if right else min(x for x, *_ in column) - 0.06
+        right = column[-1][0] < 0.85
+        away = 0.02 if len(column) == 1 else 0.06
+        edge = column[-1][0] + away if right else column[0][0] - away
         heights = spread_apart([y for _, y, _ in column], gap, 0.0, highest)
         for (x, y, name), high in zip(column, heights):
             line = {"arrowstyle": "-", "color": GREY, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}
@@ -133,7 +134,7 @@ def name_roofs(
                 rotation=math.degrees(math.atan2(y1 - y0, x1 - x0)),
             )  # fmt: skip
             boxes = along(name)
-            inside = all(ax.bbox.containsx(b.x0) and ax.bbox.containsy(b.y1) for b in boxes)
+            inside = all(ax.bbox.contains(b.x0, b.y0) and ax.bbox.containsy(b.y1) for b in boxes)
             if inside and not any(b.overlaps(other) for b in boxes for other in taken):
                 break
             if x != choices[-1]:
@@ -151,7 +152,9 @@ def draw_roof(
     if log:
         ax.set_xscale("log")
         ax.set_yscale("log")
-    left, right, bottom = (min(xs) / 2, max(xs) * 3, min(ys) / 2) if log else (0, max(xs) * 2.1, 0)
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    left, right, bottom = (min(xs) / 2, max(xs) * 5, min(ys) / 2) if log else (0, max(xs) * 2.1, 0)
     ax.set_xlim(left, right)
     ax.set_ylim(bottom, top * (1.6 if log else 1.12))
     text = {"textcoords": "offset points", "fontsize": 8}
@@ -159,7 +162,7 @@ def draw_roof(
         ax.axhline(limit, color="black", linewidth=1.2)
         # Where no slanted line ends: these start at the left of linear axes.
         x, away, side = (left, 4, "left") if log else (right, -2, "right")
-        ax.annotate(f"{name} {limit:.0f}", (x, limit), xytext=(away, 3), ha=side, **text)
+        ax.annotate(f"{name} {limit:.0f} TFLOPS", (x, limit), xytext=(away, 3), ha=side, **text)
     for roof, dash in zip(roofs, ("-", "--", ":")):
         end = min(right, top / roof.tbs)
         ax.plot([left, end], [left * roof.tbs, end * roof.tbs], dash, color=BLUE, linewidth=1.3)
@@ -216,7 +219,7 @@ def draw_roofline(root: Path, gpu: str, results: Results, rungs: list[Rung]) -> 
         f"Roofline: {near.rung.id} has {100 * near.tflops / near.intensity / l1.tbs:.0f} % of shared memory's roof; "
         f"{best.rung.id}, further right, {100 * best.tflops / ffma[0][1]:.0f} % of FFMA's",
         f"{results.conditions()}.",
-        "Bytes by the profiler's counts: left of what threads ask for, before any cache; right bank conflicts included.",
+        "By the profiler's counts. Left: bytes that threads ask for, before any cache, so that v1 can lie above L2's roof. Right: with bank conflicts.",
     )
     return fig
 
@@ -257,6 +260,7 @@ def step_bars(ax: Axes, results: Results, steps: list[Rung], dtype: str) -> None
     ax.set_yticks(range(len(steps)), [title_of(r) for r in steps], fontsize=8.5)
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="y", visible=False)
+    ax.set_xlabel("TFLOPS", fontsize=9)
 
 
 def limit_line(ax: Axes, results: Results, dtype: str, speeds: list[float], line: Any) -> None:
@@ -274,7 +278,7 @@ def limit_line(ax: Axes, results: Results, dtype: str, speeds: list[float], line
 
 
 def size_lines(
-    ax: Axes, results: Results, rungs: list[Rung], steps: list[Rung], dtype: str
+    fig: Figure, ax: Axes, results: Results, rungs: list[Rung], steps: list[Rung], dtype: str
 ) -> None:
     """TFLOPS against size: the ends of the chain and what adds most between; cuBLAS in black."""
     ratios = [p.ratio for r in steps if (p := results.at(r, dtype))]
@@ -290,21 +294,16 @@ def size_lines(
         )
         if not line:
             continue
-        tone = "black" if rung.is_baseline else matplotlib.colormaps["viridis"](0.8 * shown.index(rung) / len(shown))  # fmt: skip
+        tone = "black" if rung.is_baseline else matplotlib.colormaps["viridis"](0.62 * shown.index(rung) / len(shown))  # fmt: skip
         ax.plot(*zip(*line), color=tone, linewidth=1.5, marker="o", markersize=3)
         speeds += [y for _, y in line]
-        ends.append((line[-1][1], f"{rung.id} cuBLAS" if rung.is_baseline else rung.id, tone))
+        ends.append((f"{rung.id} cuBLAS" if rung.is_baseline else rung.id, tone, *line[-1]))
     ax.set_title(f"{dtype}: TFLOPS against M = N = K", fontsize=10, loc="left")
     ax.set_xscale("log", base=2)
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.0f}"))
     limit_line(ax, results, dtype, speeds, ax.axhline)
-    top = ax.get_ylim()[1]
-    heights = spread_apart([y for y, _, _ in ends], 0.075 * top, 0, top)
-    for y, (_, name, tone) in zip(heights, ends):
-        ax.text(
-            1.02, y, name, color=tone, fontsize=8.5, va="center", transform=ax.get_yaxis_transform()
-        )
+    label_ends(fig, ax, ends)
 
 
 def draw_climb(results: Results, rungs: list[Rung]) -> Optional[Figure]:
@@ -314,22 +313,23 @@ def draw_climb(results: Results, rungs: list[Rung]) -> Optional[Figure]:
     if not chains:
         return None
     high = 0.2 * max(map(len, chains.values())) + 0.1
-    fig = plt.figure(figsize=(10, high + 3.9))
+    fig = plt.figure(figsize=(10, high + 5))
     height = fig.get_figheight()
     told = []
     for i, (dtype, steps) in enumerate(chains.items()):
         left, most = 0.145 + 0.51 * i, 0.2 * len(steps) + 0.1
-        ax = fig.add_axes((left, 1 - (1.15 + most) / height, 0.25, most / height))
+        ax = fig.add_axes((left, 1 - (1.35 + most) / height, 0.25, most / height))
         step_bars(ax, results, steps, dtype)
-        ax = fig.add_axes((left - 0.09, 0.3 / height, 0.36, (height - 2.2 - most) / height))
-        size_lines(ax, results, rungs, steps, dtype)
+        ax = fig.add_axes((left - 0.09, 0.3 / height, 0.34, (height - 2.4 - most) / height))
+        size_lines(fig, ax, results, rungs, steps, dtype)
         ends = [p.ratio for r in (steps[0], steps[-1]) if (p := results.at(r, dtype))]
         told.append(f"{dtype} from {100 * ends[0]:.2g} % to {100 * ends[1]:.3g} % of cuBLAS")
     heading(
         fig,
         f"The climb: {', '.join(told)}",
         f"{results.conditions()}.",
-        "Black ticks: cuBLAS, timed in turn with that rung. Its clock, and so its TFLOPS, change with the power drawn: the share is what counts.",
+        "Black ticks: cuBLAS, alternating with that rung. Its clock, and so its TFLOPS, change with the power drawn: the share is what counts.",
+        "Limit: the rate of FFMA, and of wgmma, as measured alone.",
     )
     return fig
 
@@ -375,7 +375,7 @@ def draw_waves(folder: Path, rungs: list[Rung]) -> Optional[Figure]:
         f"A wave is {sms} tiles: {rung.id} follows that model within {100 * apart:.0f} %",
         f"{results.conditions()}.",
         f"{dtype}, N = {n}, K = {k}; {rung.id}'s tiles are {sizes['BM']} x {sizes['BN']}. "
-        f"Dotted: {best:.3g} TFLOPS times tiles / (whole waves of {sms}).",
+        f"Model, dotted: {best:.3g} TFLOPS times tiles / (whole waves of {sms}).",
     )
     # A line a row of tiles: within one, more rows of C cost nothing.
     fine = range(ms[0], ms[-1] + 1, 16)
@@ -392,9 +392,9 @@ def draw_waves(folder: Path, rungs: list[Rung]) -> Optional[Figure]:
                     fontsize=9, va="center", annotation_clip=False)  # fmt: skip
     wave = sms / tiles_n * sizes["BM"]
     for full in range(math.ceil(ms[0] / wave), int(ms[-1] / wave) + 1):
-        ax.axvline(full * wave, color=RULE, linewidth=1)
+        ax.axvline(full * wave, color=RULE, linewidth=1, zorder=0)
         where = {"transform": ax.get_xaxis_transform(), "fontsize": 8, "va": "bottom"}
-        ax.text(full * wave, 1.0, f"{full} waves", ha="center", **where)
+        ax.text(full * wave, 1.0, f"{full} x {sms} tiles", ha="center", **where)
     ax.set_xlim(ms[0] - 32, ms[-1] + 32)
     ax.set_ylim(bottom=0.9 * min(p.tflops for _, p in measured))
     ax.set_xlabel("M")
@@ -500,7 +500,7 @@ def time_axis(ax: Axes, end: float) -> None:
 
 def latency_of(root: Path, gpu: str) -> tuple[float, str]:
     measured = ladder.limits("memory", gpu, root).get("hbm_latency_cycles")
-    return (measured, "measured") if measured else (800.0, "assumed")
+    return (measured, f"measured on an {gpu.upper()}") if measured else (800.0, "assumed")
 
 
 def draw_double_buffer(root: Path, gpu: str, before: Rung, rung: Rung) -> Figure:
@@ -516,7 +516,7 @@ def draw_double_buffer(root: Path, gpu: str, before: Rung, rung: Rung) -> Figure
         fig,
         f"Serial and pipelined: {title_of(before)} and {title_of(rung)} (f32)",
         f"Computed: a k-tile is {warps} warps x {sizes['TM'] * sizes['TN'] * sizes['BK']} FFMA = "
-        f"{work:.0f} cycles of an SM's {FFMA_PER_CYCLE} pipes; latency of global memory {latency:.0f} "
+        f"{work:.0f} cycles of an SM's {FFMA_PER_CYCLE} pipes; latency {latency:.0f} "
         f"cycles ({how}). Numbers are k-tiles.",
     )
     key_of(fig, ["load", "commit", "multiply", "full"], 0.88)
@@ -593,7 +593,7 @@ def draw_pipeline(root: Path, gpu: str, rung: Rung) -> Figure:
     end = latency + (blocks * stages + 5) * max(work, issue)
     names = [f"CTA {i // stages}, stage {i % stages}" for i in range(blocks * stages)]
     rows = len(names) + 1
-    fig = plt.figure(figsize=(10, 2.1 + 0.32 * rows))
+    fig = plt.figure(figsize=(10, 1.75 + 0.32 * rows))
     height = fig.get_figheight()
     multiplied = sorted((s for s in spans if s.kind == "multiply"), key=lambda s: s.start)
     gap = any(b.start > a.end for a, b in zip(multiplied, multiplied[1:]))
@@ -601,9 +601,9 @@ def draw_pipeline(root: Path, gpu: str, rung: Rung) -> Figure:
         fig,
         f"{title_of(rung)}: after the first k-tile the tensor cores "
         + ("wait now and then" if gap else "never wait"),
-        f"Computed, for {plural(blocks, 'CTA')} per SM: {bm} x {bn} x {bk} are {work:.0f} cycles of an SM's tensor cores; "
-        f"{bytes_ // 1024} KB take {issue:.0f} at 64 bytes per cycle from L2;",
-        f"latency {latency:.0f} cycles ({how}). Numbers: k-tiles. The producer requests a load when it has "
+        f"Computed, for {plural(blocks, 'CTA')} an SM: {bm} x {bn} x {bk} are {work:.0f} cycles of tensor cores, "
+        f"{bytes_ // 1024} KB {issue:.0f} at 64 bytes a cycle from L2, latency {latency:.0f} ({how}).",
+        f"Numbers: k-tiles{', of the CTAs in turn' if blocks > 1 else ''}. The producer requests a load when it has "
         "seen empty[]; the load ends with full[], a product with empty[].",
     )
     kinds = [k for k in ("asked", "load", "full", "multiply") if any(s.kind == k for s in spans)]

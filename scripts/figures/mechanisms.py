@@ -203,9 +203,7 @@ def draw_phases(theme: Theme) -> Figure:
                 for phase, until in enumerate([*ends, end]):
                     wide = min(until, end) - begin
                     if wide > 0:
-                        label = (
-                            f"phase {phase}, parity {phase % 2}" if wide > 5 else f"phase {phase}"
-                        )
+                        label = f"phase {phase},{' ' if wide > 5 else chr(10)}parity {phase % 2}"
                         sheet.box(left + begin, y, wide, high, theme.page, label, 8.5)
                     begin = until
                 y += row
@@ -226,11 +224,12 @@ def draw_pingpong(theme: Theme) -> Figure:
     tile, store, end, left, high = 5.0, 1.7, 31.0, 6.2, 1.0
     sheet = Sheet(
         theme,
-        4.5,
+        4.7,
         (left + end + 0.3, 10.9),
         "Two consumers: v23 stores together, v24 in turn",
         "Not to scale: stores are drawn longer than they are. Both rows of tensor cores do the same "
         "work; the gaps in the upper one are v23's.",
+        "v23's tiles are 128 x 256, v24's 128 x 128.",
     )
 
     def row(
@@ -255,8 +254,13 @@ def draw_pingpong(theme: Theme) -> Figure:
                 (i * cycle + 2 * tile, store, theme.store, "store"),
             ]
         row(0.2 + 1.3 * wg, f"consumer {wg}", parts)
-    busy = [(i * cycle, 2 * tile, theme.math, f"tile {i}") for i in range(3)]
-    row(2.8, "tensor cores", busy, "bold")
+    row(2.8, "tensor cores", [], "bold")
+    for i in range(3):
+        wide = min(2 * tile, end - i * cycle)
+        for wg in (0, 1):
+            sheet.box(
+                left + i * cycle, 2.8 + wg * high / 2, wide, high / 2, colors[wg], f"tile {i}", 7.5
+            )
 
     sheet.text(0, 5.3, "v24", weight="bold", size=11)
     for wg in (0, 1):
@@ -386,7 +390,7 @@ def draw_split_k(theme: Theme) -> Figure:
     sheet.arrow((19.3, 1.7), (27.5, 1.7), t.grey)
     sheet.arrow((19.3, 10.5), (27.5, 10.5), t.grey)
     sheet.line(14.2, 0.4, 12.0)
-    sheet.text(14.2, 12.5, "cluster barrier: room for the parts", t.grey, "center")
+    sheet.text(14.2, 12.5, "cluster barrier: shared memory is free", t.grey, "center")
     sheet.line(25.2, 0.4, 12.0)
     sheet.text(25.2, 12.5, "cluster barrier: parts have arrived", t.grey, "center")
     sheet.text(23.3, 1.0, "stays", t.grey, "center")

@@ -1,6 +1,7 @@
 """The picture of compare.py: lines of several runs, or of several rungs of one, over the size.
 
-At most six lines, each named at its end; a band from p10 to p90; cuBLAS = 1, or its TFLOPS; an x on
+At most six lines, each named at its end; a band from p10 to p90; cuBLAS = 1, or its TFLOPS. Shapes of
+several layers have no order: dots, with strokes from p10 to p90. An x on
 the axis where a run lacks a size between its others. Sizes that are no multiple of 8 take other
 paths through kernels and libraries: they stand beside the lines, which would only jump to them and
 back. A white card: legible on a dark page too."""
@@ -12,13 +13,14 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional, Sequence
 from xml.etree import ElementTree
 
 import matplotlib
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from common import runs
@@ -27,12 +29,12 @@ from figures.figure_style import GREY, STYLE, svg
 
 MOST_LINES = 6
 MOST_SHAPES = 24  # whose names fit below the x axis
-BY_NAME = "M x N x K"
+BY_NAME = "M, and below it N x K"
 LABEL_INCHES = 0.19  # between the names of two lines
 # Told apart with any kind of colour vision, and dark enough for text on white.
 COLORS = ("#0060a8", "#c04a00", "#00795a", "#a0307a", "#6b5b00", "#444444")
 NAMES = {
-    "ratio": "speed as a part of cuBLAS's, timed in turn",
+    "ratio": "ratio to cuBLAS's speed",
     "TFLOPS": "TFLOPS",
     "time": "time, ms",
 }
@@ -50,11 +52,9 @@ class Line:
     color: str = ""
     first: bool = False  # of the run that the others are compared with
 
-    def values(self, sizes: list[float], p: float) -> list[float]:
+    def values(self, sizes: list[float]) -> list[Value]:
         """At each of the sizes; nan, which breaks a line, where there is none."""
-        return [
-            self.points[s][1].quantile(p) if s in self.points else math.nan for s in sizes
-        ]  # fmt: skip
+        return [self.points[s][1] if s in self.points else Value(math.nan) for s in sizes]
 
     @property
     def end(self) -> float:
@@ -100,9 +100,10 @@ def axis_of(shapes: set[tuple[int, ...]]) -> tuple[dict[tuple[int, ...], float],
         i, one = varying[0], next(iter(problems))
         fixed = ", ".join(f"{'MNK'[j]} = {one[j]}" for j in range(3) if j != i)
         return {s: float(s[i]) for s in problems}, f"{'MNK'[i]}, with {fixed}"
-    if 0 < len(problems) <= MOST_SHAPES:  # steps of 8: a line goes through multiples of it
+    if 0 < len(problems) <= MOST_SHAPES:  # a step apart, two between layers
+        layers = sorted({s[1:] for s in problems})
         by_layer = sorted(problems, key=lambda s: (*s[1:], s[0]))
-        return {s: 8.0 * i for i, s in enumerate(by_layer, 1)}, BY_NAME
+        return {s: float(i + layers.index(s[1:])) for i, s in enumerate(by_layer)}, BY_NAME
     if problems:
         return {
             s: round((s[0] * s[1] * s[2]) ** (1 / 3), 3) for s in problems
@@ -157,9 +158,7 @@ def lines_of(
             mine = [e for e in run.entries.values() if e.key == key and e.shape in place]
             points = {place[e.shape]: (e, e.values[measure]) for e in mine if measure in e.values}
             if measure == "time":
-                points = {
-                    x: (e, Value(1e3 * v.median, v.deviation)) for x, (e, v) in points.items()
-                }
+                points = {x: (e, v.times(1e3)) for x, (e, v) in points.items()}
             skipped = {place[e.shape] for e in mine if measure not in e.values}
             moves = {place[c.shape]: c for c in changed if c.key == key and c.shape in place}
             if points:
@@ -207,17 +206,28 @@ def finding(lines: list[Line], comparisons: list[Comparison], measure: str) -> s
             return f"{what}: {b} is {' and '.join(told)} of {runs.plural(len(points), points_name)}"
         return f"{what}: no difference beyond noise at {runs.plural(len(points), points_name)}"
     if len(rungs) > 1:
-        sign = -1 if measure == "time" else 1
         sizes = {s for line in lines for s in line.points}
-        best: Counter[str] = Counter()
+        near, alone = Counter[str](), Counter[str]()  # p10 to p90 overlaps the fastest's
         for s in sizes:
-            speeds = {l.name: sign * l.points[s][1].median for l in lines if s in l.points}
+            speeds = {l.name: l.points[s][1] for l in lines if s in l.points}
+            if measure == "time":
+                speeds = {
+                    name: Value(-v.median, (-v.ends[1], -v.ends[0])) for name, v in speeds.items()
+                }
             if measure == "ratio":
-                speeds["cuBLAS"] = 1.0
-            best[max(speeds, key=lambda name: speeds[name])] += 1
-        name, count = best.most_common(1)[0]
-        of = runs.plural(len(sizes), "size") + (f", {kind}" if kind else "")
-        return f"{name} is the fastest at {count} of {of}"
+                speeds["cuBLAS"] = Value(1.0)
+            least = max(speeds.values(), key=lambda v: v.median).ends[0]
+            close = [name for name, v in speeds.items() if v.ends[1] >= least]
+            near.update(close)
+            alone.update(close if len(close) == 1 else [])
+        name = max(near, key=lambda name: (near[name], alone[name]))
+        of = runs.plural(len(sizes), "size")
+        how = f"the fastest at {near[name]} of {of}"
+        if alone[name] < near[name]:
+            how = (
+                f"the fastest, or level with it, at {near[name]} of {of} (clearly at {alone[name]})"
+            )
+        return f"{name} is {how}" + (f", {kind}" if kind else "")
     last = min(line.end for line in lines)
     values = [
         f"{line.points[last][1].median:.3g}" + (f" ({line.key[1]})" if len(lines) > 1 else "")
@@ -283,7 +293,8 @@ def value_axis(ax: Axes, lines: list[Line]) -> None:
     values = [v.median for line in lines for _, v in line.points.values()]
     if max(values) > 2.5 * min(values):
         ax.set_yscale("log")
-        steps = (1, 2, 5) if max(values) > 12 * min(values) else (1, 1.5, 2, 3, 4, 5, 7)
+        few = max(values) > 6 * min(values)
+        steps = (1, 2, 5) if few else (1, 1.1, 1.25, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
         ax.yaxis.set_major_locator(FixedLocator([d * 10.0**e for e in range(-9, 7) for d in steps]))
         ax.yaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
@@ -310,7 +321,7 @@ def tooltip(line: Line, size: float) -> str:
         if measure in entry.values:
             v = entry.values[measure]
             name = {"ratio": "of cuBLAS", "TFLOPS": "TFLOPS"}[measure]
-            parts.append(f"{v.median:.4g} {name} ({v.quantile(0.1):.4g} to {v.quantile(0.9):.4g})")
+            parts.append("{:.4g} {} ({:.4g} to {:.4g})".format(v.median, name, *v.ends))
     if "time" in entry.values:
         parts.append(f"{1e3 * entry.values['time'].median:.4g} ms")
     if size in line.changed:
@@ -320,49 +331,83 @@ def tooltip(line: Line, size: float) -> str:
 
 
 def draw_lines(
-    ax: Axes, lines: list[Line], sizes: list[float], panel: str = "point"
+    ax: Axes, lines: list[Line], sizes: list[float], panel: str = "point", apart: float = 0
 ) -> dict[str, str]:
-    """Draws them; a tooltip by the id of each point, which begins with the panel's name."""
+    """Draws them; a tooltip by the id of each point, which begins with the panel's name. With `apart`:
+    dots of so much distance at a size, each with a stroke, in place of lines and bands."""
     tips = {}
     several = len({line.run.label for line in lines}) > 1
     for i, line in enumerate(lines):
         dash = "--" if line.first and several else "-"
+        shift = apart * (i - (len(lines) - 1) / 2)
         through = connected(line.sizes(sizes))
-        low, high = line.values(through, 0.1), line.values(through, 0.9)
-        ax.fill_between(through, low, high, color=line.color, alpha=0.16, linewidth=0)
-        ax.plot(through, line.values(through, 0.5), dash, color=line.color, linewidth=1.7)
+        values = line.values(through)
+        if not apart:
+            ends = zip(*(v.ends for v in values))
+            ax.fill_between(through, *ends, color=line.color, alpha=0.16, linewidth=0)
+            ax.plot(through, [v.median for v in values], dash, color=line.color, linewidth=1.7)
         for j, (size, (_, value)) in enumerate(sorted(line.points.items())):
             change = line.changed.get(size)
             told = change is not None and change.verdict in ("slower", "faster")
             gid = f"{panel}-{i}-{j}"
             face = "white" if line.first and several else line.color
-            ax.plot(size, value.median, "o", gid=gid, color=line.color, markersize=8 if told else 4.5,
+            if apart:
+                ax.plot([size + shift] * 2, value.ends, color=line.color, linewidth=1.7)
+            ax.plot(size + shift, value.median, "o", gid=gid, color=line.color, markersize=8 if told else 4.5,
                     markerfacecolor=face, zorder=3)  # fmt: skip
             tips[gid] = tooltip(line, size)
         for size in line.gaps(sizes):
-            ax.plot(size, 0.018 + 0.028 * i, "x", color=line.color, markersize=6, clip_on=False,
+            ax.plot(size + shift, 0.018 + 0.028 * i, "x", color=line.color, markersize=6, clip_on=False,
                     transform=ax.get_xaxis_transform())  # fmt: skip
     return tips
 
 
-def draw_names(fig: Figure, ax: Axes, lines: list[Line], baseline: Optional[list[float]]) -> None:
-    """Each line's name at its right end, moved apart where they would touch."""
-    ends = [line.points[line.end][1].median for line in lines]
-    names = [(line.name, line.color) for line in lines]
-    if baseline:
-        ends.append(baseline[-1])
-        names.append(("cuBLAS = 1" if baseline == [1.0] else "cuBLAS", "black"))
+def label_ends(fig: Figure, ax: Axes, ends: Sequence[tuple[str, Any, float, float]]) -> None:
+    """Names and their colours beside the axes, apart, each with a leader to its line's last point."""
     fig.canvas.draw()
     to_axes = ax.transData + ax.transAxes.inverted()
-    wanted = [float(to_axes.transform((ax.get_xlim()[1], y))[1]) for y in ends]
+    wanted = [float(to_axes.transform((x, y))[1]) for *_, x, y in ends]
     gap = LABEL_INCHES / (ax.get_position().height * fig.get_figheight())
-    for (name, tone), at, end in zip(names, spread_apart(wanted, gap, 0.0, 1.0), wanted):
+    for (name, tone, x, y), at in zip(ends, spread_apart(wanted, gap, 0.0, 1.0)):
         ax.annotate(
-            name, (1.0, end), xytext=(1.04, at), xycoords="axes fraction", textcoords="axes fraction",
+            name, (x, y), xytext=(1.04, at), textcoords="axes fraction",
             color=tone, fontsize=9, va="center", annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": tone, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 0,
                         "relpos": (0, 0.5)},
         )  # fmt: skip
+
+
+def draw_names(fig: Figure, ax: Axes, lines: list[Line], baseline: Optional[list[float]]) -> None:
+    """Each line's name at its end."""
+    ends = [(l.name, l.color, l.end, l.points[l.end][1].median) for l in lines]
+    if baseline == [1.0]:
+        ends.append(("cuBLAS = 1", "black", ax.get_xlim()[1], 1.0))
+    elif baseline:
+        ends.append(("cuBLAS", "black", max(line.end for line in lines), baseline[-1]))
+    label_ends(fig, ax, ends)
+
+
+def name_shapes(ax: Axes, lines: list[Line], baseline: Optional[list[float]]) -> None:
+    """The axis of BY_NAME: M at each place, N x K below those of a layer; and a legend above."""
+    shapes = {x: e.shape for line in lines for x, (e, _) in line.points.items()}
+    ax.set_xticks([*shapes], [str(m) for m, _, _ in shapes.values()], fontsize=8.5)
+    layers: dict[str, list[float]] = {}
+    for x, (_, n, k) in shapes.items():
+        layers.setdefault(f"{n} x {k}", []).append(x)
+    few = len(layers) <= 6
+    for layer, xs in layers.items():
+        ax.annotate(
+            layer, (sum(xs) / len(xs), 0), xytext=(0, -18), xycoords=ax.get_xaxis_transform(),
+            textcoords="offset points", ha="center", va="top", fontsize=9, rotation=0 if few else 90,
+        )  # fmt: skip
+    ax.xaxis.labelpad = 18 if few else 75
+    bottom = 0.17 if few else 0.31
+    ax.set_position((0.07, bottom, 0.91, 0.81 - bottom))
+    ax.grid(axis="x", visible=False)
+    handles = [Line2D([], [], marker="o", color=l.color, linestyle="", label=l.name) for l in lines]
+    if baseline == [1.0]:
+        handles.append(Line2D([], [], color="black", label="cuBLAS = 1"))
+    ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=len(handles), fontsize=9)  # fmt: skip
 
 
 def wrapped(name: str, width: int = 30) -> str:
@@ -397,17 +442,15 @@ def draw(
     fig.text(0.012, 0.912, "; ".join(told), fontsize=8.5, color=GREY, va="top")
 
     value_axis(ax, lines)
-    if axis == BY_NAME:
-        names = {x: runs.shape_name(e.shape) for line in lines for x, (e, _) in line.points.items()}
-        ax.set_position((0.07, 0.25, 0.67, 0.59))
-        ax.set_xticks([*names], [*names.values()], rotation=90)
-        ax.tick_params(axis="x", labelsize=8)
-    else:
+    by_name = axis == BY_NAME
+    if not by_name:
         size_axis(ax, sizes)
     baseline = draw_baseline(ax, lines, sizes, measure)
-    tips = draw_lines(ax, lines, sizes)
-    notes = ["Bands: p10 to p90."]
-    if connected(sizes) != sizes:
+    tips = draw_lines(ax, lines, sizes, apart=0.7 / len(lines) if by_name else 0)
+    notes = ["Strokes: p10 to p90." if by_name else "Bands: p10 to p90."]
+    if " level with it" in fig.texts[0].get_text():
+        notes.append("Level: p10 to p90 overlap.")
+    if connected(sizes) != sizes and not by_name:
         notes.append(f"Dots beside the lines: no multiple of {step_of(sizes)}.")
     if any(c.verdict in ("slower", "faster") for line in lines for c in line.changed.values()):
         notes.append("Large dots: more than noise.")
@@ -415,10 +458,13 @@ def draw(
         notes.append("x: no measurement.")
     fig.text(0.07, 0.018, "  ".join(notes), fontsize=8.5, color=GREY)
     ax.set_xlabel(axis)
-    ax.set_ylabel(NAMES[measure])
+    ax.set_ylabel(NAMES[measure] + (", log scale" if ax.get_yscale() == "log" else ""))
     for line in lines:
         line.name = wrapped(line.name)
-    draw_names(fig, ax, lines, baseline)
+    if by_name:
+        name_shapes(ax, lines, baseline)
+    else:
+        draw_names(fig, ax, lines, baseline)
     return fig, tips
 
 

@@ -18,25 +18,26 @@ from matplotlib.patches import Patch
 
 from common import ladder
 from common.ladder import Rung
-from figures.figure_style import svg
+from figures.figure_style import FRAME, svg
 from figures.layouts import constants
 from figures.limits import F16_FLOP_PER_CYCLE, KINDS, Span, latency_of, number, pipeline, time_axis
 from figures.pictures import BLUE, GREY, ORANGE, PALE, bare, fill, heading, title_of
 
-PARITIES = ("#c3d5e8", "#fdd0a2")  # of a phase: 0, 1
+PARITIES = ("#f3e6b3", "#f2cfe0")  # of a phase: 0, 1
 PAGE, INK, ON_COLOR, COUNTED = "#ffffff", "#000000", "#fefefe", "#d9d9d9"
 ASKED, ARRIVED = KINDS["asked"][0], "#c7e9c0"  # a k-tile in a stage, before and after its way
 DARK = {  # by the light theme's colours, each of which means one thing
     PAGE: "#0d1117",
+    FRAME: "#3d444d",
     PALE: "#1c2128",
     GREY: "#9aa4af",
     COUNTED: "#3d444d",
     ASKED: "#54407a",
     ARRIVED: "#2c5a36",
     BLUE: "#2f74b5",
-    ORANGE: "#e0742a",
-    PARITIES[0]: "#234a73",
-    PARITIES[1]: "#6b4a1c",
+    ORANGE: "#b85a1c",
+    PARITIES[0]: "#5a5120",
+    PARITIES[1]: "#6b3554",
 }
 ROW = 0.32  # inches
 L2_BYTES_PER_CYCLE = 64  # that an SM receives
@@ -78,7 +79,7 @@ def phases(loads: list[Span], stages: int, end: float) -> list[list[Box]]:
     begun = [0.0] * stages
     for load in sorted(loads, key=lambda span: span.k_tile):
         s, phase = load.row, load.k_tile // stages
-        words = (f"phase {phase}, parity {phase % 2}", f"{phase}, parity {phase % 2}", f"{phase}")
+        words = (f"phase {phase}, parity {phase % 2}", f"phase {phase}")
         found[s].append(Box(begun[s], load.end, PARITIES[phase % 2], words))
         begun[s] = load.end
     for s, boxes in enumerate(found):
@@ -106,9 +107,12 @@ def waits(multiplied: list[Span], stages: int) -> list[Box]:
     for span in multiplied:
         barrier = f"full[{span.row}], " if stages > 1 else ""
         parity = span.k_tile // stages % 2
-        words = (f"wait({barrier}{parity})", f"({span.row}, {parity})" if stages > 1 else "wait")
+        words = (
+            f"wait({barrier}{parity})",
+            f"wait({span.row}, {parity})" if stages > 1 else "wait",
+        )
         if span.start > now:
-            found.append(Box(now, span.start, PAGE, words, ORANGE))
+            found.append(Box(now, span.start, PAGE, words))
         name = (f"multiply k-tile {span.k_tile}", f"k-tile {span.k_tile}", f"{span.k_tile}")
         found.append(Box(span.start, span.end, BLUE, name, ON_COLOR))
         now = span.end
@@ -141,7 +145,7 @@ def draw_phases(root: Path, gpu: str, rung: Rung, instruction: str) -> Figure:
             for x in here
         ]  # fmt: skip
         rows.append((f"stage {s}" if stages > 1 else "buffer", boxes))
-        rows.append((f"full[{s}]" if stages > 1 else "full", of_barrier))
+        rows.append((f"full[{s}]" if stages > 1 else "barrier full", of_barrier))
     if stages == 1:
         rows += missing(loads, bytes_)
     rows.append(("all threads", waits(multiplied, stages)))
@@ -151,20 +155,18 @@ def draw_phases(root: Path, gpu: str, rung: Rung, instruction: str) -> Figure:
         if stages == 1
         else f"{title_of(rung)}: k-tile i ends phase i / {stages} of full[i % {stages}]"
     )
-    fig = plt.figure(figsize=(10, 1.9 + ROW * len(rows)))
+    fig = plt.figure(figsize=(10, 1.75 + ROW * len(rows)))
     height = fig.get_figheight()
     heading(
         fig,
         title,
-        f"Computed, for one CTA alone: {bm} x {bn} x {bk} by {instruction} are {work:.0f} cycles, "
-        f"latency {latency:.0f} cycles ({how}); L2 delivers the {bytes_ // 1024} KB of a k-tile in "
-        f"{bytes_ // L2_BYTES_PER_CYCLE}.",
-        "Numbers in a buffer are k-tiles. A fresh barrier is in phase 0. "
-        + (
-            f"The gap after a product, at wgmma_wait<0>, is drawn {GAP} cycles wide; it was not measured."
-            if stages > 1
-            else "The next phase begins in the instant in which a phase ends."
-        ),
+        f"Computed, in cycles, for one CTA alone: {bm} x {bn} x {bk} by {instruction} take {work:.0f}, "
+        f"{bytes_ // 1024} KB from L2 {bytes_ // L2_BYTES_PER_CYCLE}; latency {latency:.0f} ({how}).",
+        "Numbers in a stage: k-tiles. wait(s, p): for parity p of full[s]. A fresh barrier is in phase 0. "
+        f"The gap of {GAP} cycles at wgmma_wait<0> was not measured."
+        if stages > 1
+        else "Numbers in a buffer are k-tiles. A fresh barrier is in phase 0. "
+        "The next phase begins in the instant in which a phase ends.",
     )
     handles = [
         *(Patch(color=KINDS[k][0], label=KINDS[k][1]) for k in ("load", "multiply")),

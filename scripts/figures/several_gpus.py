@@ -93,7 +93,7 @@ def draw(path: Path) -> Optional[Figure]:
     from figures.figure_style import GREY
 
     problems, context = load(path)
-    fig, axes = plt.subplots(1, 2, figsize=(8, 5.4))
+    fig, axes = plt.subplots(1, 2, figsize=(10, 5.8))
     longest, most = 1.0, 1.0
     for ax, (collective, title) in zip(axes, COLLECTIVES.items()):
         y = 0.0
@@ -123,14 +123,16 @@ def draw(path: Path) -> Optional[Figure]:
     )
     fig.text(
         0.02,
-        0.885,
-        f"bf16, M x N x K; {context['gpus']} x {context['gpu']}. Thin bars below m1: light, our GEMM "
-        "alone; dark, NCCL alone.\nBlack lines: p10 to p90.",
+        0.875,
+        f"bf16, M x N x K; {context['gpus']} x {context['gpu']}, driver {context['driver']}, CUDA {context['cuda_runtime']}, revision {context['git_revision']}. "
+        "m1: transfer, then product; m2: a copy\nengine fetches shards meanwhile; m3: one kernel waits for "
+        "chunks; m4: its epilogue stores into the other GPU.\n"
+        "Thin bars below m1: light, our GEMM alone; dark, NCCL alone. Black lines: p10 to p90.",
         color=GREY,
         fontsize=9,
         va="center",
     )
-    fig.subplots_adjust(left=0.02, right=0.98, top=0.79, bottom=0.1, wspace=0.06)
+    fig.subplots_adjust(left=0.02, right=0.98, top=0.78, bottom=0.1, wspace=0.06)
     return fig
 
 

@@ -26,7 +26,13 @@ from common.ladder import BadInput
 from common.runs import Entry, Run
 from figures.figure_style import GREY, STYLE, svg
 
-SETS = ("random", "grid1000", "layers")
+# Figures: the run, its type, and what the title calls it.
+SETS = {
+    "grid1000": ("grid1000", "f16", "1000 shapes on a grid"),
+    "layers": ("layers", "bf16", "Language models' layers"),
+    "random_f16": ("random_f16", "f16", "Random shapes"),
+    "random_f32": ("random", "f32", "Random shapes"),
+}
 # Limits of the colours. Red below 1.00, blue above, light grey for what is level: the two ends
 # differ in lightness from the middle and in hue from each other, also for the colour-blind.
 LIMITS = (0.80, 0.90, 0.97, 1.03, 1.10, 1.25)
@@ -72,9 +78,8 @@ def words(entries: list[Entry], named: str) -> str:
     rungs = ", ".join(dict.fromkeys(runs.rung_id(e.key[0]) for e in entries))
     share = whole.below(summary.CLEARLY_BELOW)
     return (
-        f"{named}: {rungs} has {whole.mean:.2f} of the libraries' speed on average; "
-        f"{100 * share:.{0 if share >= 0.1 else 1}f} % of {len(entries)} shapes are below "
-        f"{summary.CLEARLY_BELOW}"
+        f"{named}: {rungs} has {whole.mean:.2f} of the libraries' speed (geometric mean), "
+        f"{100 * share:.{0 if share >= 0.1 else 1}f} % below {summary.CLEARLY_BELOW}"
     )
 
 
@@ -86,13 +91,13 @@ def conditions(run: Run) -> str:
 def heading(fig: Figure, run: Run, entries: list[Entry], named: str) -> None:
     height = fig.get_figheight()
     fig.text(
-        0.01, 1 - 0.1 / height, words(entries, named), fontsize=12, fontweight="bold", va="top"
+        0.01, 1 - 0.1 / height, words(entries, named), fontsize=11.5, fontweight="bold", va="top"
     )
     fig.text(0.01, 1 - 0.38 / height, conditions(run), fontsize=8, color=GREY, va="top")
-    told = "shapes by speed over the better of cuBLAS and cuBLASLt:"
+    told = f"{len(entries)} shapes by speed over the better of cuBLAS and cuBLASLt:"
     fig.text(0.01, 1 - 0.62 / height, told, fontsize=8.5, va="top")
     counts = [sum(band(r) == i for r in map(summary.ratio, entries)) for i in range(len(COLORS))]
-    ax = fig.add_axes((0.385, 1 - 0.9 / height, 0.605, 0.34 / height))
+    ax = fig.add_axes((0.395, 1 - 0.9 / height, 0.595, 0.34 / height))
     ax.axis("off")
     ax.set_xlim(0, len(COLORS))
     ax.set_ylim(0, 1.1)
@@ -108,7 +113,9 @@ def list_worst(fig: Figure, entries: list[Entry], left: float, top: float) -> No
     """A numbered table; the numbers stand in the picture, too. `top` in inches from above."""
     height = fig.get_figheight()
     several = len({e.key[2] for e in entries}) > 1
-    fig.text(left, 1 - top / height, "The worst", fontsize=9, fontweight="bold", va="top")
+    fig.text(
+        left, 1 - top / height, "The worst: M x N x K", fontsize=9, fontweight="bold", va="top"
+    )
     for i, entry in enumerate(summary.worst(entries)):
         y = 1 - (top + 0.24 + 0.21 * i) / height
         op = f" {entry.key[2]}" if several else ""
@@ -139,7 +146,7 @@ def mark_worst(ax: Axes, places: dict[str, tuple[float, float]], numbered: list[
             name = ax.annotate(
                 ",".join(map(str, numbers)), place, xytext=beside, textcoords="offset points",
                 fontsize=8, fontweight="bold", ha="center", va="center", zorder=6,
-                arrowprops=line if away > 13 else None,
+                arrowprops=line,
                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4, "alpha": 0.8},
             )  # fmt: skip
             at, size = ax.transData.transform(place), Text.get_window_extent(name)
@@ -187,7 +194,7 @@ def draw_map(run: Run, entries: list[Entry], named: str) -> Figure:
     lines = math.ceil(len(ops) / columns)
     many = len(entries) > 200 * len(ops)
     each = 6.2 if many else 4.6 if lines == 1 else 2.7  # inches
-    height = 1.15 + lines * (each + 0.55)
+    height = 1.3 + lines * (each + 0.55)
     fig = plt.figure(figsize=(WIDTH, height))
     heading(fig, run, entries, named)
     list_worst(fig, entries, 0.79, 1.15)
@@ -197,7 +204,7 @@ def draw_map(run: Run, entries: list[Entry], named: str) -> Figure:
     left, right = 0.06, 0.77
     wide = (right - left - 0.04 * (columns - 1)) / columns
     for i, op in enumerate(ops):
-        bottom = (0.5 + (lines - 1 - i // columns) * (each + 0.55)) / height
+        bottom = (0.65 + (lines - 1 - i // columns) * (each + 0.55)) / height
         x = left + (i % columns) * (wide + 0.04)
         ax = fig.add_axes((x, bottom, wide, (each - 0.05) / height))
         mine = [e for e in entries if e.key[2] == op]
@@ -225,6 +232,10 @@ def draw_map(run: Run, entries: list[Entry], named: str) -> Figure:
         if len(ops) > 1:
             mean = summary.Group("", mine).mean
             ax.set_title(f"{op}: geometric mean {mean:.2f}", fontsize=9, loc="left", pad=4)
+    note = "Marks of one M x N and K stand on each other, that of the most rows lowest."
+    if len(ops) > 1:
+        note = "nt: A as it is, B transposed; and so on."
+    fig.text(0.012, 0.1 / height, note, fontsize=8, color=GREY)
     return fig
 
 
@@ -307,11 +318,8 @@ def figures(root: Path, gpu: str, reference: str) -> dict[Path, Optional[Figure]
     found: dict[Path, Optional[Figure]] = {
         path: None for path in beside.glob("shapes_*.svg") if re.match(r"shapes_\w+$", path.stem)
     }
-    for name in SETS:
-        source = folder / f"{name}.json"
-        run = runs.load(source) if ladder.result_exists(source) else None
-        dtypes = dict.fromkeys(e.key[1] for e in summary.compared(run)) if run else {}
-        for dtype in dtypes:
-            stem = f"shapes_{name}" + (f"_{dtype}" if len(dtypes) > 1 or name == "random" else "")
-            found[beside / f"{stem}.svg"] = draw(run, dtype, f"{name}, {dtype}") if run else None
+    for name, (file, dtype, words) in SETS.items():
+        if ladder.result_exists(source := folder / f"{file}.json"):
+            figure = draw(runs.load(source), dtype, f"{words}, {dtype}")
+            found[beside / f"shapes_{name}.svg"] = figure
     return found
