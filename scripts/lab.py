@@ -236,8 +236,13 @@ def order_of(timeline: dict[str, Any]) -> Counters:
     changes = [(e["begin"], e["bytes"]) for e in loads] + [(e["done"], -e["bytes"]) for e in loads]
     on_their_way = list(itertools.accumulate(change for _, change in sorted(changes)))
     busy = {s for e in products for s in range(e["begin"], max(e["end"], e["done"]))}
+    accesses = {"global_load": "g", "shared_load": "r", "shared_store": "s"}
+    first_warp = "".join(
+        accesses.get(timeline["kinds"][e["kind"]], "") for e in events if e["warp"] == 0
+    )
     groups = [e["warp"] // 4 for e in sorted(products, key=lambda e: e["begin"])]
     return {
+        "loads.ahead": len(re.findall(r"g[gr]*r[gr]*s", first_warp)),
         "tma.bytes": sum(e["bytes"] for e in loads),
         "tma.in_flight": max(on_their_way, default=0),
         "mbarriers.stages": len(stages),
@@ -253,14 +258,15 @@ def predict(lab: Lab, answer: Optional[str]) -> float:
     kept = lab.folder / "prediction.txt"
     if kept.exists():
         return float(kept.read_text())
+    asked = f"{lab.predicted}: {lab.question}"
     if answer is None and sys.stdin.isatty():
-        answer = input(f"Before the first grading: {lab.question}\n> ")
+        answer = input(f"Before the first grading: {asked}\n> ")
     if answer is None:
-        raise BadInput(f"before the first grading: {lab.question} Answer with --predict NUMBER")
+        raise BadInput(f"before the first grading: {asked} Answer with --predict NUMBER")
     try:
         value = float(answer)
     except ValueError:
-        raise BadInput(f"'{answer}' is no number; the question: {lab.question}") from None
+        raise BadInput(f"'{answer}' is no number; the question: {asked}") from None
     kept.write_text(f"{number(value)}\n")
     return value
 
