@@ -38,10 +38,10 @@ MISTAKES = (
     ("v5", "(N | K | lda", "(K | lda", "wrong at 128 x 129 x 128 with lda = 136, ldb = 136, ldc"),
     ("v5", "(N | K | lda", "(N | lda", "wrong at 128 x 128 x 135 with lda = 136, ldb = 128, ldc"),
     ("v5", "ldb | ldc)", "ldb)", "with lda = 128, ldb = 128, ldc = 129: .* counters: not judged"),
-    ("v5", " | (size_t)C)", ")", r"C one element past .*to memory at \w+ \(mistake3\.cu:44\), which"),
+    ("v5", " | (size_t)C)", ")", r"C one element past .*mistake\d+\.cu:44\), which"),
     ("v8", "fetch(k0 + BK);", "fetch(k0 + BK), commit(stage ^ 1);", r"FAILED loads\.ahead: 0"),
     ("v17t", "sizeof s.A +", "2 * sizeof s.A +", STOPPED),
-    ("v17t", "mbarrier_wait(&s.full, k_tile % 2);", "", r"the TMA load at .* wait for its mbarrier"),
+    ("v17t", "mbarrier_wait(&s.full, k_tile % 2);", "", "TMA load at .* wait for its mbarrier"),
     ("v17w", "sizeof s.B[0]", "0", "they are in columns 64 to 127 of every 128 ok"),
     ("v17w", "sizeof s.B[0]", "65536", "up to byte 81935, .*leading 65536, stride 1024, swizzled"),
     ("v18", "  }\n  __syncthreads();", "  }", "thread 0 .* writes at .*nothing orders the two"),
@@ -152,7 +152,9 @@ class Lines(unittest.TestCase):
         start = lab.find_lab("v4").start
         with lab.Run([start], lab.SHAPE, "--inspect") as run:
             (seen,) = run.result()[1]
-        loads = [each for each in seen["lines"] if each["access"] == "load" and each["memory"] in "AB"]
+        loads = [
+            each for each in seen["lines"] if each["access"] == "load" and each["memory"] in "AB"
+        ]
         sectors = {each["memory"]: each["sectors"] / each["requests"] for each in loads}
         self.assertEqual(sectors, {"A": 1, "B": 16})
         self.assertEqual(len({each["line"] for each in loads}), 2)

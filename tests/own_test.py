@@ -208,7 +208,9 @@ class Files(unittest.TestCase):
         self.assertIn("reads C although beta is 0", done.stdout.splitlines()[0])
 
     def test_bounds_of_more_threads_than_a_block_has(self) -> None:
-        mine = self.file(WHOLE_TILES.replace("void product", "void __launch_bounds__(2048) product"))
+        mine = self.file(
+            WHOLE_TILES.replace("void product", "void __launch_bounds__(2048) product")
+        )
         self.refused(r"mine\.cu:\d+: __launch_bounds__ names more threads", "--kernel", mine)
 
     def test_a_compilers_words_have_the_users_lines(self) -> None:
@@ -284,7 +286,10 @@ void gemm(int M, int N, int K, const half* A, const half* B, half* C) {
             "extern __shared__ __align__(16) unsigned char memory[];\n"
             "  auto sA = (float (*)[32])memory, sB = (float (*)[32])(memory + 4096);",
         )
-        self.file(kernel.replace("] = sum;", "] = __ushort_as_bfloat16(__bfloat16_as_ushort(sum));"), "kernel.cuh")
+        self.file(
+            kernel.replace("] = sum;", "] = __ushort_as_bfloat16(__bfloat16_as_ushort(sum));"),
+            "kernel.cuh",
+        )
         call = CALL.replace("float*", "__nv_bfloat16*").replace("blockDim>>>", "blockDim, 8192>>>")
         mine = self.file('#include <cuda_bf16.h>\n#include "kernel.cuh"\n' + call)
         done = bench("--kernel", mine, "--size", "64")

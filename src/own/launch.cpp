@@ -47,7 +47,8 @@ void note_memory(const void* p, bool freed) {
 void check_argument(const sim::TensorMap& map) {
   if (freed_memory.contains(map.base))
     throw sim::Error(
-        "launch: a tensor map is of memory that has been freed: an AlignedRows must live until then");
+        "launch: a tensor map is of memory that has been freed: an AlignedRows must live until "
+        "then");
 }
 
 void allow_shared(size_t bytes) { shared_allowed = std::max(shared_allowed, bytes); }

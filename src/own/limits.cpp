@@ -48,7 +48,7 @@ std::vector<Problem> other_calls(bool dense) {
     p.apart = what, p.apart_of = of;
     calls.push_back(p);
   };
-  add(problem(EXTENT, ODD, EXTENT, PAD), Problem::Apart::ld, Operand::A);    // N alone is odd
+  add(problem(EXTENT, ODD, EXTENT, PAD), Problem::Apart::ld, Operand::A);       // N alone is odd
   add(problem(EXTENT, EXTENT, ODD + PAD - 1), Problem::Apart::ld, Operand::A);  // K alone
   for (const Problem::Apart what : {Problem::Apart::ld, Problem::Apart::first})
     for (const Operand of : {Operand::A, Operand::B, Operand::C})
@@ -80,7 +80,8 @@ class Search {
   }
   bool right(const Problem& p) {
     const std::string why = wrong(p);
-    if (!why.empty() && first_.empty()) first_ = fmt::format("{}: {}", name(p), with_pattern(p, why));
+    if (!why.empty() && first_.empty())
+      first_ = fmt::format("{}: {}", name(p), with_pattern(p, why));
     return why.empty();
   }
   bool right(int M, int N, int K) { return right(problem(M, N, K)); }

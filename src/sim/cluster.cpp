@@ -47,8 +47,10 @@ namespace {
 void check_registers(const Block& b) {
   for (size_t w = 0; w < b.registers.size(); ++w)
     if (const size_t first = w / 4 * 4; b.registers[w] != b.registers[first])
-      fail("setmaxnreg by a part of a warpgroup: {} registers in warp {}, {} in warp {} (0: no call)",
-           b.registers[first], first, b.registers[w], w);
+      fail(
+          "setmaxnreg by a part of a warpgroup: {} registers in warp {}, {} in warp {} (0: no "
+          "call)",
+          b.registers[first], first, b.registers[w], w);
 }
 
 // What every thread runs.
@@ -71,12 +73,14 @@ void runtime::setmaxnreg(int registers, Where where) {
   std::vector<int>& by_warp = block.registers;
   by_warp.resize((threads + WARP - 1) / WARP);
   by_warp[c.thread / WARP] = registers;
-  const int launched = std::min(ALL / threads / UNIT * UNIT, MOST) * static_cast<int>(by_warp.size());
+  const int launched =
+      std::min(ALL / threads / UNIT * UNIT, MOST) * static_cast<int>(by_warp.size());
   const int wanted = std::accumulate(by_warp.begin(), by_warp.end(), 0);
   if (wanted > launched && std::ranges::find(by_warp, 0) == by_warp.end())
-    c.fail("the block's warps want {} registers in all, and a launch gives them {} at most: they wait "
-           "for ever",
-           wanted * WARP, launched * WARP);
+    c.fail(
+        "the block's warps want {} registers in all, and a launch gives them {} at most: they wait "
+        "for ever",
+        wanted * WARP, launched * WARP);
 }
 
 void Cluster::begin_launch() {
