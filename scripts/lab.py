@@ -34,7 +34,7 @@ from common.ladder import ROOT, BadInput, fail
 LABS = ROOT / "labs"
 SHAPE = "256x256x64"  # of all counters, unless a lab's page names another
 RAGGED = ("--shape", "70x65x33", "--alpha", "2", "--beta", "0.5", "--ld-pad", "5")
-EVERY_SHAPE = "right at every shape that was tried"
+NO_LIMIT = "no limit found"
 COMPARISONS = {"at most": operator.le, "at least": operator.ge}
 FINDINGS = 3  # shown of one file
 PATIENCE = 60  # seconds for each file, once it is judged: a kernel may not end
@@ -125,6 +125,7 @@ class Report:
 
     wrong: list[str]
     findings: list[str]
+    unjudged: str  # why counters mean nothing; empty: they count
     dtype: str
     counters: Counters  # none: the kernel has ended the microscope
 
@@ -189,13 +190,19 @@ def look(files: list[Path], shape: str = SHAPE) -> list[Report]:
         if len(dtypes) != 1:
             raise BadInput(f"{file} has {len(dtypes)} functions gemm; a lab wants one")
         wrong = [line for line in lines if line.startswith(f"{file}: ")]
-        wrong = [line for line in wrong if not line.endswith(EVERY_SHAPE)]
+        wrong = [line.partition("), ")[2] for line in wrong if not line.endswith(NO_LIMIT)]
         verdict = re.compile(re.escape(name) + r" .*WRONG: (.*)")
-        wrong += [found[1] for line in lines if (found := verdict.match(line))]
-        wrong += [failure] if failure else []
-        findings = [finding["what"] for entry in inspected for finding in entry["findings"]]
+        wrong += [match[1] for line in lines if (match := verdict.match(line))]
+        found = [finding for entry in inspected for finding in entry["findings"]]
+        # A fault is told once: by the microscope, where that has met it.
+        faults = [finding["what"] for finding in found if finding["check"] == "failed"]
+        unjudged = "the result is wrong" if wrong else ""
+        if faults or failure:
+            unjudged = "the run stopped"
+            wrong = faults or [*wrong, failure]
+        findings = [finding["what"] for finding in found if finding["check"] != "failed"]
         counters = flat(inspected[0], mine[0]) | timelines[name] if inspected else {}
-        reports.append(Report(wrong, findings, dtypes.pop(), counters))
+        reports.append(Report(wrong, findings, unjudged, dtypes.pop(), counters))
     return reports
 
 
@@ -229,8 +236,13 @@ def order_of(timeline: dict[str, Any]) -> Counters:
     changes = [(e["begin"], e["bytes"]) for e in loads] + [(e["done"], -e["bytes"]) for e in loads]
     on_their_way = list(itertools.accumulate(change for _, change in sorted(changes)))
     busy = {s for e in products for s in range(e["begin"], max(e["end"], e["done"]))}
+    accesses = {"global_load": "g", "shared_load": "r", "shared_store": "s"}
+    first_warp = "".join(
+        accesses.get(timeline["kinds"][e["kind"]], "") for e in events if e["warp"] == 0
+    )
     groups = [e["warp"] // 4 for e in sorted(products, key=lambda e: e["begin"])]
     return {
+        "loads.ahead": len(re.findall(r"g[gr]*r[gr]*s", first_warp)),
         "tma.bytes": sum(e["bytes"] for e in loads),
         "tma.in_flight": max(on_their_way, default=0),
         "mbarriers.stages": len(stages),
@@ -246,16 +258,21 @@ def predict(lab: Lab, answer: Optional[str]) -> float:
     kept = lab.folder / "prediction.txt"
     if kept.exists():
         return float(kept.read_text())
+    asked = f"{lab.predicted}: {lab.question}"
     if answer is None and sys.stdin.isatty():
-        answer = input(f"Before the first grading: {lab.question}\n> ")
+        answer = input(f"Before the first grading: {asked}\n> ")
     if answer is None:
-        raise BadInput(f"before the first grading: {lab.question} Answer with --predict NUMBER")
+        raise BadInput(f"before the first grading: {asked} Answer with --predict NUMBER")
     try:
         value = float(answer)
     except ValueError:
-        raise BadInput(f"'{answer}' is no number; the question: {lab.question}") from None
-    kept.write_text(f"{value:g}\n")
+        raise BadInput(f"'{answer}' is no number; the question: {asked}") from None
+    kept.write_text(f"{number(value)}\n")
     return value
+
+
+def number(x: float) -> str:
+    return f"{x:.0f}" if x.is_integer() else f"{x:.6g}"
 
 
 def say(passed: bool, name: str, detail: str = "", missed: str = "") -> bool:
@@ -269,11 +286,13 @@ def grade(lab: Lab, report: Report) -> bool:
     """Prints what is reached, a line each."""
     wanted = "f16" if lab.solution.name.startswith("h") else "f32"
     passed = [say(report.wrong == [], "results", missed=" ".join(report.wrong[:1]))]
-    for what in report.findings[:FINDINGS] or [""] * bool(report.counters):
+    for what in report.findings[:FINDINGS] or [""] * (report.unjudged != "the run stopped"):
         passed.append(say(not what, "no race, no memory error", missed=what))
     passed.append(say(report.dtype == wanted, "type", report.dtype, f"This lab wants {wanted}."))
-    for goal in lab.goals if report.counters else ():
-        value = f"{goal.value(report.counters):.6g}, {goal.comparison} {goal.limit:g}"
+    if report.unjudged:
+        print(f"  -       counters: not judged, {report.unjudged}")
+    for goal in () if report.unjudged else lab.goals:
+        value = f"{number(goal.value(report.counters))}, {goal.comparison} {number(goal.limit)}"
         passed.append(say(goal.reached(report.counters), goal.counter, value, goal.missed))
     return all(passed)
 
@@ -299,7 +318,7 @@ def main() -> int:
     passed = grade(lab, report)
     if predicted is not None and passed:
         counted = quotient(lab.predicted, report.counters)
-        print(f"  {lab.predicted}: you predicted {predicted:g}, counted {counted:g}")
+        print(f"  {lab.predicted}: you predicted {number(predicted)}, counted {number(counted)}")
     print(f"{lab.id}: {'passed' if passed else 'not passed'}")
     return int(not passed)
 

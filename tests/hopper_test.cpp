@@ -114,7 +114,7 @@ TEST(HopperTracedPipeline, MistakesAreFoundUnderBothSchedules) {
       bool named = false;  // both lines, not only the deadlock that may follow
       for (const sim::Finding& f : findings) {
         std::cout << f.check << ": " << f.what << "\n";
-        named |= f.check == "race" || f.check == "missing cp.async wait";
+        named |= f.check == "race" || f.check == "missing mbarrier wait";
         EXPECT_THAT(f.what, testing::HasSubstr("hopper_kernels.cu:"));
       }
       EXPECT_TRUE(named) << c.name;

@@ -97,7 +97,7 @@ class Cheats(unittest.TestCase):
     def test_the_same_file_is_right_without(self) -> None:
         done = bench("--kernel", "tests/own/cheats.cu", "--size", "64")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("right at every shape that was tried", done.stdout)
+        self.assertIn("no limit found", done.stdout)
         self.assertIn("1 verified, 0 wrong, 0 skipped", done.stdout)
 
 
@@ -207,6 +207,12 @@ class Files(unittest.TestCase):
         self.assertIn("likely: C is read although beta is 0, and 0 * NaN is NaN", done.stdout)
         self.assertIn("reads C although beta is 0", done.stdout.splitlines()[0])
 
+    def test_bounds_of_more_threads_than_a_block_has(self) -> None:
+        mine = self.file(
+            WHOLE_TILES.replace("void product", "void __launch_bounds__(2048) product")
+        )
+        self.refused(r"mine\.cu:\d+: __launch_bounds__ names more threads", "--kernel", mine)
+
     def test_a_compilers_words_have_the_users_lines(self) -> None:
         mine = self.file(WHOLE_TILES + "\n\nint broken = ;\n" + CALL)
         line = (WHOLE_TILES + "\n\n").count("\n") + 1
@@ -280,7 +286,10 @@ void gemm(int M, int N, int K, const half* A, const half* B, half* C) {
             "extern __shared__ __align__(16) unsigned char memory[];\n"
             "  auto sA = (float (*)[32])memory, sB = (float (*)[32])(memory + 4096);",
         )
-        self.file(kernel.replace("] = sum;", "] = __float2bfloat16(sum);"), "kernel.cuh")
+        self.file(
+            kernel.replace("] = sum;", "] = __ushort_as_bfloat16(__bfloat16_as_ushort(sum));"),
+            "kernel.cuh",
+        )
         call = CALL.replace("float*", "__nv_bfloat16*").replace("blockDim>>>", "blockDim, 8192>>>")
         mine = self.file('#include <cuda_bf16.h>\n#include "kernel.cuh"\n' + call)
         done = bench("--kernel", mine, "--size", "64")

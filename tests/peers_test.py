@@ -179,7 +179,7 @@ class Peers(unittest.TestCase):
             capture_output=True, text=True, check=False, timeout=300,
         )  # fmt: skip
         self.assertEqual(done.returncode, 0, done.stderr)
-        wanted = r"\| gemm_optimization_v00 \| verified \| verified \| right at every shape"
+        wanted = r"\| gemm_optimization_v00 \| verified \| verified \| no limit found"
         self.assertRegex(done.stdout, wanted)
 
     def test_bad_input_is_one_line(self) -> None:

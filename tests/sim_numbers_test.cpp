@@ -195,7 +195,7 @@ TEST(SimVectorTypes, MisalignedAccessIsAnError) {
   EXPECT_EQ(error_of(misaligned_load, 1, 1, p, &out), "");
   EXPECT_EQ(out, 10);
   EXPECT_THAT(error_of(misaligned_load, 1, 2, p, &out),
-              HasSubstr("thread 1 (warp 0, lane 1): 16-byte access at 0x"));
+              HasSubstr("thread 1 (warp 0, lane 1): 16-byte access to memory at 0x"));
   EXPECT_THAT(error_of(misaligned_store, 1, 2, data),
               HasSubstr("thread 1 (warp 0, lane 1): 16-by"));
 }

@@ -33,6 +33,8 @@ std::string meaning_of(const std::string& check) {
       {"missing cp.async wait",
        "cp.async returns at once and the bytes arrive later. This memory is used while they may "
        "still be on their way."},
+      {"missing mbarrier wait",
+       "A TMA load returns at once and the bytes arrive later: the mbarrier's phase tells when."},
       {"out of bounds",
        "An address outside of the matrices. On a GPU this reads or destroys something else, or "
        "ends "

@@ -6,11 +6,6 @@ constexpr int BM = 32, BN = 32;  // block tile: one thread per element
 constexpr int BK = 32;           // depth of a k-tile
 static_assert(BK == BN && BK == BM, "each thread copies one element of either tile");
 
-// Element (row, col), or zero outside of the matrix: a zero adds nothing to a sum.
-__device__ float load_or_zero(const float* g, int ld, int row, int col, int rows, int cols) {
-  return row < rows && col < cols ? g[(size_t)row * ld + col] : 0;
-}
-
 // C is not read where beta is 0: it may hold NaN.
 __device__ void store(float* c, float sum, float alpha, float beta) {
   *c = beta == 0 ? alpha * sum : alpha * sum + beta * *c;
@@ -26,8 +21,10 @@ __global__ void __launch_bounds__(BM* BN)
 
   float sum = 0;
   for (int k0 = 0; k0 < K; k0 += BK) {
-    sA[tm][tn] = load_or_zero(A, lda, row, k0 + tn, M, K);
-    sB[tm][tn] = load_or_zero(B, ldb, k0 + tm, col, K, N);
+    // Zeros, outside of the matrices, add nothing to a sum.
+    const int col_a = k0 + tn, row_b = k0 + tm;
+    sA[tm][tn] = row < M && col_a < K ? A[(size_t)row * lda + col_a] : 0;
+    sB[tm][tn] = row_b < K && col < N ? B[(size_t)row_b * ldb + col] : 0;
     __syncthreads();  // nobody reads a tile before all of it is there
     for (int k = 0; k < BK; ++k) sum += sA[tm][k] * sB[k][tn];
     __syncthreads();  // nobody overwrites a tile that another thread still reads

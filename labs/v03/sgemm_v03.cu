@@ -6,11 +6,6 @@ constexpr int BM = 128, BN = 128, BK = 8;       // block tile, and depth of a k-
 constexpr int TM = 4, TN = 4;                   // thread tile
 constexpr int THREADS = (BM / TM) * (BN / TN);  // 32 x 32
 
-// Element (row, col), or zero outside of the matrix: a zero adds nothing to a sum.
-__device__ float load_or_zero(const float* g, int ld, int row, int col, int rows, int cols) {
-  return row < rows && col < cols ? g[(size_t)row * ld + col] : 0;
-}
-
 // C is not read where beta is 0: it may hold NaN.
 __device__ void store(float* c, float sum, float alpha, float beta) {
   *c = beta == 0 ? alpha * sum : alpha * sum + beta * *c;
@@ -27,10 +22,16 @@ __global__ void __launch_bounds__(THREADS)
   float acc[TM][TN] = {};
   for (int k0 = 0; k0 < K; k0 += BK) {
     // Copies follow the compute mapping: the first BK columns and rows of threads take part.
-    for (int i = 0; i < TM; ++i)
-      if (tn < BK) sA[tm * TM + i][tn] = load_or_zero(A, lda, m0 + tm * TM + i, k0 + tn, M, K);
-    for (int j = 0; j < TN; ++j)
-      if (tm < BK) sB[tm][tn * TN + j] = load_or_zero(B, ldb, k0 + tm, n0 + tn * TN + j, K, N);
+    // Zeros, outside of the matrices, add nothing to a sum.
+    const int col_a = k0 + tn, row_b = k0 + tm;
+    for (int i = 0; i < TM; ++i) {
+      const int row = m0 + tm * TM + i;
+      if (tn < BK) sA[tm * TM + i][tn] = row < M && col_a < K ? A[(size_t)row * lda + col_a] : 0;
+    }
+    for (int j = 0; j < TN; ++j) {
+      const int col = n0 + tn * TN + j;
+      if (tm < BK) sB[tm][tn * TN + j] = row_b < K && col < N ? B[(size_t)row_b * ldb + col] : 0;
+    }
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < BK; ++k)

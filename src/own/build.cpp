@@ -99,6 +99,8 @@ std::string in_users_words(std::string said, const std::string& file = "") {
       said.replace(at, from.size(), to);
   };
   replace(RENAMED, "gemm");
+  replace("requested alignment '-1' is not a positive power of 2",
+          "__launch_bounds__ names more threads than the 1024 that a block can have");
   if (!file.empty()) replace(fs::absolute(file).lexically_normal(), file);
   std::string shown;
   for (const char c : said.substr(0, SHOWN))

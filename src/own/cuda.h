@@ -28,6 +28,10 @@
 #undef __shared__
 #define __shared__ __attribute__((aligned(16))) constinit static thread_local
 
+// More threads than a block has are an alignment that GCC refuses; own/build.cpp words it.
+#undef __launch_bounds__
+#define __launch_bounds__(threads, ...) __attribute__((aligned((threads) <= 1024 ? 16 : -1)))
+
 #define __constant__
 #define __managed__
 #define CUDART_VERSION 13000
@@ -48,6 +52,7 @@ class Launch {
       : grid_(grid), block_(block), smem_(smem), stream_(stream) {}
   template <class Kernel, class... Args>
   void call(Kernel kernel, Args... args) const {
+    (check_argument(args), ...);
     auto body = [&] { kernel(args...); };
     launch(
         grid_, block_, smem_, stream_, [](void* b) { (*static_cast<decltype(body)*>(b))(); },
@@ -183,6 +188,10 @@ GEMM_OWN_OPERATORS(__nv_bfloat16, __nv_bfloat162)
 GEMM_SIM_INLINE __half __float2half(float x) { return x; }
 GEMM_SIM_INLINE __half __float2half_rn(float x) { return x; }
 GEMM_SIM_INLINE float __half2float(__half x) { return x; }
+GEMM_SIM_INLINE unsigned short __half_as_ushort(__half x) { return x.bits; }
+GEMM_SIM_INLINE short __half_as_short(__half x) { return std::bit_cast<short>(x.bits); }
+GEMM_SIM_INLINE __half __ushort_as_half(unsigned short x) { return std::bit_cast<__half>(x); }
+GEMM_SIM_INLINE __half __short_as_half(short x) { return std::bit_cast<__half>(x); }
 GEMM_SIM_INLINE __half2 make_half2(__half x, __half y) { return {x, y}; }
 GEMM_SIM_INLINE __half2 __halves2half2(__half x, __half y) { return {x, y}; }
 GEMM_SIM_INLINE __half2 __float2half2_rn(float x) { return {x, x}; }
@@ -194,6 +203,14 @@ GEMM_SIM_INLINE float __low2float(__half2 v) { return v.x; }
 GEMM_SIM_INLINE float __high2float(__half2 v) { return v.y; }
 GEMM_SIM_INLINE __nv_bfloat16 __float2bfloat16(float x) { return x; }
 GEMM_SIM_INLINE __nv_bfloat16 __float2bfloat16_rn(float x) { return x; }
+GEMM_SIM_INLINE unsigned short __bfloat16_as_ushort(__nv_bfloat16 x) { return x.bits; }
+GEMM_SIM_INLINE short __bfloat16_as_short(__nv_bfloat16 x) { return std::bit_cast<short>(x.bits); }
+GEMM_SIM_INLINE __nv_bfloat16 __ushort_as_bfloat16(unsigned short x) {
+  return std::bit_cast<__nv_bfloat16>(x);
+}
+GEMM_SIM_INLINE __nv_bfloat16 __short_as_bfloat16(short x) {
+  return std::bit_cast<__nv_bfloat16>(x);
+}
 GEMM_SIM_INLINE float __bfloat162float(__nv_bfloat16 x) { return x; }
 GEMM_SIM_INLINE float2 __bfloat1622float2(__nv_bfloat162 v) { return {float(v.x), float(v.y)}; }
 GEMM_SIM_INLINE __nv_bfloat162 __floats2bfloat162_rn(float x, float y) { return {x, y}; }
@@ -252,6 +269,7 @@ cudaError_t cudaFuncSetCacheConfig(Kernel, cudaFuncCache) {
 template <class T>
 cudaError_t cudaMalloc(T** p, size_t bytes) {
   *p = static_cast<T*>(gemm::sim::runtime::workspace_allocate(bytes));
+  gemm::own::note_memory(*p, false);
   return cudaSuccess;
 }
 template <class T>
@@ -260,6 +278,7 @@ cudaError_t cudaMallocAsync(T** p, size_t bytes, cudaStream_t) {
 }
 inline cudaError_t cudaFree(void* p) {
   if (p != nullptr) gemm::sim::runtime::workspace_release(p, nullptr);
+  gemm::own::note_memory(p, true);
   return cudaSuccess;
 }
 inline cudaError_t cudaFreeAsync(void* p, cudaStream_t) { return cudaFree(p); }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "sim/simulator.h"
 
@@ -19,6 +20,7 @@ uint3 grid = {1, 1, 1};
 Launches call;
 const void* call_stream = nullptr;
 size_t shared_allowed = SHARED_UNASKED;
+std::set<const void*> freed_memory;
 
 }  // namespace
 
@@ -31,8 +33,23 @@ GEMM_UNSEEN uint3 grid_dim() { return grid; }
 void begin_call(const void* stream) {
   call = {};
   call_stream = stream;
+  freed_memory.clear();
 }
 Launches launches() { return call; }
+
+void note_memory(const void* p, bool freed) {
+  if (freed)
+    freed_memory.insert(p);
+  else
+    freed_memory.erase(p);
+}
+
+void check_argument(const sim::TensorMap& map) {
+  if (freed_memory.contains(map.base))
+    throw sim::Error(
+        "launch: a tensor map is of memory that has been freed: an AlignedRows must live until "
+        "then");
+}
 
 void allow_shared(size_t bytes) { shared_allowed = std::max(shared_allowed, bytes); }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "sim/runtime.h"
+#include "sim/tensor_map.h"
 #include "sim/vector_types.h"
 
 namespace gemm::own {
@@ -27,6 +28,13 @@ void launch(dim3 grid, dim3 block, size_t smem, const void* stream, void (*body)
             void* context);
 // cudaFuncSetAttribute: dynamic shared memory beyond 48 KiB has to be asked for.
 void allow_shared(size_t bytes);
+
+// cudaMalloc and cudaFree, of memory that tensor maps may be of.
+void note_memory(const void* p, bool freed);
+// Throws sim::Error where the map's memory was freed since the call began.
+void check_argument(const sim::TensorMap& map);
+template <class T>
+void check_argument(const T&) {}
 
 // Throws sim::Error: PTX of the file's own, at "mine.cu:57".
 [[noreturn]] void inline_ptx(const char* where);

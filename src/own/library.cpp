@@ -145,9 +145,8 @@ bool load_libraries() {
       }
       const std::unique_ptr<Device> device = make_gpu_device(why);
       if (device == nullptr) throw std::runtime_error("no GPU: " + why);
-      const auto before = [&](int M, int N, int K, float beta) -> std::string {
-        const std::string at =
-            fmt::format("{} {} x {} x {}, beta {:g}", to_string(form.dtype), M, N, K, beta);
+      const auto before = [&](const std::string& name) -> std::string {
+        const std::string at = fmt::format("{} {}", to_string(form.dtype), name);
         if (ended.contains(at)) return ended.at(at);
         send({{"at", at}});
         return "";

@@ -18,28 +18,73 @@ constexpr int WHOLE = 256;  // multiple of all usual tiles
 constexpr const char* NAMES[] = {"M", "N", "K"};
 constexpr int LONG_K[] = {1024, 4096};
 
+Problem problem(int M, int N, int K, int ld_pad = 0) {
+  Problem p;
+  p.M = M, p.N = N, p.K = K, p.ld_pad = ld_pad;
+  return p;
+}
+
+// "128 x 129 x 128 with lda = 136, ldb = 136, ldc = 136 and C one element past a multiple of 256 bytes"
+std::string name(const Problem& p) {
+  std::string text = fmt::format("{} x {} x {}", p.M, p.N, p.K);
+  if (p.ld_pad != 0 || p.apart == Problem::Apart::ld)
+    text += fmt::format(" with lda = {}, ldb = {}, ldc = {}", layout(p, Operand::A).ld,
+                        layout(p, Operand::B).ld, layout(p, Operand::C).ld);
+  if (p.apart == Problem::Apart::first)
+    text += fmt::format(" with {} one element past a multiple of 256 bytes",
+                        p.apart_of == Operand::A   ? "A"
+                        : p.apart_of == Operand::B ? "B"
+                                                   : "C");
+  return text;
+}
+
+// Calls without k, and at which one condition of a path for vectors fails.
+std::vector<Problem> other_calls(bool dense) {
+  constexpr int EXTENT = 128, ODD = EXTENT + 1, PAD = 7;  // ODD + PAD: whole vectors of any type
+  // Four tiles of 128 x 128 for each of the simulator's 4 SMs.
+  std::vector<Problem> calls = {problem(4 * EXTENT, 4 * EXTENT, 0)};
+  if (dense) return calls;
+  const auto add = [&](Problem p, Problem::Apart what, Operand of) {
+    p.apart = what, p.apart_of = of;
+    calls.push_back(p);
+  };
+  add(problem(EXTENT, ODD, EXTENT, PAD), Problem::Apart::ld, Operand::A);       // N alone is odd
+  add(problem(EXTENT, EXTENT, ODD + PAD - 1), Problem::Apart::ld, Operand::A);  // K alone
+  for (const Problem::Apart what : {Problem::Apart::ld, Problem::Apart::first})
+    for (const Operand of : {Operand::A, Operand::B, Operand::C})
+      add(problem(EXTENT, EXTENT, EXTENT), what, of);
+  return calls;
+}
+
 class Search {
  public:
   Search(const Rung& rung, Device& device, float beta, const BeforeRun& before)
       : rung_(rung), device_(device), beta_(beta), before_(before) {}
 
   // What is wrong there; empty: nothing.
-  std::string wrong(int M, int N, int K) {
-    Problem p;
-    p.dtype = rung_.dtype, p.M = M, p.N = N, p.K = K, p.beta = beta_;
+  std::string wrong(Problem p) {
+    p.dtype = rung_.dtype, p.beta = beta_;
     if (before_)
-      if (std::string known = before_(M, N, K, beta_); !known.empty()) return known;
+      if (std::string known = before_(fmt::format("{}, beta {:g}", name(p), beta_)); !known.empty())
+        return known;
     try {
-      return Verifier(device_, p).pass(rung_, Inputs::sums, 0);
+      return Verifier(device_, p).pass(rung_, Inputs::sums, p.ld_pad);
     } catch (const LaunchError& e) {
       return e.what();
     }
   }
-  bool right(int M, int N, int K) {
-    const std::string why = wrong(M, N, K);
-    if (!why.empty() && first_.empty()) first_ = fmt::format("{} x {} x {}: {}", M, N, K, why);
+  // Where its rows are those that diagnose() has.
+  std::string with_pattern(const Problem& p, const std::string& why) const {
+    const bool plain = p.ld_pad == 0 && p.apart == Problem::Apart::nothing;
+    return plain && beta_ == 0 && rung_.diagnose ? why + rung_.diagnose(p.M, p.N, p.K, why) : why;
+  }
+  bool right(const Problem& p) {
+    const std::string why = wrong(p);
+    if (!why.empty() && first_.empty())
+      first_ = fmt::format("{}: {}", name(p), with_pattern(p, why));
     return why.empty();
   }
+  bool right(int M, int N, int K) { return right(problem(M, N, K)); }
   // The least power of two g that it is right at WHOLE + g of, along all of these axes at once.
   int multiple(std::initializer_list<int> axes) {
     int g = 1;
@@ -96,7 +141,11 @@ std::string find_limits(Rung& rung, Search& search) {
       right_to = k;
     }
   }
-  if (found.empty()) return "right at every shape that was tried";
+  if (found.empty()) {
+    for (const Problem& p : other_calls(needs.dense))
+      if (!search.right(p)) return "wrong at " + search.first();
+    return "no limit found";
+  }
   return fmt::format("right where {} only; at {}", fmt::join(found, ", "), search.first());
 }
 
@@ -142,11 +191,12 @@ Pattern pattern_of(const Rung& rung, Device& device, const Problem& p) {
 
 std::string find_limits(Rung& rung, Device& device, const BeforeRun& before) {
   Search search(rung, device, 0, before);
-  const std::string why = search.wrong(WHOLE, WHOLE, WHOLE);
+  const Problem whole = problem(WHOLE, WHOLE, WHOLE);
+  const std::string why = search.wrong(whole);
   if (why.empty()) return find_limits(rung, search);
   Search with_c(rung, device, 1, before);
-  if (rung.needs.product_only || !with_c.wrong(WHOLE, WHOLE, WHOLE).empty())
-    return "wrong at 256 x 256 x 256: " + why;
+  if (rung.needs.product_only || !with_c.wrong(whole).empty())
+    return fmt::format("wrong at {}: {}", name(whole), search.with_pattern(whole, why));
   return "reads C although beta is 0, which is wrong (C may be NaN); with --beta 1 " +
          find_limits(rung, with_c);
 }
@@ -164,7 +214,8 @@ std::string diagnose(const Rung& rung, Device& device, int M, int N, int K,
       const auto tile = [](int extent, unsigned blocks) {
         return int(std::bit_ceil((unsigned(extent) + blocks - 1) / blocks));
       };
-      if (grid.x > 0 && grid.y > 0) {
+      // Along x alone, tiles may be of either kind.
+      if (grid.x > 0 && (grid.y > 1 || (grid.x == 1 && grid.y == 1))) {
         const int bm = tile(M, grid.y), bn = tile(N, grid.x);
         if (unsigned(M + bm - 1) / bm == grid.y && unsigned(N + bn - 1) / bn == grid.x)
           text +=

@@ -11,10 +11,11 @@
 namespace gemm::own {
 
 // Runs the rung at shapes around 256 x 256 x 256, on sums of integers, bit for bit, and writes what it
-// is right at into its Needs. One sentence about that: "right at multiples of 32 in M and N; ...".
+// is right at into its Needs; then, where there is no limit, other calls: other_calls(). One sentence
+// about that: "right where M is a multiple of 32 only; ...", or "no limit found".
 // Nothing is written where it is wrong at whole tiles, too: verification says how.
-// `before` is called for each shape: what is known to be wrong there, which then is not run.
-using BeforeRun = std::function<std::string(int M, int N, int K, float beta)>;
+// `before` is called for each call, by its name: what is known to be wrong there, which is not run.
+using BeforeRun = std::function<std::string(const std::string& name)>;
 std::string find_limits(Rung& rung, Device& device, const BeforeRun& before = {});
 
 // Where a result is wrong, and a likely reason: "; first C[0][64] in tile (0, 2) of 32 x 32, ...;

@@ -86,10 +86,10 @@ void add_host(const std::string& file, bool quiet) {
     const Interface interface = host.interfaces()[i];
     const auto run = [&host, i](const GemmCall& c) { host.run(static_cast<int>(i), c); };
     Rung& rung = add_rung(absolute_path(file), interface, Backend::sim, run);
-    const std::string limits = find_limits(rung, *device);
     rung.diagnose = [&host, &rung](int M, int N, int K, const std::string& wrong) {
       return diagnose(rung, *make_sim_device(), M, N, K, wrong, host.grid());
     };
+    const std::string limits = find_limits(rung, *device);
     if (!quiet)
       fmt::print("{}: {} {}, {}\n", printable(file), to_string(interface.dtype),
                  signature(interface), limits);

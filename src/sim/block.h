@@ -30,6 +30,8 @@ struct Block {
   bool pdl = false;
   std::vector<bool> waited;
 
+  std::vector<int> registers;  // that setmaxnreg gives each warp's threads; 0: it has not called it
+
   int64_t tma_asked = 0, tma_delivered = 0;  // see LaunchStats; of loads that it has asked for
 
   Scheduler scheduler;
@@ -45,7 +47,7 @@ struct Block {
   // The address in this block's shared memory that is the same place as p in the caller's. Throws
   // when p is not shared memory; other blocks have only dynamic one.
   void* same_place(const Caller& caller, const void* p) const;
-  // "dynamic shared memory + 128", or else the address.
+  // "dynamic shared memory + 128", "sA + 28", or else the address, in a trace with its matrix.
   std::string place_of(const void* p) const;
 };
 

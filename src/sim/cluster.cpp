@@ -1,9 +1,11 @@
 #include "sim/cluster.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "sim/hopper.h"
+#include "sim/shared_variables.h"
 #include "sim/tracer.h"
 
 namespace gemm::sim {
@@ -17,9 +19,16 @@ Caller caller(const char* what, std::source_location where) {
 }
 
 std::string Block::place_of(const void* p) const {
-  return shared.in_dynamic(p, 1)
-             ? fmt::format("dynamic shared memory + {}", shared.dynamic_offset(p))
-             : fmt::format("memory at {}", p);
+  if (shared.in_dynamic(p, 1))
+    return fmt::format("dynamic shared memory + {}", shared.dynamic_offset(p));
+  if (shared.contains(p, 1)) {
+    const size_t at = static_cast<const char*>(p) - static_cast<const char*>(shared.statics());
+    for (const SharedVariable& v : shared_variables())
+      if (at + shared.tls_offset() >= v.begin && at + shared.tls_offset() < v.end)
+        return fmt::format("{} + {}", v.name, at + shared.tls_offset() - v.begin);
+  }
+  const std::string matrix = tracer == nullptr ? "" : tracer->matrix_name(p);
+  return fmt::format("{}memory at {}", matrix.empty() ? "" : matrix + "'s ", p);
 }
 
 void* Block::same_place(const Caller& caller, const void* p) const {
@@ -35,6 +44,15 @@ void* Block::same_place(const Caller& caller, const void* p) const {
 
 namespace {
 
+void check_registers(const Block& b) {
+  for (size_t w = 0; w < b.registers.size(); ++w)
+    if (const size_t first = w / 4 * 4; b.registers[w] != b.registers[first])
+      fail(
+          "setmaxnreg by a part of a warpgroup: {} registers in warp {}, {} in warp {} (0: no "
+          "call)",
+          b.registers[first], first, b.registers[w], w);
+}
+
 // What every thread runs.
 void run_thread(void* p) {
   const auto& work = *static_cast<const Cluster::Work*>(p);
@@ -46,6 +64,24 @@ void run_thread(void* p) {
 }
 
 }  // namespace
+
+void runtime::setmaxnreg(int registers, Where where) {
+  constexpr int ALL = 65536, MOST = 256, UNIT = 8;  // of an SM; of a thread; what they come in
+  const Caller c = caller("setmaxnreg", where);
+  Block& block = *this_thread.block;
+  const int threads = block.scheduler.threads();
+  std::vector<int>& by_warp = block.registers;
+  by_warp.resize((threads + WARP - 1) / WARP);
+  by_warp[c.thread / WARP] = registers;
+  const int launched =
+      std::min(ALL / threads / UNIT * UNIT, MOST) * static_cast<int>(by_warp.size());
+  const int wanted = std::accumulate(by_warp.begin(), by_warp.end(), 0);
+  if (wanted > launched && std::ranges::find(by_warp, 0) == by_warp.end())
+    c.fail(
+        "the block's warps want {} registers in all, and a launch gives them {} at most: they wait "
+        "for ever",
+        wanted * WARP, launched * WARP);
+}
 
 void Cluster::begin_launch() {
   for (const std::unique_ptr<Block>& block : blocks_) block->proxy.begin_launch();
@@ -66,6 +102,7 @@ void Cluster::start(const Work& work, int64_t first) {
     b.index = first + rank;
     b.tracer = nullptr;
     b.tma_asked = b.tma_delivered = 0;
+    b.registers.clear();
     b.collectives.reset();
     b.copies.reset();
     b.shared.poison(work.smem);
@@ -103,6 +140,7 @@ void Cluster::run(const Work& work, int64_t first, const std::function<void(Bloc
     --unfinished;
     loads_.check_end(b);
     b.wgmma.check_warpgroups((b.scheduler.threads() + WARP - 1) / WARP);
+    check_registers(b);
     end(b);
   };
   int64_t running = first;

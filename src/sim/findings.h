@@ -12,6 +12,7 @@ enum class Check {
   race,              // two threads, one byte of shared memory, nothing that orders them
   uninitialised,     // a read of shared memory that the block has not written
   pending_copy,      // an access to shared memory that a cp.async is still writing
+  pending_load,      // ... or a TMA load
   out_of_bounds,     // an access to global memory outside every matrix
   misaligned,        // an access at no multiple of its size
   forbidden,         // a write to an input, or a read of a C whose old values must not matter

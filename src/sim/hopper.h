@@ -35,6 +35,9 @@ void mbarrier_arrive_remote(uint64_t* barrier, uint32_t rank, Where where);
 // Returns when the phase of this parity has completed.
 void mbarrier_wait(uint64_t* barrier, uint32_t parity, Where where);
 
+// Throws where all warps of the block have called it, and want more than a launch can give.
+void setmaxnreg(int registers, Where where);
+
 void fence_proxy_async(Where where);
 void fence_proxy_async_global();
 // `blocks`: a bit for each block of the cluster; 0: the calling block alone.

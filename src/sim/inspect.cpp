@@ -21,6 +21,8 @@ const char* name(Check check) {
       return "uninitialised read";
     case Check::pending_copy:
       return "missing cp.async wait";
+    case Check::pending_load:
+      return "missing mbarrier wait";
     case Check::out_of_bounds:
       return "out of bounds";
     case Check::misaligned:

@@ -23,6 +23,7 @@
 #include "sim/cluster.h"
 #include "sim/diagnosis.h"
 #include "sim/runtime.h"
+#include "sim/source_lines.h"
 
 namespace gemm::sim {
 
@@ -376,12 +377,21 @@ void runtime::flag_wait(const uint64_t* flag, uint64_t value, std::source_locati
   }
 }
 
+// " (mine.cu:57)"; found on a stack of its own, as libbacktrace needs more than a simulated thread has.
+static std::string line_of(uintptr_t pc) {
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  Place found;
+  std::thread([&] { found = place_of(pc); }).join();
+  return found.line.line == 0 ? "" : fmt::format(" ({})", to_string(found));
+}
+
 void runtime::misaligned(const void* address, int bytes) {
-  const std::string what =
-      fmt::format("{}-byte access at {}, which is not aligned", bytes, address);
-  if (this_thread.block == nullptr) throw Error(what);
-  const Scheduler& s = this_thread.block->scheduler;
-  fail("{}: {}", s.name(s.thread()), what);
+  const Block* const block = this_thread.block;
+  if (block == nullptr) fail("{}-byte access to {}, which is not aligned", bytes, address);
+  const Scheduler& s = block->scheduler;
+  fail("{}: {}-byte access to {}{}, which is not aligned", s.name(s.thread()), bytes,
+       block->place_of(address), line_of(GEMM_SIM_CALLER));
 }
 
 }  // namespace gemm::sim

@@ -54,8 +54,10 @@ void arrive(const Caller& caller, Block& target, uint64_t* barrier, uint32_t byt
   if (m.pending == 0)
     caller.fail("all {} arrivals of phase {} at {} have been made, and {} bytes are missing",
                 m.count, m.phase, name(m), m.bytes);
-  if (this_thread.tracer != nullptr && &target == &self)  // clocks are of one block's threads
+  if (this_thread.tracer != nullptr && &target == &self) {  // clocks are of one block's threads
+    this_thread.tracer->mbarrier_use(barrier, caller.where);
     this_thread.tracer->sync_release(barrier);
+  }
   if (this_thread.tracer != nullptr && &target != &self)
     Tracer::meet({this_thread.tracer, target.tracer});
   if (this_thread.tracer != nullptr && this_thread.tracer->timeline() != nullptr)
@@ -88,6 +90,7 @@ void Mbarriers::init(const Caller& caller, uint64_t* address, uint32_t count) {
   m.made = caller.where;
   m.count = m.pending = count;
   *address = MARK;
+  if (caller.block->tracer != nullptr) caller.block->tracer->mbarrier_init(address, caller.where);
   if (caller.block->tracer == nullptr || caller.block->tracer->timeline() == nullptr) return;
   caller.block->tracer->timeline()->declare(
       address, {TimelineBarrier::Kind::mbarrier,
@@ -140,6 +143,7 @@ void runtime::mbarrier_wait(uint64_t* barrier, uint32_t parity, Where where) {
   Mbarrier& m = block.mbarriers.at(c, barrier);
   const bool waits = (m.phase & 1) == (parity & 1);
   Tracer* const tracer = this_thread.tracer;
+  if (tracer != nullptr) tracer->mbarrier_use(barrier, where);
   TimelineRecorder* const timeline = tracer == nullptr ? nullptr : tracer->timeline();
   const int event = timeline == nullptr
                         ? -1

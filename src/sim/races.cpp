@@ -86,6 +86,12 @@ Races::Report Races::read(int thread, uint32_t at, int bytes, Site site) {
   return report;
 }
 
+Races::Report Races::use(int thread, uint32_t at) const {
+  const Stamp written = written_[at];
+  if (written == 0 || written == PENDING || ordered(written, thread)) return {};
+  return {Report::race, 0, write_site_[at], thread, thread_of(written), false, true, at};
+}
+
 // A reader that comes before another one need not be remembered: a write that races with it races
 // with the other one too.
 void Races::add_reader(int thread, uint32_t byte, Site site) {

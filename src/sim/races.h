@@ -39,6 +39,8 @@ class Races {
 
   Report read(int thread, uint32_t at, int bytes, Site site);
   Report write(int thread, uint32_t at, int bytes, Site site);
+  // Uses what another thread may have written without an order.
+  Report use(int thread, uint32_t at) const;
   // A cp.async writes at some time between its issue and the wait for it.
   Report copy_issued(int thread, uint32_t at, int bytes, Site site);
   void copy_landed(int thread, uint32_t at, int bytes);

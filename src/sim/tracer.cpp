@@ -7,6 +7,7 @@
 
 #include "sim/cluster.h"
 #include "sim/diagnosis.h"
+#include "sim/source_lines.h"
 
 // The image in memory of the program, or of the shared library that this is linked into, as the
 // linker lays it out: constants lie there.
@@ -298,6 +299,20 @@ void Tracer::written_from_outside(const void* to, size_t bytes, uintptr_t pc) {
                               site(pc, AccessKind::write));
 }
 
+void Tracer::mbarrier_init(const void* barrier, std::source_location where) {
+  const uint32_t at = shared_offset(reinterpret_cast<uintptr_t>(barrier));
+  const Site s = site(pc_of(where), AccessKind::write);
+  add(races_.write(scheduler_.thread(), at, sizeof(uint64_t), s));
+}
+
+void Tracer::mbarrier_use(const void* barrier, std::source_location where) {
+  Races::Report report =
+      races_.use(scheduler_.thread(), shared_offset(reinterpret_cast<uintptr_t>(barrier)));
+  if (report.kind == Races::Report::none) return;
+  report.site = site(pc_of(where), AccessKind::read);
+  add(report);
+}
+
 void Tracer::store_issued(const void* from, size_t bytes, uintptr_t pc) {
   const uint32_t at = shared_offset(reinterpret_cast<uintptr_t>(from));
   add(races_.store_issued(scheduler_.thread(), at, bytes, site(pc, AccessKind::read)));
@@ -391,7 +406,7 @@ namespace {
 const char* name_of(Races::Report::Kind kind) {
   using Report = Races::Report;
   if (kind == Report::uninitialised) return "uninitialised read";
-  return kind == Report::pending ? "missing cp.async wait" : "race";
+  return kind == Report::pending ? "missing wait" : "race";
 }
 
 }  // namespace
@@ -424,6 +439,13 @@ GEMM_SIM_INLINE void Tracer::add(const Races::Report& r) {
             who(), byte_name(r.at), scheduler_.name(r.other_thread));
       });
     case Report::pending:
+      if (!sites_[r.other].copies)
+        return findings_.add(Check::pending_load, pc, other, block_, [&] {
+          return fmt::format(
+              "{{line}}: {} {} {}, which the TMA load at {{other}} is still writing: wait for its "
+              "mbarrier",
+              who(), does(r.write), byte_name(r.at));
+        });
       return findings_.add(Check::pending_copy, pc, other, block_, [&] {
         return fmt::format(
             "{{line}}: {} {} {}, which the cp.async of {} at {{other}} is still writing: no wait "

@@ -178,6 +178,9 @@ class Tracer {
   // The last of these lanes of the running warp arrives at a collective; `orders_memory`: what any
   // of them did before comes before what any of them does after.
   void collective(uint32_t lanes, bool orders_memory);
+  // The running thread initialises an mbarrier of its block, or uses one.
+  void mbarrier_init(const void* barrier, std::source_location where);
+  void mbarrier_use(const void* barrier, std::source_location where);
   // The running thread comes after all releases of the phases of `object` that are complete: for
   // mbarriers and the like.
   void sync_acquire(const void* object) { races_.acquire(scheduler_.thread(), object); }

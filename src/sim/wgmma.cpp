@@ -37,8 +37,11 @@ WgmmaOperand::WgmmaOperand(const Caller& caller, const char* shared, size_t shar
   const auto add = [&](size_t offset) {
     offset ^= offset >> 3 & (span - 16);
     if (offset + CHUNK > shared_bytes)
-      caller.fail("reads dynamic shared memory + {}, of which there are {} bytes", offset,
-                  shared_bytes);
+      caller.fail(
+          "reads dynamic shared memory up to byte {}, of which there are {} bytes; its descriptor: "
+          "start {}, leading {}, stride {}, {}",
+          offset + CHUNK - 1, shared_bytes, start, leading, stride,
+          span == CHUNK ? "not swizzled" : fmt::format("swizzled within {} bytes", span));
     chunks.push_back(shared + offset);
   };
   if (!mn_major) {
