@@ -71,9 +71,11 @@ def moves(kernel: list[str]) -> int:
 def kernels(rung: str) -> dict[str, list[str]]:
     """Of the rung's file; the engine's configurations are v27's."""
     beginning = "configuration_" if rung == "v27_engine" else f"{rung}."
-    paths = [str(o) for o in objects if o.name.startswith(beginning)]
-    dump = [str(cuobjdump()), "-sass", "-arch", "sm_90a", *paths]
-    return opcodes(subprocess.run(dump, check=True, capture_output=True, text=True).stdout)
+    found: dict[str, list[str]] = {}
+    for path in (o for o in objects if o.name.startswith(beginning)):
+        dump = [str(cuobjdump()), "-sass", "-arch", "sm_90a", str(path)]
+        found |= opcodes(subprocess.run(dump, check=True, capture_output=True, text=True).stdout)
+    return found
 
 
 class Reader(unittest.TestCase):
