@@ -17,7 +17,9 @@
 #include <utility>
 #include <vector>
 
+#include "device/current_device.h"
 #include "engine/launch.h"
+#include "engine/problem_of.h"
 
 namespace {
 using namespace gemm;

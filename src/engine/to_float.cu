@@ -1,5 +1,4 @@
 // The engine's kernels whose results are float: equal tiles, one configuration.
-#include "device/current_device.h"
 #include "engine/launch.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN
@@ -7,8 +6,7 @@ namespace engine_device {
 
 template <class T>
 void launch_to_float(const GemmArgs<T, T, float>& p, const Arch& arch, Stream stream) {
-  constexpr int CONFIGURATION = engine::TO_FLOAT;
-  launch<GemmArgs<T, T, float>, CONFIGURATION>(p, {}, arch, stream);
+  launch<GemmArgs<T, T, float>, TO_FLOAT>(p, {}, arch, stream);
 }
 
 template void launch_to_float(const GemmArgs<half, half, float>&, const Arch&, Stream);
