@@ -3,8 +3,8 @@
 //   engine_sweep shapes.txt [most choices a shape] [seconds] > times.jsonl
 //
 // A line of shapes.txt is "M N K layout", layout being nn, nt, tn or tt. A line of output is one choice:
-// the problem, the configuration and how C is cut, its estimate, and the measured time in
-// microseconds, f16, L2 cold. A choice whose results are not cuBLAS's has "wrong".
+// the problem, the configuration and how C is cut (parts of K: negative where a cluster adds them
+// up), its estimate, and the measured time in microseconds, f16, L2 cold. A choice whose results are not cuBLAS's has "wrong".
 #include <cublas_v2.h>
 
 #include <algorithm>
@@ -135,11 +135,12 @@ int main(int argc, char** argv) {
               [](const auto& x, const auto& y) { return x.us < y.us; });
     // The best few, and the best of each configuration, either way round, with K split or not.
     std::vector<Timed> timed;
-    int seen[engine::CONFIGURATION_COUNT][2][2] = {};
+    int seen[engine::CONFIGURATION_COUNT][2][3] = {};
     for (int i = 0; i < count; ++i) {
       const engine::Choice& choice = all[i];
-      const bool split = !choice.config().ping_pong() && choice.cut.parts > 1;
-      int& n = seen[choice.configuration][choice.swapped][split];
+      const bool cut = !choice.config().ping_pong();
+      const int sums = !cut ? 0 : choice.cut.in_cluster ? 2 : choice.cut.parts > 1;
+      int& n = seen[choice.configuration][choice.swapped][sums];
       if (timed.size() < most / 2 || (n == 0 && timed.size() < most && choice.us < 2.5 * all[0].us))
         timed.push_back({choice});
       ++n;
@@ -190,7 +191,8 @@ int main(int argc, char** argv) {
       if (x.config().ping_pong())
         printf("0,0,0,0");
       else
-        printf("%d,%d,%d,%d", x.cut.cluster.log_x, x.cut.cluster.log_y, x.cut.height, x.cut.parts);
+        printf("%d,%d,%d,%d", x.cut.cluster.log_x, x.cut.cluster.log_y, x.cut.height,
+               x.cut.in_cluster ? -x.cut.parts : x.cut.parts);
       printf(",%.3f,%.3f%s]", x.us, t.us, t.wrong ? ",\"wrong\"" : "");
       first = false;
     }

@@ -36,10 +36,10 @@
 #include "device/unit_rows.cuh"
 #include "device/vec.cuh"
 #include "device/wgmma_epilogue.cuh"
+#include "engine/cluster_sums.cuh"
 #include "engine/problem_of.h"
 #include "plan/split_k.h"
 #include "rung.h"
-#include "v25_split_k/cluster_sums.cuh"
 
 namespace {
 using namespace gemm;
@@ -157,16 +157,15 @@ __global__ void __launch_bounds__(THREADS, PER_SM)
   if constexpr (!Smem::ROOM) cluster_arrive();  // its k-tiles have been read: sums take their place
   cluster_wait();                               // the cluster's CTAs are there, and have room
   if (tid < WORKERS)
-    send_units(s.parts, shares, rank * K_GROUPS + k_group, row_block * (BY / 8), BY / 8, acc,
-               [](int cta) { return cta; });
+    send_units(s.parts, shares, rank * K_GROUPS + k_group, row_block * (BY / 8), BY / 8, acc);
   cluster_arrive();
   cluster_wait();  // all parts have come
   if (tid >= WORKERS) return;
-  store_sums<Smem::ROWS, WORKERS>(p, s.parts, s.rows, shares, split * K_GROUPS, rank, swapped,
-                                  aligned_c, [&](int unit, int& x, int& y) {
-                                    x = x0 + unit / (BY / 8) * MMA_X;
-                                    y = y0 + unit % (BY / 8) * 8;
-                                  });
+  store_sums<WORKERS>(p, s.parts, s.rows, Smem::ROWS, shares, split * K_GROUPS, rank, swapped,
+                      aligned_c, [&](int unit, int& x, int& y) {
+                        x = x0 + unit / (BY / 8) * MMA_X;
+                        y = y0 + unit % (BY / 8) * 8;
+                      });
   // [/region idea]
 }
 

@@ -5,10 +5,9 @@
 // idea:   a configuration is a value: the tile's largest extent, stages, consumers. The plan
 //         chooses the extent along y, any multiple of 8, which a wgmma's columns may be; the
 //         cluster, whose CTAs load k-tiles for each other along both sides; and the parts of K,
-//         whose sums a second kernel adds up
+//         whose sums a second kernel adds up, or the CTAs of a cluster
 // watch:  y runs along C's columns, or along its rows: then C^T is computed
-// needs:  sm_90a; copies as for v24. Where C's rows are no whole 16 bytes, and for groups, equal
-//         tiles
+// needs:  sm_90a; copies as for v24. For groups, equal tiles
 //
 // The kernel, its roles and barriers: engine/gemm.cuh. How the plan is made: plan/engine.cpp.
 #include "engine/launch.h"
@@ -23,16 +22,15 @@ void launch(const Args& p, const Plan& plan, Stream stream) {
   LAUNCH(p, plan.kept<engine::Choice>(), current_arch(), stream);
 }
 
-// Row panels take an operand whose rows lie along K.
 template <class T>
-bool has_k_major(const GemmArgs<T>& p) {
-  return p.op_a == Op::N || p.op_b == Op::T;
+bool has_no_groups(const GemmArgs<T>& p) {
+  return p.batch.ends == nullptr;
 }
 
-// Whether the kernel needs C's rows in whole 16 bytes, and takes no groups.
-template <class T, bool K_MAJOR>
-bool has_aligned_rows(const GemmArgs<T>& p) {
-  return has_aligned_c(p) && p.batch.ends == nullptr && (!K_MAJOR || has_k_major(p));
+// Row panels take an operand whose rows lie along K, and a C with rows in whole 16 bytes.
+template <class T>
+bool takes_row_panels(const GemmArgs<T>& p) {
+  return has_no_groups(p) && has_aligned_c(p) && (p.op_a == Op::N || p.op_b == Op::T);
 }
 
 // Only ping-pong kernels have the whole epilogue, and of them equal tiles a gated one; an epilogue
@@ -42,8 +40,8 @@ constexpr Variant<T> variant(const char* name) {
   using engine::Schedule;
   using Launches = engine_device::Launches<T, I>;
   Variant<T> v{name, launch<Launches::plain, GemmArgs<T>>};
-  if (Launches::CONFIG.schedule == Schedule::rectangle) v.fits = has_aligned_rows<T, false>;
-  if (Launches::CONFIG.schedule == Schedule::row_panels) v.fits = has_aligned_rows<T, true>;
+  if (Launches::CONFIG.schedule == Schedule::rectangle) v.fits = has_no_groups<T>;
+  if (Launches::CONFIG.schedule == Schedule::row_panels) v.fits = takes_row_panels<T>;
   if (Launches::HAS_FUSED) v.fused = launch<Launches::fused, FusedArgs<T>>, v.fuses = has_rows_of_a;
   if (Launches::HAS_GATED) v.gated = launch<Launches::gated, GatedArgs<T>>;
   return v;
@@ -55,10 +53,10 @@ void launch_to_float(const GemmArgs<T, T, float>& p, Stream stream) {
 template <class T>
 const Variant<T> VARIANTS[] = {variant<T, 0>("128x256 s4"),
                                variant<T, 1>("128x128 s7"),
-                               variant<T, 2>("128x64 s9"),
+                               variant<T, 2>("128x64 s8"),
                                variant<T, 3>("192x192 s4"),
                                variant<T, 4>("64x192 s6"),
-                               variant<T, 5>("64x64 s14"),
+                               variant<T, 5>("64x64 s13"),
                                variant<T, 6>("128x192 s5 row panels"),
                                variant<T, 7>("64x128 s8 row panels"),
                                variant<T, 8>("128x192 s5 tiles"),

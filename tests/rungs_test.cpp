@@ -506,9 +506,25 @@ TEST_P(EngineTest, AllHeightsClustersAndParts) {
     for (int height = config.shortest; height <= config.by; height += 8) {
       const engine::ClusterShape cluster = CLUSTERS[(nth_ + i) % std::size(CLUSTERS)];
       engine::Choice choice = choice_of(i, nth_ / 2 % 2 != 0);
-      choice.cut = {cluster, height, 1, 2, 1 + nth_ % 3};
+      choice.cut = {cluster, height, 1, 2, 1 + nth_ % 3, false};
       const int X = config.bx * cluster.x() - 8, Y = height * (2 * cluster.y() - 1) - 8;
       expect_right(problem(choice, X, Y, 200), choice);
+    }
+  }
+}
+
+// Sums of one to eight parts of K within a cluster, at all heights; C's rows in whole 16 bytes, or not.
+TEST_P(EngineTest, SumsInClusters) {
+  for (int i = 0; i < engine::CONFIGURATION_COUNT; ++i) {
+    const engine::Configuration& config = engine::CONFIGURATIONS[i];
+    if (config.schedule != engine::Schedule::rectangle) continue;
+    for (int height = config.shortest; height <= config.by; height += 8) {
+      engine::Choice choice = choice_of(i, nth_ / 2 % 2 != 0);
+      choice.cut = {{0, 0}, height, 1, 2, 1 + nth_ % 8, true};
+      const int off = nth_ / 3 % 2 != 0 ? 3 : 0;
+      Problem p = problem(choice, config.bx - 8 + off, 2 * height - 8 - off, 500);
+      if (off != 0) p.ld_pad = 1;
+      expect_right(p, choice);
     }
   }
 }

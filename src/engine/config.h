@@ -45,10 +45,10 @@ struct Configuration {
 inline constexpr Configuration CONFIGURATIONS[] = {
     {128, 200, 256, 4},
     {128, 72, 128, 7},
-    {128, 16, 64, 9},
+    {128, 16, 64, 8},
     {192, 136, 192, 4},
     {64, 136, 192, 6},
-    {64, 16, 64, 14},
+    {64, 16, 64, 13},
     {128, 136, 192, 5, Schedule::row_panels, 1},
     {64, 72, 128, 8, Schedule::row_panels, 2},
     {128, 192, 192, 5, Schedule::tiles, 1},
@@ -74,6 +74,8 @@ struct Rectangle {
   int clusters_x;  // that cover C along x
   int clusters;    // that cover C
   int parts;       // of K. More than one: sums go to memory, and a second kernel adds them up
+  // Or the parts of a tile are CTAs of a cluster, which add up: one tile a CTA, `cluster` is 1 x 1.
+  bool in_cluster;
 };
 
 }  // namespace gemm::engine

@@ -33,6 +33,7 @@
 #include "device/tma_epilogue.cuh"
 #include "device/vec.cuh"
 #include "device/wgmma_main_loop.cuh"
+#include "engine/cluster_sums.cuh"
 #include "engine/config.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
@@ -41,10 +42,17 @@ using namespace engine;  // configurations and cuts
 
 constexpr int BK = 64, MMA_X = 64;  // depth of a k-tile; rows of a wgmma
 
+// Where a consumer leaves its sums over a part of K: four of a thread in a unit of 64 x 8.
+using Sums = Vec<float>;
+
 template <class TileX, class TileY, int STAGES>
 struct Shared {                     // every panel starts at a multiple of 1024 bytes
   uint8_t X[STAGES][TileX::BYTES];  // (STAGES, BX, BK) or, MN-major, (STAGES, BX / 64, BK, 64)
   uint8_t Y[STAGES][TileY::BYTES];  // (STAGES, BY, BK) or, MN-major, (STAGES, BY / 64, BK, 64)
+  // What is left of an SM's shared memory: sums of a cluster's CTAs need not wait for k-tiles there.
+  static constexpr int UNIT = 128 * sizeof(Sums), PIPELINE = STAGES * (TileX::BYTES + TileY::BYTES);
+  static constexpr int SPARE = (227 * 1024 - PIPELINE - 2 * STAGES * 8) / UNIT;
+  uint8_t spare[SPARE][UNIT];
   uint64_t full[STAGES], empty[STAGES];
 };
 template <class TileX, class TileY, int STAGES, int EPILOGUE_STAGES>
@@ -60,10 +68,6 @@ template <class Tile>
 GEMM_HOST_DEVICE int part_rows(int mn, int log_ctas) {
   return Tile::ALONG_K ? (mn + (8 << log_ctas) - 1) >> (3 + log_ctas) << 3 : BK >> log_ctas;
 }
-
-// Where a kernel without an epilogue leaves its sums over a part of K, for reduce.cuh:
-// (tiles, parts, BX / 64 * height / 8 units of 64 x 8, 128 threads), four sums each.
-using Sums = Vec<float>;
 
 // C cut off at the end of a tile of `height` along y.
 template <class Args>
@@ -88,10 +92,11 @@ GEMM_DEVICE void store_tile(const Args& tile, bool swapped, int x, int y, float 
   }
 }
 
-// Cooperative consumers, in clusters whose CTAs load k-tiles for each other.
+// Cooperative consumers, in clusters whose CTAs load k-tiles for each other, or have parts of K.
+// `sums`: for the second kernel, (tiles, parts, BX / 64 * height / 8 units, 128); or null.
 template <class Args, int CONFIGURATION, Major X_MAJOR, Major Y_MAJOR>
 __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
-    gemm_cooperative(Args p, Rectangle cut, bool swapped, Sums* sums,
+    gemm_cooperative(Args p, Rectangle cut, bool swapped, bool aligned_c, Sums* sums,
                      const __grid_constant__ TensorMap map_x,
                      const __grid_constant__ TensorMap map_y) {
   using T = typename Args::TypeA;
@@ -114,18 +119,31 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
   auto& s = *static_cast<Shared<TileX, TileY, STAGES>*>(dynamic_shared());
   if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, CONSUMERS * (size_x + size_y - 1));
   // A CTA alone has no cluster to wait for: 0.6 us less.
-  const bool alone = size_x * size_y == 1;
-  if (alone)
-    __syncthreads();
-  else
-    cluster_arrive();
+  const bool alone = size_x * size_y == 1, adds = cut.in_cluster;
+  // Who adds up which units of a tile, and whether their parts have a place beside k-tiles.
+  const UnitShares shares{BX / MMA_X * cut.height / 8, cut.parts};
+  const int received = shares.most * cut.parts;
+  const bool beside = received <= s.SPARE;
+  if (!alone || (adds && beside)) cluster_arrive();
+  if (alone) __syncthreads();
   grid_launch_dependents();
   if (!alone) cluster_wait();  // the others' barriers are there
+  // By all threads: all of the cluster's CTAs have room for sums, then all sums have come.
+  const auto wait_for_room = [&] {
+    if (!beside) cluster_arrive();  // this CTA's k-tiles have been read
+    cluster_wait();
+  };
+  const auto wait_for_sums = [] {
+    cluster_arrive();
+    cluster_wait();
+  };
 
   // Calls work(x, y, part, cluster) for every tile and part of K of this CTA.
   const auto for_each_unit = [&](auto&& work) {
-    const int log_size = cut.cluster.log_size(), step = gridDim.x >> log_size;
-    for (int i = blockIdx.x >> log_size; i < cut.clusters * cut.parts; i += step) {
+    const int log_size = cut.cluster.log_size(), units = cut.clusters * cut.parts;
+    const int step = adds ? units : gridDim.x >> log_size;
+    const int first = adds ? rank * cut.clusters + blockIdx.x / cut.parts : blockIdx.x >> log_size;
+    for (int i = first; i < units; i += step) {
       const int part = cut.parts == 1 ? 0 : i / cut.clusters, nth = i - part * cut.clusters;
       work((nth % cut.clusters_x * size_x + rank_x) * BX,
            (nth / cut.clusters_x * size_y + rank_y) * cut.height, part, nth);
@@ -162,6 +180,11 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
         // [/region multicast]
       });
     }
+    if (adds) {
+      __syncwarp();
+      wait_for_room();
+      wait_for_sums();
+    }
   } else {
     // A consumer: ROWS rows of every tile.
     if constexpr (CONFIG.consumer_registers() > 0) setmaxnreg_inc<CONFIG.consumer_registers()>();
@@ -178,7 +201,7 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
       x += wg * ROWS;
       const int k_tiles = k_begin(part + 1) - k_begin(part);
       const Args tile = cut_off(p, swapped, y + cut.height);
-      if (sums == nullptr) {
+      if (sums == nullptr && !adds) {
         if (swapped)
           prefetch_c<ROWS>(tile, true, y, x, cut.height);
         else
@@ -202,6 +225,28 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
       if (k_tiles > 0) release(last);
 
       grid_dependency_wait();
+      // [region sums]
+      if (adds) {
+        uint8_t* const begin = s.X[0];
+        Sums* const parts = reinterpret_cast<Sums*>(beside ? s.spare[0] : begin);
+        wait_for_room();
+#pragma unroll
+        for (int i = 0; i < BLOCKS; ++i)
+          send_units(parts, shares, part, (wg * BLOCKS + i) * cut.height / 8, cut.height / 8,
+                     acc[i]);
+        wait_for_sums();
+        // Rows of results take the place of k-tiles.
+        float* const rows = reinterpret_cast<float*>(beside ? begin : begin + received * s.UNIT);
+        const int room = beside ? s.PIPELINE : s.PIPELINE + (s.SPARE - received) * s.UNIT;
+        store_sums<CONSUMERS * 128>(p, parts, rows, room / int(UNIT_ROOM * sizeof(float)), shares,
+                                    cut.parts, part, swapped, aligned_c,
+                                    [&](int unit, int& to_x, int& to_y) {
+                                      to_x = x - wg * ROWS + unit / (cut.height / 8) * MMA_X;
+                                      to_y = y + unit % (cut.height / 8) * 8;
+                                    });
+        return;
+      }
+      // [/region sums]
       if (sums != nullptr) {
         const int units = cut.height / 8, size = cut.cluster.size();
         const int64_t place = int64_t{nth * size + rank} * cut.parts + part;

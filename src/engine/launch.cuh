@@ -33,28 +33,29 @@ void launch_cooperative(const Args& p, const Choice& choice, const Arch& arch, S
   const TmaOperands<T> in(p, stream);
   const int X = swapped ? p.N : p.M, Y = swapped ? p.M : p.N, size = cut.cluster.size();
   const Repacked<T>&x = swapped ? in.B : in.A, &y = swapped ? in.A : in.B;
-  const int units = cut.clusters * cut.parts;
+  const int units = cut.clusters * cut.parts, ctas = cut.in_cluster ? cut.parts : size;
   const int at_a_time = std::min(clusters_at_a_time(arch, size), arch.ctas / size);
-  const int grid = std::min(units, std::max(at_a_time, 1)) * size;
+  const int grid = cut.in_cluster ? units : std::min(units, std::max(at_a_time, 1)) * size;
   const int64_t tiles = int64_t{cut.clusters} * size,
                 of_tile = CONFIG.bx / MMA_X * (cut.height / 8);
-  const Workspace sums(cut.parts > 1 ? tiles * cut.parts * of_tile * 128 * sizeof(Sums) : 0,
-                       stream);
-  Sums* const to = cut.parts > 1 ? sums.as<Sums>() : nullptr;
+  const bool adds_later = cut.parts > 1 && !cut.in_cluster;
+  const Workspace sums(adds_later ? tiles * cut.parts * of_tile * 128 * sizeof(Sums) : 0, stream);
+  Sums* const to = adds_later ? sums.as<Sums>() : nullptr;
   const auto start = [&](auto x_major, auto y_major) {
     if constexpr (x_major() == Major::MN || y_major() == Major::K) {  // supports()
       using TileX = OperandTile<T, CONFIG.bx, x_major()>;
       using TileY = OperandTile<T, CONFIG.by, y_major()>;
       gemm::launch(
           gemm_cooperative<Args, CONFIGURATION, x_major(), y_major()>, grid, dim3(CONFIG.threads()),
-          {.smem = sizeof(Shared<TileX, TileY, CONFIG.stages>), .cluster = size, .pdl = true},
-          stream, p, cut, swapped, to, part_map<TileX>(x, X, p.K, CONFIG.bx, cut.cluster.log_y),
+          {.smem = sizeof(Shared<TileX, TileY, CONFIG.stages>), .cluster = ctas, .pdl = true},
+          stream, p, cut, swapped, has_aligned_c(p), to,
+          part_map<TileX>(x, X, p.K, CONFIG.bx, cut.cluster.log_y),
           part_map<TileY>(y, Y, p.K, cut.height, cut.cluster.log_x));
     }
   };
   // B is K-major where it is transposed, A where it is not.
   with_majors(p, [&](auto a, auto b) { swapped ? start(b, a) : start(a, b); });
-  if (cut.parts > 1) add_parts(p, choice, sums.as<Sums>(), stream);
+  if (adds_later) add_parts(p, choice, sums.as<Sums>(), stream);
 }
 
 template <class Args, int CONFIGURATION>

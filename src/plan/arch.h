@@ -67,8 +67,9 @@ struct EngineCosts {
   double residual, vectors, function;  // what an epilogue takes besides, likewise
   double store_sums;                   // ps a sum that a CTA stores for the second kernel
   double reduce_launch;                // us of that kernel
-  double copy_launch, copies;          // of a kernel that copies operands first: us, TB/s
-  double apart;                        // ps a result, where rows of C are not in whole 16 bytes
+  double exchange, add;  // ps a sum sent to another CTA of the cluster, a result added up there
+  double copy_launch, copies;  // of a kernel that copies operands first: us, TB/s
+  double apart;                // ps a result, where rows of C are not in whole 16 bytes
 };
 
 // What kernels' choices cost on one architecture. Measured, see plots/NOTES.md.

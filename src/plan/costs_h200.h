@@ -73,6 +73,7 @@ constexpr Costs H200_COSTS = {
             .staged = 3.249,         .residual = 2,
             .vectors = 0.5,          .function = 2,
             .store_sums = 136,       .reduce_launch = 1.809,
+            .exchange = 149.7,       .add = 224.7,
             .copy_launch = 1.93,     .copies = 2.73,
             .apart = 345.8,
             // [/fitted]

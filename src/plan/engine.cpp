@@ -12,6 +12,7 @@ namespace gemm::engine {
 namespace {
 
 constexpr int BK = 64, MOST_PARTS = 16, MOST_WAVES = 4;
+constexpr int MOST_IN_CLUSTER = 8;  // a cluster's CTAs
 // Eight CTAs are seldom better than four, and then by little.
 constexpr ClusterShape CLUSTERS[] = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {2, 0}, {0, 2}};
 
@@ -74,8 +75,9 @@ double cooperative_us(const PlannedProblem& p, const Oriented& o, const Arch& ar
   const Configuration& config = choice.config();
   const Rectangle& cut = choice.cut;
   const int size = cut.cluster.size();
-  const int at_a_time = clusters_at_a_time(arch, size);
-  const int units = cut.clusters * cut.parts, waves = ceil_div(units, at_a_time);
+  const int units = cut.clusters * cut.parts;
+  const int waves = cut.in_cluster ? ceil_div(cut.clusters, clusters_at_a_time(arch, cut.parts))
+                                   : ceil_div(units, clusters_at_a_time(arch, size));
   const double k = std::ceil(ceil_div(p.K, BK) / double(cut.parts)) * BK;
   const int atom = o.y_k_major ? 8 * cut.cluster.x() : 64;
   const double columns = ceil_div(cut.height, atom) * atom;
@@ -92,16 +94,20 @@ double cooperative_us(const PlannedProblem& p, const Oriented& o, const Arch& ar
                                .in_clusters = size > 1});
   const double results = 1e-6 * config.bx * cut.height;
   const double store = p.whole_epilogue ? c.store : store_us(p, c);
-  double end = p.whole_epilogue ? pass_us(p, c) : 0;
-  if (cut.parts == 1) {
+  double end = p.whole_epilogue ? pass_us(p, c) : 0, wave = c.wave;
+  if (cut.in_cluster) {
+    // Each CTA has one tile, and nothing hides its beginning.
+    wave = c.launch;
+    end += waves * (cut.parts > 1 ? c.cluster + results * c.exchange : 0) +
+           waves * results / cut.parts * (store + c.add + (p.aligned_c ? 0 : c.apart));
+  } else if (cut.parts == 1) {
     end += waves * results * store;
   } else {
     const double sums = 4e-6 * results * 1e6 * units * size;  // millions of bytes
     end += waves * results * c.store_sums + sums / c.l2 + c.reduce_launch +
            results * cut.clusters * size / arch.sms * store;
   }
-  return c.launch + copies_us(p, c) + (size > 1 ? c.cluster : 0) + (waves - 1) * c.wave + loop +
-         end;
+  return c.launch + copies_us(p, c) + (size > 1 ? c.cluster : 0) + (waves - 1) * wave + loop + end;
 }
 
 // Tiles that two consumers compute by turns.
@@ -209,27 +215,34 @@ void for_each_choice(const PlannedProblem& batch, const Arch& arch, int index,
         continue;
       const int clusters_x = ceil_div(tiles_x, shape.x());
       const int at_a_time = clusters_at_a_time(arch, shape.size());
-      int before[2] = {};  // the last height by either step: more waves often have the same
-      for (int waves = 1; waves <= MOST_WAVES; ++waves) {
-        const int most = std::max(waves * at_a_time / std::max(clusters_x, 1), 1);  // along y
-        const int least = ceil_div(o.Y, most * shape.y());
+      int whole[2] = {};  // the last height with K whole, by either step
+      // Considers the least height with which at most so many clusters cover C. Parts fill one wave.
+      const auto consider_cut = [&](int most, int parts, bool in_cluster) {
+        const int least = ceil_div(o.Y, std::max(most / std::max(clusters_x, 1), 1) * shape.y());
+        int before = 0;
         for (const int step : {8, 64}) {
-          if (step == 64 && o.y_k_major) continue;
           const int height = std::clamp(ceil_div(least, step) * step, config.shortest, config.by);
-          if (height == before[step == 64]) continue;
-          before[step == 64] = height;
           const int64_t clusters = int64_t{clusters_x} * ceil_div(ceil_div(o.Y, height), shape.y());
-          if (clusters >= 1 << 20) continue;
-          // K in as many parts as fill a wave.
-          const int most_parts =
-              std::clamp<int>(at_a_time / std::max<int>(int(clusters), 1), 1,
-                              std::min(MOST_PARTS, std::max(ceil_div(p.K, BK) / 2, 1)));
-          for (int parts = 1; parts <= most_parts; ++parts) {
-            choice.cut = {shape, height, clusters_x, int(clusters), parts};
-            choice.us = cooperative_us(p, o, arch, choice);
-            consider(choice);
-          }
+          const bool known = height == before || (parts == 1 && height == whole[step == 64]);
+          if ((step == 64 && o.y_k_major) || known || clusters >= 1 << 20) continue;
+          if (parts > 1 && clusters > most) continue;
+          before = height;
+          if (parts == 1) whole[step == 64] = height;  // more waves often have the same
+          choice.cut = {shape, height, clusters_x, int(clusters), parts, in_cluster};
+          choice.us = cooperative_us(p, o, arch, choice);
+          consider(choice);
         }
+      };
+      const bool alone = shape.size() == 1;
+      // Rows of C off 16 bytes are stored by way of shared memory: where sums are added up.
+      if (p.aligned_c || alone)
+        for (int waves = 1; waves <= MOST_WAVES; ++waves)
+          consider_cut(waves * at_a_time, 1, !p.aligned_c);
+      const int most_parts = std::clamp(ceil_div(p.K, BK) / 2, 1, MOST_PARTS);
+      for (int parts = 2; parts <= most_parts; ++parts) {
+        consider_cut(at_a_time / parts, parts, false);
+        if (alone && parts <= MOST_IN_CLUSTER)
+          consider_cut(clusters_at_a_time(arch, parts), parts, true);
       }
     }
   }
@@ -243,7 +256,7 @@ int clusters_at_a_time(const Arch& arch, int size) {
 
 bool supports(const Configuration& config, const PlannedProblem& p, bool swapped) {
   if (config.schedule == Schedule::tiles) return !swapped;
-  if (!p.aligned_c || p.groups) return false;
+  if (p.groups || (!p.aligned_c && config.ping_pong())) return false;
   const bool x_k_major = swapped ? p.b_k_major : p.a_k_major;
   const bool y_k_major = swapped ? p.a_k_major : p.b_k_major;
   // y along the operand that is K-major, so that a box of it has any height; else neither is.
@@ -304,7 +317,8 @@ std::string explain(const Choice& choice, int sms) {
                                  cut.clusters * cut.cluster.size(), config.bx, cut.height);
   if (cut.cluster.size() > 1)
     text += fmt::format(", clusters of {} x {}", cut.cluster.x(), cut.cluster.y());
-  if (cut.parts > 1) text += fmt::format(", K in {} parts", cut.parts);
+  if (cut.parts > 1)
+    text += fmt::format(", K in {} parts{}", cut.parts, cut.in_cluster ? ", a cluster a tile" : "");
   return text + fmt::format(", estimated {:.0f} us", choice.us);
 }
 

@@ -22,10 +22,10 @@ struct UnitShares {
 
 // Sends the sums of `count` units, from `first` on, to the CTAs that add them up. They are sums
 // over part `part` of K. `parts`: (parts of K, shares.most, 128), at the same place in each CTA's
-// shared memory. rank(cta): the rank in the cluster of the tile's CTA number `cta`.
-template <int SUMS, class Rank>
+// shared memory.
+template <int SUMS>
 GEMM_DEVICE void send_units(Vec<float>* parts, UnitShares shares, int part, int first, int count,
-                            const float (&acc)[SUMS], Rank&& rank GEMM_CALLER_ARG) {
+                            const float (&acc)[SUMS] GEMM_CALLER_ARG) {
   int cta = first % shares.split, nth = first / shares.split;
 #pragma unroll
   for (int i = 0; i < SUMS / 4; ++i) {
@@ -34,22 +34,22 @@ GEMM_DEVICE void send_units(Vec<float>* parts, UnitShares shares, int part, int 
 #pragma unroll
     for (int e = 0; e < 4; ++e) four.set(e, acc[i * 4 + e]);
     Vec<float>* const to = parts + (part * shares.most + nth) * 128 + threadIdx.x % 128;
-    *map_shared(to, rank(cta) GEMM_CALLER_PASS) = four;
+    *map_shared(to, cta GEMM_CALLER_PASS) = four;
     if (++cta == shares.split) cta = 0, ++nth;
   }
 }
 
-// Adds up and stores the units of CTA `cta`, at most ROOM at a time, by WORKERS threads. The sums
+// Adds up and stores the units of CTA `cta`, at most `room` at a time, by WORKERS threads. The sums
 // go to C by way of `rows`, so that neighbouring threads store neighbours in a row. A loop, not
 // unrolled: one tile a CTA runs this code once, and thousands of instructions take longer to fetch
 // than to execute. origin(unit, x, y): where in C a unit begins.
-template <int ROOM, int WORKERS, class T, class Origin>
-GEMM_DEVICE void store_sums(const GemmArgs<T>& p, const Vec<float>* parts, float* rows,
+template <int WORKERS, class T, class Origin>
+GEMM_DEVICE void store_sums(const GemmArgs<T>& p, const Vec<float>* parts, float* rows, int room,
                             UnitShares shares, int part_count, int cta, bool swapped,
                             bool aligned_c, Origin&& origin GEMM_CALLER_ARG) {
   const int tid = threadIdx.x, count = shares.count(cta);
-  for (int first = 0; first < count; first += ROOM) {
-    const int units = count - first < ROOM ? count - first : ROOM;
+  for (int first = 0; first < count; first += room) {
+    const int units = count - first < room ? count - first : room;
     if (first > 0) named_barrier_sync(1, WORKERS GEMM_CALLER_PASS);  // those before are stored
 #pragma unroll 1
     for (int i = tid / 128; i < units; i += WORKERS / 128) {
