@@ -121,8 +121,8 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
   // A CTA alone has no cluster to wait for: 0.6 us less.
   const bool alone = size_x * size_y == 1, adds = cut.in_cluster;
   // Who adds up which units of a tile, and whether their parts have a place beside k-tiles.
-  const UnitShares shares{BX / MMA_X * cut.height / 8, cut.parts};
-  const int received = shares.most * cut.parts;
+  const UnitShares owned{BX / MMA_X * cut.height / 8, cut.parts};
+  const int received = owned.most * cut.parts;
   const bool beside = received <= s.SPARE;
   if (!alone || (adds && beside)) cluster_arrive();
   if (alone) __syncthreads();
@@ -232,13 +232,13 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
         wait_for_room();
 #pragma unroll
         for (int i = 0; i < BLOCKS; ++i)
-          send_units(parts, shares, part, (wg * BLOCKS + i) * cut.height / 8, cut.height / 8,
+          send_units(parts, owned, part, (wg * BLOCKS + i) * cut.height / 8, cut.height / 8,
                      acc[i]);
         wait_for_sums();
         // Rows of results take the place of k-tiles.
         float* const rows = reinterpret_cast<float*>(beside ? begin : begin + received * s.UNIT);
         const int room = beside ? s.PIPELINE : s.PIPELINE + (s.SPARE - received) * s.UNIT;
-        store_sums<CONSUMERS * 128>(p, parts, rows, room / int(UNIT_ROOM * sizeof(float)), shares,
+        store_sums<CONSUMERS * 128>(p, parts, rows, room / int(UNIT_ROOM * sizeof(float)), owned,
                                     cut.parts, part, swapped, aligned_c,
                                     [&](int unit, int& to_x, int& to_y) {
                                       to_x = x - wg * ROWS + unit / (cut.height / 8) * MMA_X;
