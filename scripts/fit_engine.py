@@ -139,13 +139,17 @@ def load(paths: list[str]):
                         results=1e-6 * bx * tall,
                         parts=1,
                         tiles=tiles,
+                        adds=0,
                     )
                 else:
                     size = 1 << (log_x + log_y)
                     at = max(int(SMS * filled[size] + 0.5) // size, 1)
                     clusters = cdiv(cdiv(X, bx), 1 << log_x) * cdiv(cdiv(Y, height), 1 << log_y)
+                    adds, parts = parts < 0, abs(parts)
                     units = clusters * parts
                     waves = cdiv(units, at)
+                    if adds:
+                        waves = cdiv(clusters, max(int(SMS * filled[parts] + 0.5) // parts, 1))
                     k = math.ceil(kt / parts) * BK
                     atom = 8 << log_x if y_k else 64
                     columns = cdiv(height, atom) * atom
@@ -163,11 +167,13 @@ def load(paths: list[str]):
                         results=1e-6 * bx * height,
                         parts=parts,
                         tiles=clusters * size,
+                        adds=adds,
                     )
                 tiles_x, tiles_y = cdiv(X, bx), cdiv(Y, row["mult"])
                 if config["ping_pong"]:
                     tiles_y = row["tiles"] / tiles_x
                 row["full"] = X * Y / (tiles_x * bx * tiles_y * row["mult"])
+                row["apart"] = N % 8 > 0
                 row.update(qx=qx, qy=qy, bytes=2e-6 * (M * K + K * N + M * N))
                 rows.append(row)
                 times.append(us)
@@ -196,11 +202,16 @@ def estimate(t, c):
         + c["reduce_launch"]
         + t["results"] * t["tiles"] / SMS * c["store"]
     )
+    in_cluster = t["waves"] * (
+        (t["parts"] > 1) * (c["cluster"] + t["results"] * c["exchange"])
+        + t["results"] / t["parts"] * (c["store"] + c["add"] + t["apart"] * c["apart"])
+    )
+    end = np.where(t["parts"] > 1, split, t["waves"] * store)
     cooperative = (
         (t["size"] > 1) * c["cluster"]
-        + (t["waves"] - 1) * c["wave"]
+        + (t["waves"] - 1) * np.where(t["adds"] > 0, c["launch"], c["wave"])
         + loop
-        + np.where(t["parts"] > 1, split, t["waves"] * store)
+        + np.where(t["adds"] > 0, in_cluster, end)
     )
     hidden = np.maximum(0, store * c["staged"] - loop / t["waves"])
     ping_pong = loop + store + (t["waves"] - 1) * hidden
