@@ -185,7 +185,8 @@ def estimate(t, c):
     asked = np.array([1.0, c["sectors"], c["half"]])
     rows = t["x_rows"] * asked[t["qx"].astype(int)] + t["y_rows"] * asked[t["qy"].astype(int)]
     tensor = c["tensor"] * np.where(t["pp"] > 0, c["ping_pong"], 1)
-    k_tile = np.where(t["pp"] > 0, c["k_tile_alone"], c["k_tile"])
+    alone = (t["pp"] > 0) | (t["bx"] == 64)  # one consumer computes a k-tile
+    k_tile = np.where(alone, c["k_tile_alone"], c["k_tile"])
     multiply = t["depth"] * np.maximum(
         2e-6 * t["bx"] * (t["mult"] + c["narrow"]) / tensor, k_tile / BK
     )

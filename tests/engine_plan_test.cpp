@@ -69,21 +69,31 @@ TEST(EnginePlan, OrientationByLayout) {
     EXPECT_NE(choice.config().schedule, Schedule::row_panels);
 }
 
-// Unaligned rows of C and groups: no other schedule takes them.
-TEST(EnginePlan, EqualTilesTakeTheRest) {
-  for (const bool groups : {false, true}) {
-    PlannedProblem p = problem(600, 801, 512);
-    p.aligned_c = groups, p.groups = groups;
-    EXPECT_EQ(choose(p, ARCH, -1).config().schedule, Schedule::tiles);
-    EXPECT_EQ(choose(p, ARCH, 0).configuration, -1);
+// Groups: no other schedule takes them.
+TEST(EnginePlan, EqualTilesTakeGroups) {
+  PlannedProblem p = problem(600, 808, 512);
+  p.groups = true;
+  EXPECT_EQ(choose(p, ARCH, -1).config().schedule, Schedule::tiles);
+  EXPECT_EQ(choose(p, ARCH, 0).configuration, -1);
+}
+
+// Rows of C off 16 bytes: rectangles store them where sums are added up, in a cluster or later.
+TEST(EnginePlan, UnalignedRowsOfC) {
+  PlannedProblem p = problem(600, 801, 512);
+  p.aligned_c = false;
+  for (const Choice& choice : all_choices(p)) {
+    EXPECT_NE(choice.config().schedule, Schedule::row_panels);
+    if (choice.config().schedule == Schedule::rectangle) {
+      EXPECT_TRUE(choice.cut.in_cluster || choice.cut.parts > 1);
+    }
   }
 }
 
-// Equal tiles, which an unaligned C leaves alone. More tiles than half of the SMs, up to three waves. The last three are rungs_test.cpp's PairsTest.
+// Equal tiles, as groups have. More tiles than half of the SMs, up to three waves. The last three are rungs_test.cpp's PairsTest.
 TEST(EnginePlan, PairsLieAlongTheShorterSide) {
   const auto pairs = [](int m, int n, int k) {
     PlannedProblem p = problem(m, n, k);
-    p.aligned_c = false;
+    p.groups = true;
     return choose(p, ARCH, -1).tiling.pairs;
   };
   EXPECT_EQ(pairs(2048, 512, 4096), Pairs::rows);

@@ -106,8 +106,10 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
   constexpr int STAGES = CONFIG.stages, CONSUMERS = CONFIG.warpgroups();
   constexpr int BX = CONFIG.bx, BY = CONFIG.by, ROWS = CONFIG.rows(), BLOCKS = ROWS / MMA_X;
   const int tid = threadIdx.x, wg = warpgroup();
-  const int size_x = cut.cluster.x(), size_y = cut.cluster.y(), rank = cluster_rank();
-  // This CTA's place in the cluster.
+  const bool adds = cut.in_cluster;
+  const int size_x = cut.cluster.x(), size_y = cut.cluster.y(), cta = cluster_rank();
+  // This CTA's place among those that load for each other.
+  const int rank = adds ? 0 : cta;
   const int rank_x = rank & (size_x - 1), rank_y = rank >> cut.cluster.log_x;
   // CTAs with the same rows of X and with the same of Y, as bits: built for CTA (0, 0), then
   // shifted to this one's place.
@@ -119,7 +121,7 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
   auto& s = *static_cast<Shared<TileX, TileY, STAGES>*>(dynamic_shared());
   if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, CONSUMERS * (size_x + size_y - 1));
   // A CTA alone has no cluster to wait for: 0.6 us less.
-  const bool alone = size_x * size_y == 1, adds = cut.in_cluster;
+  const bool alone = size_x * size_y == 1;
   // Who adds up which units of a tile, and whether their parts have a place beside k-tiles.
   const UnitShares owned{BX / MMA_X * cut.height / 8, cut.parts};
   const int received = owned.most * cut.parts;
@@ -142,7 +144,7 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
   const auto for_each_unit = [&](auto&& work) {
     const int log_size = cut.cluster.log_size(), units = cut.clusters * cut.parts;
     const int step = adds ? units : gridDim.x >> log_size;
-    const int first = adds ? rank * cut.clusters + blockIdx.x / cut.parts : blockIdx.x >> log_size;
+    const int first = adds ? cta * cut.clusters + blockIdx.x / cut.parts : blockIdx.x >> log_size;
     for (int i = first; i < units; i += step) {
       const int part = cut.parts == 1 ? 0 : i / cut.clusters, nth = i - part * cut.clusters;
       work((nth % cut.clusters_x * size_x + rank_x) * BX,
