@@ -15,7 +15,7 @@ GEMM_BUILD_NAMESPACE_BEGIN
 // Who adds up which of a tile's units.
 struct UnitShares {
   int units, split;
-  int most = cdiv(units, split);  // units of one CTA
+  int most = split == 1 ? units : cdiv(units, split);  // of one CTA
   GEMM_DEVICE int count(int cta) const { return (units - cta + split - 1) / split; }
   GEMM_DEVICE int unit(int cta, int nth) const { return nth * split + cta; }
 };

@@ -123,8 +123,8 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
   // A CTA alone has no cluster to wait for: 0.6 us less.
   const bool alone = size_x * size_y == 1;
   // Who adds up which units of a tile, and whether their parts have a place beside k-tiles.
-  const UnitShares owned{BX / MMA_X * cut.height / 8, cut.parts};
-  const int received = owned.most * cut.parts;
+  const UnitShares owned{BX / MMA_X * cut.height / 8, adds ? cut.parts : 1};
+  const int received = owned.most * owned.split;
   const bool beside = received <= s.SPARE;
   if (!alone || (adds && beside)) cluster_arrive();
   if (alone) __syncthreads();
