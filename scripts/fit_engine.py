@@ -32,7 +32,13 @@ def configurations() -> list[dict]:
     table = text[text.index("CONFIGURATIONS[] = {") :]
     rows = re.findall(r"^    \{(\d+), (\d+), (\d+), (\d+)(.*?)\}", table, re.MULTILINE)
     return [
-        {"bx": int(a), "shortest": int(b), "by": int(c), "ping_pong": "row_panels" in e}
+        {
+            "bx": int(a),
+            "shortest": int(b),
+            "by": int(c),
+            "schedule": e.split("::")[-1].split(",")[0],
+            "per_sm": int(e.split(",")[-1]) if e.count(",") == 3 else 1,
+        }
         for a, b, c, _, e in rows
     ]
 
@@ -111,19 +117,28 @@ def load(paths: list[str]):
             ta, tb = layout[0] == "t", layout[1] == "t"
             ra, rb = requests(M if ta else K), requests(K if tb else N)
             problems.append((len(rows), problem))
+            # Where all are wrong, cuBLAS is: it adds up parts in half.
+            all_wrong = all(len(choice) > 8 for choice in problem["choices"])
             for choice in problem["choices"]:
                 index, swapped, log_x, log_y, height, parts, _, us = choice[:8]
-                if len(choice) > 8:
+                if len(choice) > 8 and not all_wrong:
                     continue
                 config = configs[index]
                 X, Y = (N, M) if swapped else (M, N)
                 y_k = (not ta) if swapped else tb
                 qx, qy = (rb, ra) if swapped else (ra, rb)
                 bx, kt = config["bx"], cdiv(K, BK)
-                if config["ping_pong"]:
-                    waves, tiles, span, mean, tall = panels(
-                        Y, X, bx, config["shortest"], config["by"]
-                    )
+                by_turns = config["schedule"] not in ("", "rectangle")
+                if by_turns:
+                    if config["schedule"] == "tiles":
+                        mean = tall = config["by"]
+                        tiles = cdiv(X, bx) * cdiv(Y, mean)
+                        waves = cdiv(tiles, SMS)
+                        span = waves * mean
+                    else:
+                        waves, tiles, span, mean, tall = panels(
+                            Y, X, bx, config["shortest"], config["by"]
+                        )
                     k = kt * BK
                     row = dict(
                         pp=1,
@@ -140,23 +155,27 @@ def load(paths: list[str]):
                         parts=1,
                         tiles=tiles,
                         adds=0,
+                        on_sm=1,
                     )
                 else:
                     size = 1 << (log_x + log_y)
-                    at = max(int(SMS * filled[size] + 0.5) // size, 1)
+                    per_sm = config["per_sm"]
+                    at = max(int(SMS * filled[size] + 0.5) // size, 1) * per_sm
                     clusters = cdiv(cdiv(X, bx), 1 << log_x) * cdiv(cdiv(Y, height), 1 << log_y)
                     adds, parts = parts < 0, abs(parts)
                     units = clusters * parts
                     waves = cdiv(units, at)
                     if adds:
-                        waves = cdiv(clusters, max(int(SMS * filled[parts] + 0.5) // parts, 1))
+                        at = max(int(SMS * filled[parts] + 0.5) // parts, 1) * per_sm
+                        waves = cdiv(clusters, at)
+                    on_sm = min(cdiv(units * size, SMS), per_sm)
                     k = math.ceil(kt / parts) * BK
                     atom = 8 << log_x if y_k else 64
                     columns = cdiv(height, atom) * atom
                     row = dict(
                         pp=0,
                         waves=waves,
-                        depth=waves * k,
+                        depth=waves * k * on_sm,
                         bx=bx,
                         by=columns,
                         mult=height,
@@ -164,13 +183,14 @@ def load(paths: list[str]):
                         y_rows=columns / (1 << log_x),
                         all=k * units * size,
                         size=size,
-                        results=1e-6 * bx * height,
+                        results=1e-6 * bx * height * on_sm,
                         parts=parts,
                         tiles=clusters * size,
                         adds=adds,
+                        on_sm=on_sm,
                     )
                 tiles_x, tiles_y = cdiv(X, bx), cdiv(Y, row["mult"])
-                if config["ping_pong"]:
+                if by_turns:
                     tiles_y = row["tiles"] / tiles_x
                 row["full"] = X * Y / (tiles_x * bx * tiles_y * row["mult"])
                 row["apart"] = N % 8 > 0
@@ -185,10 +205,10 @@ def estimate(t, c):
     asked = np.array([1.0, c["sectors"], c["half"]])
     rows = t["x_rows"] * asked[t["qx"].astype(int)] + t["y_rows"] * asked[t["qy"].astype(int)]
     tensor = c["tensor"] * np.where(t["pp"] > 0, c["ping_pong"], 1)
-    alone = (t["pp"] > 0) | (t["bx"] == 64)  # one consumer computes a k-tile
-    k_tile = np.where(alone, c["k_tile_alone"], c["k_tile"])
+    k_tile = np.where(t["bx"] == 64, c["k_tile_of_one"], c["k_tile"])
+    k_tile = np.where(t["pp"] > 0, c["k_tile_alone"], k_tile)
     multiply = t["depth"] * np.maximum(
-        2e-6 * t["bx"] * (t["mult"] + c["narrow"]) / tensor, k_tile / BK
+        2e-6 * t["bx"] * (t["mult"] + c["narrow"]) / tensor, k_tile / (BK * t["on_sm"])
     )
     from_l2 = 2e-6 * t["all"] * rows / c["l2"] * t["full"] ** -c["edge"]
     into_sm = 2e-6 * t["depth"] * (t["bx"] + t["by"]) / c["fetch"]
@@ -196,12 +216,13 @@ def estimate(t, c):
     loop = np.sqrt(multiply**2 + from_l2**2 + into_sm**2 + memory**2)
     loop *= np.where((t["size"] == 1) & (t["qx"] + t["qy"] == 0), c["alone"], 1)
     store = t["results"] * c["store"]
-    sums = 4 * t["results"] * t["tiles"] * t["parts"]
+    results = t["results"] / t["on_sm"]  # of a tile
+    sums = 4 * results * t["tiles"] * t["parts"]
     split = (
         t["waves"] * t["results"] * c["store_sums"]
         + sums / c["l2"]
         + c["reduce_launch"]
-        + t["results"] * t["tiles"] / SMS * c["store"]
+        + results * t["tiles"] / SMS * c["store"]
     )
     in_cluster = t["waves"] * (
         (t["parts"] > 1) * (c["cluster"] + t["results"] * c["exchange"])
@@ -216,6 +237,7 @@ def estimate(t, c):
     )
     hidden = np.maximum(0, store * c["staged"] - loop / t["waves"])
     ping_pong = loop + store + (t["waves"] - 1) * hidden
+    ping_pong += t["apart"] * t["waves"] * t["results"] * c["apart"]
     return c["launch"] + np.where(t["pp"] > 0, ping_pong, cooperative)
 
 

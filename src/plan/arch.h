@@ -51,19 +51,20 @@ struct WgmmaCosts {
 
 // What takes time in the engine's kernels (plan/engine.cpp). Fitted by scripts/fit_engine.py.
 struct EngineCosts {
-  double launch;                // us of a kernel with one k-tile
-  double cluster;               // us in which the CTAs of a cluster wait for each other
-  double wave;                  // us to begin and end another tile
-  double k_tile, k_tile_alone;  // us of a k-tile at least: of all consumers, of one by turns
-  double tensor;                // TFLOPS of an SM's tensor cores in a tile
-  double narrow;                // columns that a wgmma takes beside its own
-  double ping_pong;             // tensor where two consumers take turns, as a part of it
-  double memory, l2, fetch;     // TB/s from memory; from L2 into all SMs, into one
-  double sectors, half;         // requests for a row across lines: of whole sectors, of half ones
-  double edge;                  // L2 slows by this power of the part of all tiles that lies in C
-  double alone;                 // a main loop's time without clusters, rows in whole lines
-  double store;                 // ps a result stored
-  double staged;                // a store's time while the other consumer multiplies, in stores
+  double launch;   // us of a kernel with one k-tile
+  double cluster;  // us in which the CTAs of a cluster wait for each other
+  double wave;     // us to begin and end another tile
+  // us of a k-tile at least: of several consumers, of one, of one by turns
+  double k_tile, k_tile_of_one, k_tile_alone;
+  double tensor;             // TFLOPS of an SM's tensor cores in a tile
+  double narrow;             // columns that a wgmma takes beside its own
+  double ping_pong;          // tensor where two consumers take turns, as a part of it
+  double memory, l2, fetch;  // TB/s from memory; from L2 into all SMs, into one
+  double sectors, half;      // requests for a row across lines: of whole sectors, of half ones
+  double edge;               // L2 slows by this power of the part of all tiles that lies in C
+  double alone;              // a main loop's time without clusters, rows in whole lines
+  double store;              // ps a result stored
+  double staged;             // a store's time while the other consumer multiplies, in stores
   double residual, vectors, function;  // what an epilogue takes besides, likewise
   double store_sums;                   // ps a sum that a CTA stores for the second kernel
   double reduce_launch;                // us of that kernel

@@ -54,13 +54,15 @@ struct Work {
   double bx, by, columns;   // by: of wgmma; columns: as loaded
   double rows;              // that a CTA asks L2 for, a k at a time; those across lines count more
   double full;              // part of all tiles that lies in C
+  int ctas = 1;             // of an SM at a time, which wait by turns
   bool by_turns = false, in_clusters = false;
 };
 // The main loop: what it waits for longest, and a part of what comes second.
 double loop_us(const PlannedProblem& p, const EngineCosts& c, const Work& w) {
   const double tensor = c.tensor * (w.by_turns ? c.ping_pong : 1);
-  const double k_tile = w.by_turns ? c.k_tile_alone : c.k_tile;
-  const double multiply = w.depth * std::max(2e-6 * w.bx * (w.by + c.narrow) / tensor, k_tile / BK);
+  const double k_tile = w.by_turns ? c.k_tile_alone : w.bx == 64 ? c.k_tile_of_one : c.k_tile;
+  const double multiply =
+      w.depth * std::max(2e-6 * w.bx * (w.by + c.narrow) / tensor, k_tile / (BK * w.ctas));
   const double from_l2 = 2e-6 * w.all_depth * w.rows / c.l2 * std::pow(w.full, -c.edge);
   const double into_sm = 2e-6 * w.depth * (w.bx + w.columns) / c.fetch;
   const double memory = memory_us(p, c.memory);
@@ -75,24 +77,28 @@ double cooperative_us(const PlannedProblem& p, const Oriented& o, const Arch& ar
   const Configuration& config = choice.config();
   const Rectangle& cut = choice.cut;
   const int size = cut.cluster.size();
-  const int units = cut.clusters * cut.parts;
-  const int waves = cut.in_cluster ? ceil_div(cut.clusters, clusters_at_a_time(arch, cut.parts))
-                                   : ceil_div(units, clusters_at_a_time(arch, size));
+  const int units = cut.clusters * cut.parts, per_sm = config.ctas_per_sm;
+  const int waves = cut.in_cluster
+                        ? ceil_div(cut.clusters, clusters_at_a_time(arch, cut.parts) * per_sm)
+                        : ceil_div(units, clusters_at_a_time(arch, size) * per_sm);
+  // CTAs of the busiest SM at a time.
+  const int on_sm = std::min(ceil_div(units * size, arch.sms), per_sm);
   const double k = std::ceil(ceil_div(p.K, BK) / double(cut.parts)) * BK;
   const int atom = o.y_k_major ? 8 * cut.cluster.x() : 64;
   const double columns = ceil_div(cut.height, atom) * atom;
   const double rows =
       config.bx * o.x_requests / cut.cluster.y() + columns * o.y_requests / cut.cluster.x();
   const double loop = loop_us(p, c,
-                              {.depth = waves * k,
+                              {.depth = waves * k * on_sm,
                                .all_depth = k * units * size,
                                .bx = double(config.bx),
                                .by = double(cut.height),
                                .columns = columns,
                                .rows = rows,
                                .full = full(o, config.bx, cut.height),
+                               .ctas = on_sm,
                                .in_clusters = size > 1});
-  const double results = 1e-6 * config.bx * cut.height;
+  const double results = 1e-6 * config.bx * cut.height * on_sm;
   const double store = p.whole_epilogue ? c.store : store_us(p, c);
   double end = p.whole_epilogue ? pass_us(p, c) : 0, wave = c.wave;
   if (cut.in_cluster) {
@@ -103,9 +109,9 @@ double cooperative_us(const PlannedProblem& p, const Oriented& o, const Arch& ar
   } else if (cut.parts == 1) {
     end += waves * results * store;
   } else {
-    const double sums = 4e-6 * results * 1e6 * units * size;  // millions of bytes
+    const double sums = 4.0 * config.bx * cut.height * 1e-6 * units * size;  // millions of bytes
     end += waves * results * c.store_sums + sums / c.l2 + c.reduce_launch +
-           results * cut.clusters * size / arch.sms * store;
+           results / on_sm * cut.clusters * size / arch.sms * store;
   }
   return c.launch + copies_us(p, c) + (size > 1 ? c.cluster : 0) + (waves - 1) * wave + loop + end;
 }
@@ -214,10 +220,12 @@ void for_each_choice(const PlannedProblem& batch, const Arch& arch, int index,
           (shape.x() > std::max(tiles_x, 1) || shape.y() * config.shortest > o.Y + config.shortest))
         continue;
       const int clusters_x = ceil_div(tiles_x, shape.x());
-      const int at_a_time = clusters_at_a_time(arch, shape.size());
+      const int per_sm = config.ctas_per_sm;
+      const int at_a_time = clusters_at_a_time(arch, shape.size()) * per_sm;
       int whole[2] = {};  // the last height with K whole, by either step
       // Considers the least height with which at most so many clusters cover C. Parts fill one wave.
       const auto consider_cut = [&](int most, int parts, bool in_cluster) {
+        if (parts > 1 && most < clusters_x) return;
         const int least = ceil_div(o.Y, std::max(most / std::max(clusters_x, 1), 1) * shape.y());
         int before = 0;
         for (const int step : {8, 64}) {
@@ -242,7 +250,7 @@ void for_each_choice(const PlannedProblem& batch, const Arch& arch, int index,
       for (int parts = 2; parts <= most_parts; ++parts) {
         consider_cut(at_a_time / parts, parts, false);
         if (alone && parts <= MOST_IN_CLUSTER)
-          consider_cut(clusters_at_a_time(arch, parts), parts, true);
+          consider_cut(clusters_at_a_time(arch, parts) * per_sm, parts, true);
       }
     }
   }
