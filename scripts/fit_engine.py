@@ -206,9 +206,9 @@ def estimate(t, c):
     rows = t["x_rows"] * asked[t["qx"].astype(int)] + t["y_rows"] * asked[t["qy"].astype(int)]
     tensor = c["tensor"] * np.where(t["pp"] > 0, c["ping_pong"], 1)
     k_tile = np.where(t["bx"] == 64, c["k_tile_of_one"], c["k_tile"])
-    k_tile = np.where(t["pp"] > 0, c["k_tile_alone"], k_tile)
+    k_tile = np.where(t["pp"] > 0, 0, k_tile)
     multiply = t["depth"] * np.maximum(
-        2e-6 * t["bx"] * (t["mult"] + c["narrow"]) / tensor, k_tile / (BK * t["on_sm"])
+        2e-6 * t["bx"] * t["mult"] / tensor, k_tile / (BK * t["on_sm"])
     )
     from_l2 = 2e-6 * t["all"] * rows / c["l2"] * t["full"] ** -c["edge"]
     into_sm = 2e-6 * t["depth"] * (t["bx"] + t["by"]) / c["fetch"]
@@ -230,7 +230,8 @@ def estimate(t, c):
     )
     end = np.where(t["parts"] > 1, split, t["waves"] * store)
     cooperative = (
-        (t["size"] > 1) * c["cluster"]
+        c["cooperative"]
+        + (t["size"] > 1) * c["cluster"]
         + (t["waves"] - 1) * np.where(t["adds"] > 0, c["launch"], c["wave"])
         + loop
         + np.where(t["adds"] > 0, in_cluster, end)

@@ -51,13 +51,13 @@ struct WgmmaCosts {
 
 // What takes time in the engine's kernels (plan/engine.cpp). Fitted by scripts/fit_engine.py.
 struct EngineCosts {
-  double launch;   // us of a kernel with one k-tile
-  double cluster;  // us in which the CTAs of a cluster wait for each other
-  double wave;     // us to begin and end another tile
-  // us of a k-tile at least: of several consumers, of one, of one by turns
-  double k_tile, k_tile_of_one, k_tile_alone;
+  double launch;       // us of a kernel with one k-tile
+  double cooperative;  // us by which cooperative kernels begin later than others
+  double cluster;      // us in which the CTAs of a cluster wait for each other
+  double wave;         // us to begin and end another tile
+  // us of a k-tile at least: of several consumers, of one; by turns they wait for nothing
+  double k_tile, k_tile_of_one;
   double tensor;             // TFLOPS of an SM's tensor cores in a tile
-  double narrow;             // columns that a wgmma takes beside its own
   double ping_pong;          // tensor where two consumers take turns, as a part of it
   double memory, l2, fetch;  // TB/s from memory; from L2 into all SMs, into one
   double sectors, half;      // requests for a row across lines: of whole sectors, of half ones

@@ -60,9 +60,8 @@ struct Work {
 // The main loop: what it waits for longest, and a part of what comes second.
 double loop_us(const PlannedProblem& p, const EngineCosts& c, const Work& w) {
   const double tensor = c.tensor * (w.by_turns ? c.ping_pong : 1);
-  const double k_tile = w.by_turns ? c.k_tile_alone : w.bx == 64 ? c.k_tile_of_one : c.k_tile;
-  const double multiply =
-      w.depth * std::max(2e-6 * w.bx * (w.by + c.narrow) / tensor, k_tile / (BK * w.ctas));
+  const double k_tile = w.by_turns ? 0 : w.bx == 64 ? c.k_tile_of_one : c.k_tile;
+  const double multiply = w.depth * std::max(2e-6 * w.bx * w.by / tensor, k_tile / (BK * w.ctas));
   const double from_l2 = 2e-6 * w.all_depth * w.rows / c.l2 * std::pow(w.full, -c.edge);
   const double into_sm = 2e-6 * w.depth * (w.bx + w.columns) / c.fetch;
   const double memory = memory_us(p, c.memory);
@@ -113,7 +112,8 @@ double cooperative_us(const PlannedProblem& p, const Oriented& o, const Arch& ar
     end += waves * results * c.store_sums + sums / c.l2 + c.reduce_launch +
            results / on_sm * cut.clusters * size / arch.sms * store;
   }
-  return c.launch + copies_us(p, c) + (size > 1 ? c.cluster : 0) + (waves - 1) * wave + loop + end;
+  return c.launch + c.cooperative + copies_us(p, c) + (size > 1 ? c.cluster : 0) +
+         (waves - 1) * wave + loop + end;
 }
 
 // Tiles that two consumers compute by turns.
