@@ -100,6 +100,7 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(),
     gemm_cooperative(Args p, Rectangle cut, bool swapped, bool aligned_c, Sums* sums,
                      const __grid_constant__ TensorMap map_x,
                      const __grid_constant__ TensorMap map_y) {
+  grid_launch_dependents();  // first: CTAs take a while to start
   using T = typename Args::TypeA;
   constexpr Configuration CONFIG = CONFIGURATIONS[CONFIGURATION];
   using TileX = OperandTile<T, CONFIG.bx, X_MAJOR>;
@@ -129,7 +130,6 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(),
   const bool beside = received <= s.SPARE;
   if (!alone || (adds && beside)) cluster_arrive();
   if (alone) __syncthreads();
-  grid_launch_dependents();
   if (!alone) cluster_wait();  // the others' barriers are there
   // By all threads: all of the cluster's CTAs have room for sums, then all sums have come.
   const auto wait_for_room = [&] {
@@ -285,6 +285,7 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
                     const __grid_constant__ TensorMap map_tall,
                     const __grid_constant__ TensorMap map_short,
                     const __grid_constant__ TensorMap map_c) {
+  grid_launch_dependents();  // first, as above
   using T = typename Args::TypeA;
   constexpr Configuration CONFIG = CONFIGURATIONS[CONFIGURATION];
   using TileX = OperandTile<T, CONFIG.bx, X_MAJOR>;
@@ -298,7 +299,6 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
     init_pipeline<STAGES>(s.full, s.empty, 1);
   }
   __syncthreads();
-  grid_launch_dependents();
 
   PipelineState<STAGES> state;
   if (wg == 2) {
