@@ -286,7 +286,7 @@ double whole_tiles_us(const PlannedProblem& p, const Arch& arch, int bm, int bn)
                                  .tallest = double(bn),
                                  .rows = bm * o.x_requests + bn * o.y_requests,
                                  .full = full(o, bm, bn)});
-  return p.aligned_c ? us : overlapping(us, waves * bm * bn * 1e-6 * c.apart);
+  return us + (p.aligned_c ? 0 : waves * bm * bn * 1e-6 * c.apart);
 }
 
 Choice choose(const PlannedProblem& p, const Arch& arch, int configuration) {
