@@ -1,7 +1,7 @@
 // v27 engine: one kernel over configurations, for tiles of any extent.
 //
-// before: v24 has one tile, v25 eight; where C is not cut by one of them into whole waves, SMs
-//         idle: 1176 x 1680 is 140 tiles of 128 x 128, and 124 of 132 SMs have only one of them
+// before: v24 has one tile, of 128 x 128; where C is not cut by it into whole waves, SMs idle:
+//         1176 x 1680 is 140 tiles, and 124 of 132 SMs have only one of them
 // idea:   a configuration is a value: the tile's largest extent, stages, consumers. The plan
 //         chooses the extent along y, any multiple of 8, which a wgmma's columns may be; the
 //         cluster, whose CTAs load k-tiles for each other along both sides; and the parts of K,

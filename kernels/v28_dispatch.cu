@@ -1,7 +1,7 @@
 // v28 dispatch: for every shape the fastest kernel.
 //
-// before: v25, v25s and v27 each pass cuBLAS on some shapes; on others one is up to 10x slower than
-//         another (v25 on large results)
+// before: no kernel is the fastest at every shape: v27 copies operands that TMA cannot address, and
+//         v17u reads them where they lie; in FP32 v13 has large tiles, and v13s splits K
 // idea:   what a library adds to its kernels is a cost model. Each rung plans the problem and
 //         estimates its makespan, the time until its last SM ends. The least estimate wins
 // watch:  the costs are fitted to measurements on one GPU; --explain says what they decide, --tune

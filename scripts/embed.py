@@ -11,7 +11,7 @@
                                                     line, speed, share of cuBLAS, times the rung before
   <!-- embed:core -->                                the core of the course at 4096
   <!-- embed:sweep v28 f16 -->                       a rung at every shape of the committed sweep
-  <!-- embed:compare flat.json f16 v24,v25 -->      rungs at every shape of another run; at a fourth
+  <!-- embed:compare flat.json f16 v24,v27 -->      rungs at every shape of another run; at a fourth
                                                     word's, such as 64x64x512,64x64x4096
   <!-- embed:sizes f16 v19,v20 1024,4096 -->        ratios to cuBLAS at some sizes, p10 to p90
   <!-- embed:alone alone.json f16 v24,v27 -->        the same beside each by itself (--alone)

@@ -1,18 +1,14 @@
 #!/usr/bin/env python3
-"""Fits the constants by which planners of FP32 and of split K choose among their variants.
+"""Fits the constants by which v13s chooses its tile and its splits of K.
 
     scripts/fit_costs.py              fits; prints the constants and how well they choose
-    scripts/fit_costs.py wgmma        one group of constants: fp32 or wgmma
-    scripts/fit_costs.py --gpu h100   of one GPU
-    scripts/fit_costs.py --write      also writes them to src/plan/costs_h200.h, costs_h100.h, ...
+    scripts/fit_costs.py --write      also writes them to src/plan/costs_h200.h
     scripts/fit_costs.py --check      exit status 1 if those there fit worse than they could
 
 Measure first, on a GPU:
 
     ./gemm_bench --kernel v13s --dtype f32 --shapes bench/shapes/random.txt --sample 15 \\
         --tune --tune-cache plots/results/h200/tuning_v13s.json
-    ./gemm_bench --kernel v25,v25s --shapes bench/shapes/tuning.txt \\
-        --tune --tune-cache plots/results/h200/tuning_wgmma.json
 
 The estimate is the planner's own function (build/cost_estimates asks it). The constants are those
 with the least sum of squares of log(estimated / measured), where what is far from the best of its
@@ -36,74 +32,30 @@ from scipy.optimize import least_squares  # type: ignore[import-untyped]
 
 from common.ladder import ROOT, BadInput, read_json
 
-GPUS = ("h200", "h100")
+GPU = "h200"
 ESTIMATES = ROOT / "build/cost_estimates"
 
 
-@dataclass(frozen=True)
-class Group:
-    """Constants that are fitted together, in the order of their struct, and where the search begins."""
-
-    file: str
-    rungs: set[str]  # whose estimates have these constants
-    start: dict[str, float]
-    indent: dict[str, int]  # of their lines in the header, by GPU
-    prior: float  # how hard a constant is held to its start, where the measurements say nothing
-    near: float  # how much more what is near the best of its shape counts: an exponent
-    other_start: dict[str, dict[str, float]]  # of a GPU, where it begins elsewhere
-
-    def start_of(self, gpu: str) -> dict[str, float]:
-        return self.start | self.other_start.get(gpu, {})
-
-
-GROUPS = {
-    "fp32": Group(
-        "tuning_v13s.json",
-        {"v13s_split_k"},
-        {
-            "multiply": 1.2,
-            "alone": 0.75,
-            "copy_4": 40.0,
-            "copy_16": 10.0,
-            "launch": 3.0,
-            "wave": 1.0,
-            "cluster": 0.5,
-            "second": 2.0,
-            "l2": 5.5,
-            "fetch": 0.06,
-            "store": 30.0,
-            "send": 10.0,
-        },
-        indent={"h200": 20},
-        prior=0.05,
-        near=1.5,
-        other_start={},
-    ),
-    "wgmma": Group(
-        "tuning_wgmma.json",
-        {"v25_split_k", "v25s_stream_k"},
-        {  # A fit of all rungs at 1000 shapes, from which the few that are tuned must not drift.
-            "tensor": 9.453,
-            "narrow": 9.437,
-            "memory": 4.407,
-            "l2": 11.23,
-            "fetch": 0.1318,
-            "uneven": 0.352,
-            "launch": 2.59,
-            "wave": 2.202,
-            "cluster": 0.6413,
-            "store": 171.0,
-            "send": 45.73,
-            "fixup": 0.8656,
-            "exchange": 149.7,
-            "add": 268.8,
-        },
-        indent={"h200": 12, "h100": 6},
-        prior=20,
-        near=3,
-        other_start={"h100": {"tensor": 9.422, "memory": 3.476, "l2": 8.886, "fetch": 0.1154}},
-    ),
+MEASURED = "tuning_v13s.json"
+RUNG = "v13s_split_k"
+# The constants, in the order of their struct, and where the search begins.
+START = {
+    "multiply": 1.2,
+    "alone": 0.75,
+    "copy_4": 40.0,
+    "copy_16": 10.0,
+    "launch": 3.0,
+    "wave": 1.0,
+    "cluster": 0.5,
+    "second": 2.0,
+    "l2": 5.5,
+    "fetch": 0.06,
+    "store": 30.0,
+    "send": 10.0,
 }
+INDENT = " " * 20  # of their lines in the header
+PRIOR = 0.05  # how hard a constant is held to its start, where the measurements say nothing
+NEAR = 1.5  # how much more what is near the best of its shape counts: an exponent
 Array = Any  # numpy.ndarray of floats
 
 
@@ -114,7 +66,7 @@ class Measured:
     us: Array
 
 
-def read(file: Path, rungs: set[str]) -> Measured:
+def read(file: Path) -> Measured:
     try:
         entries = read_json(file)["measured"]
     except (OSError, ValueError, KeyError) as error:
@@ -122,7 +74,7 @@ def read(file: Path, rungs: set[str]) -> Measured:
     cases, shapes, us = [], [], []
     numbers: dict[str, int] = {}
     for entry in entries:
-        if entry["rung"] not in rungs:
+        if entry["rung"] != RUNG:
             continue
         m, n, k = entry["shape"]
         problem = f"{entry['dtype']}/{entry['ops']}/{m}x{n}x{k}"
@@ -136,15 +88,15 @@ def read(file: Path, rungs: set[str]) -> Measured:
 
 
 class Planner:
-    """The planner's estimates of some cases, for any constants of a group."""
+    """The planner's estimates of some cases, for any constants."""
 
-    def __init__(self, group: str, gpu: str, cases: list[str]) -> None:
+    def __init__(self, cases: list[str]) -> None:
         if not ESTIMATES.exists():
             print("fit_costs.py: build first: scripts/test.sh or cmake", file=sys.stderr)
             sys.exit(3)
-        names = ",".join(f"{group}.{name}" for name in GROUPS[group].start)
+        names = ",".join(f"fp32.{name}" for name in START)
         self.process = subprocess.Popen(
-            [ESTIMATES, gpu, names, *cases],
+            [ESTIMATES, GPU, names, *cases],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -170,22 +122,20 @@ class Planner:
 
 def fit(
     planner: Planner,
-    group: Group,
-    gpu: str,
     data: Measured,
     left_out: int | None = None,
     given: Array | None = None,
 ) -> tuple[Array, float]:
     """The constants, or those given, and their loss: what the fit makes as small as it can."""
-    start = np.log(np.array(list(group.start_of(gpu).values())))
+    start = np.log(np.array(list(START.values())))
     best = np.array([data.us[data.shape == s].min() for s in data.shape])
-    weight = (best / data.us) ** group.near * (data.shape != left_out)
+    weight = (best / data.us) ** NEAR * (data.shape != left_out)
 
     def residuals(x: Array) -> Array:
         estimated = planner.us(np.exp(x))
         known = np.isfinite(estimated)  # else its rung is never chosen there
         off = np.log(np.where(known, estimated, 1) / data.us) * weight * known
-        return np.concatenate([off, group.prior * (x - start)])
+        return np.concatenate([off, PRIOR * (x - start)])
 
     options = {"loss": "soft_l1", "f_scale": 0.1}
     if given is not None:
@@ -204,50 +154,42 @@ def mean(ratios: list[float]) -> float:
     return float(np.exp(np.mean(np.log(ratios))))
 
 
-def initialiser(group: Group, gpu: str, constants: Array) -> str:
-    lines = (f".{name} = {c:.4g},\n" for name, c in zip(group.start, constants))
-    return "".join(" " * group.indent[gpu] + line for line in lines)
+def initialiser(constants: Array) -> str:
+    lines = (f".{name} = {c:.4g},\n" for name, c in zip(START, constants))
+    return "".join(INDENT + line for line in lines)
 
 
-def region(name: str, gpu: str, text: str) -> tuple[int, int]:
-    """Where the group's constants stand in the header."""
-    indent = " " * GROUPS[name].indent[gpu]
-    begin = text.index(f".{name} =")
-    begin = text.index(f"{indent}// [fitted]\n", begin) + len(f"{indent}// [fitted]\n")
-    return begin, text.index(f"{indent}// [/fitted]\n", begin)
+def region(text: str) -> tuple[int, int]:
+    """Where the constants stand in the header."""
+    begin = text.index(f"{INDENT}// [fitted]\n", text.index(".fp32 ="))
+    begin += len(f"{INDENT}// [fitted]\n")
+    return begin, text.index(f"{INDENT}// [/fitted]\n", begin)
 
 
-def process(name: str, gpu: str, options: argparse.Namespace) -> int:
-    group = GROUPS[name]
-    data = read(ROOT / "plots/results" / gpu / group.file, group.rungs)
+def process(options: argparse.Namespace) -> int:
+    data = read(ROOT / "plots/results" / GPU / MEASURED)
     shapes = range(data.shape.max() + 1)
-    header = ROOT / f"src/plan/costs_{gpu}.h"
+    header = ROOT / f"src/plan/costs_{GPU}.h"
     text = header.read_text()
-    begin, end = region(name, gpu, text)
-    with Planner(name, gpu, data.cases) as planner:
-        constants, loss = fit(planner, group, gpu, data)
+    begin, end = region(text)
+    with Planner(data.cases) as planner:
+        constants, loss = fit(planner, data)
         if options.check:
             # Constants that hardly matter differ from one computer to another; the loss does not.
             now = dict(re.findall(r"\.(\w+) = ([\d.e-]+),", text[begin:end]))
-            written = np.array([float(now[constant]) for constant in group.start])
-            have = fit(planner, group, gpu, data, given=written)[1]
+            written = np.array([float(now[constant]) for constant in START])
+            have = fit(planner, data, given=written)[1]
             if have > 1.005 * loss:
-                print(
-                    f"fit_costs.py: {header.name} has {name} constants with a loss of {have:.4g}, "
-                )
-                print(f"the fit has {loss:.4g}: scripts/fit_costs.py {name} --gpu {gpu} --write")
+                print(f"fit_costs.py: {header.name} has constants with a loss of {have:.4g}, ")
+                print(f"the fit has {loss:.4g}: scripts/fit_costs.py --write")
                 return 1
             return 0
         estimated = planner.us(constants)
         known = np.isfinite(estimated)
         off = np.log(estimated[known] / data.us[known])
         choices = [cost_of_choice(estimated, data, s) for s in shapes]
-        left_out = [
-            cost_of_choice(planner.us(fit(planner, group, gpu, data, s)[0]), data, s)
-            for s in shapes
-        ]
-    print(f"{gpu}, {name}")
-    print(initialiser(group, gpu, constants), end="")
+        left_out = [cost_of_choice(planner.us(fit(planner, data, s)[0]), data, s) for s in shapes]
+    print(initialiser(constants), end="")
     print(
         f"{len(data.us)} measurements, {len(choices)} shapes: estimates {np.std(off):.1%} off (rms)"
     )
@@ -264,7 +206,7 @@ def process(name: str, gpu: str, options: argparse.Namespace) -> int:
                     f"    {label:6} {data.cases[i]}: {data.us[i]:.2f} us, est. {estimated[i]:.2f}"
                 )
     if options.write:
-        header.write_text(text[:begin] + initialiser(group, gpu, constants) + text[end:])
+        header.write_text(text[:begin] + initialiser(constants) + text[end:])
     return 0
 
 
@@ -272,22 +214,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("group", nargs="*", help="fp32, wgmma; none: all of them")
-    parser.add_argument("--gpu", choices=GPUS, help="none: all of them")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--worst", type=int, default=0, metavar="N", help="show N bad choices")
-    options = parser.parse_args()
-    for name in options.group:
-        if name not in GROUPS:
-            raise BadInput(f"unknown group '{name}': allowed are {', '.join(GROUPS)}")
-    wanted = [
-        (name, gpu)
-        for name in options.group or GROUPS
-        for gpu in GROUPS[name].indent
-        if options.gpu in (None, gpu)
-    ]
-    return max((process(name, gpu, options) for name, gpu in wanted), default=0)
+    return process(parser.parse_args())
 
 
 if __name__ == "__main__":

@@ -83,11 +83,6 @@ TITLES = {"f32": "FP32", "f16": "FP16", "tf32": "TF32"}
 ON_CORES = {"f32": "FP32 on CUDA cores", "f16": "FP16"}  # what a title's best rung is of
 PEERS = {"torch": "torch.mm", "triton": "Triton (tutorial kernel)", "quack": "QuACK"}
 
-# Rungs that leave REFERENCE_SHAPE to others: a shape that each is for, and the run that has it.
-MADE_FOR: dict[str, tuple[Shape, str]] = {
-    "v25": ((64, 4096, 14336), "flat.json"),
-}
-
 Series = tuple[Rung, str]  # a rung and one of its dtypes
 
 
@@ -376,30 +371,16 @@ def draw_languages(folder: Path) -> Optional[Picture]:
 # --------------------------------------------------------------------------------------------------
 
 
-def where_it_belongs(results: Results, rung: Rung, dtype: str) -> tuple[Results, Shape]:
-    """The run and the shape at which a rung is shown: the ladder's, or else those of MADE_FOR."""
-    shape, name = MADE_FOR.get(rung.id, (REFERENCE_SHAPE, ""))
-    path = results.path.parent / name
-    if name and ladder.result_exists(path) and not results.at(rung, dtype):
-        beside = ladder.load_results(path)
-        if beside.at(rung, dtype, shape):
-            return beside, shape
-    return results, REFERENCE_SHAPE
-
-
 def draw_ladder(results: Results, rungs: list[Rung], figure: str) -> Optional[Figure]:
     """Names left, bars in the middle, and what they say in columns at the right."""
     # FP32 from parts on tensor cores keeps fewer bits: its share would compare two precisions.
     series = [(r, d) for r, d in series_of(results, rungs, figure) if d == "tf32" or not ladder.label(r, d)]  # fmt: skip
     if not any(results.at(*s) for s in series):
         return None
-    places = {s: where_it_belongs(results, *s) for s in series}
-    series = [s for s in series if places[s][1] in places[s][0].points[s[0].name, s[1]]]
+    series = [(r, d) for r, d in series if REFERENCE_SHAPE in results.points[r.name, d]]
     notes = [
         "The clock, and so TFLOPS, change with the power drawn. The ratio, of runs beside each other, is what counts."
     ]
-    if any(shape != REFERENCE_SHAPE for _, shape in places.values()):
-        notes.append("Hollow: at a shape that the rung is for, in a run with the rung before it.")
     if parts := [r.id for r, d in series_of(results, rungs, figure) if (r, d) not in series and d != "tf32" and results.at(r, d)]:  # fmt: skip
         notes.append(
             f"{', '.join(parts)}: FP32 from parts on tensor cores, see sizes_{figure}.svg."
@@ -419,31 +400,26 @@ def draw_ladder(results: Results, rungs: list[Rung], figure: str) -> Optional[Fi
         left = "left" if name.startswith("gain") else "right"
         ax.text(x, -1.05, name, ha=left, **beside, color=GREY)
     for row, (rung, dtype) in enumerate(series):
-        run, shape = places[rung, dtype]
-        point = run.at(rung, dtype, shape)
+        point = results.at(rung, dtype)
         if not point:
             why = results.points[rung.name, dtype][REFERENCE_SHAPE].reason
             ax.text(0.01, row, f"x  {why}", **beside, color=GREY)
             continue
         tone = GREY if rung.is_baseline else course_pictures.COLORS[track(rungs, rung)]
-        if shape == REFERENCE_SHAPE:
-            ax.barh(row, point.ratio, 0.72, color=tone)
-        else:
-            ax.barh(row, point.ratio, 0.68, color="white", edgecolor=tone, linewidth=1.5)
-            ax.text(0.02, row, f"at {' x '.join(map(str, shape))}", **beside)
+        ax.barh(row, point.ratio, 0.72, color=tone)
         ax.text(columns["ratio"], row, f"{point.ratio:.3f}", ha="right", **beside)
         ax.text(columns["TFLOPS"], row, f"{point.tflops:.3g}", ha="right", **beside)
         if not rung.prev or rung.is_baseline:
             continue
         changed = ladder.find_rung(rungs, rung.prev)
-        before = run.at(changed, dtype, shape)
+        before = results.at(changed, dtype)
         gain = f"x{point.ratio / before.ratio:.2f} over {rung.prev}" if before else ""
-        if (changed.name, dtype) not in run.points:
+        if (changed.name, dtype) not in results.points:
             gain = f"{rung.prev} has no {TITLES[dtype]}"
         ax.text(columns["gain in the ratio"], row, gain, ha="left", **beside)
     ax.axvline(1, color="black", linewidth=1.2)
     ax.text(1, -0.75, "cuBLAS", fontsize=9, ha="center", va="bottom")
-    shown = (run.at(*s, shape) for s, (run, shape) in places.items())
+    shown = (results.at(*s) for s in series)
     ax.set_xlim(0, max(1.05, *(1.05 * point.ratio for point in shown if point)))
     ax.set_ylim(len(series) - 0.4, -0.6)
     ax.set_yticks(range(len(series)), [label(*s) for s in series], fontsize=9)

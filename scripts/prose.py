@@ -57,7 +57,6 @@ DERIVED = {
         "6.6 TB/s": "the tile's bytes over its time",
         "9.45 TB/s": "energy_limits.json, in the introduction's table",
     },
-    "kernels/v25_split_k.md": {"27 microseconds": "117 MB over HBM's bandwidth"},
 }
 EMBED = re.compile(
     r"^<!-- embed:(?!value )[^\n]*-->\n.*?^<!-- /embed -->$", re.DOTALL | re.MULTILINE

@@ -77,7 +77,7 @@ void launch_with_pass(const GemmCall& call, DType dtype, DType of_products,
 
 // Estimated time of the pass: it reads products, and C where they have not got it, and writes D.
 double epilogue_pass_us(const GemmCall& c, DType dtype, const Arch& arch) {
-  const WgmmaCosts& costs = arch.costs->wgmma;
+  const EngineCosts& costs = arch.costs->engine;
   const double matrices =
       c.epilogue.gated ? 1.5 : 2 + (c.epilogue.reads_c() && before_pass(c).beta == 0);
   const double bytes = double(info(info(dtype).out).bytes) * c.M * c.N * c.batch.count * matrices;

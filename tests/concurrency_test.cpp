@@ -22,9 +22,9 @@
 namespace gemm {
 namespace {
 
-// With what can be shared by mistake: a workspace (v13, v14w, v25s), cuBLAS (v9), clusters (v25),
+// With what can be shared by mistake: a workspace (v13, v14w, v27), cuBLAS (v9), clusters (v27),
 // another rung (v28).
-constexpr const char* IDS[] = {"v8", "v9", "v13", "v14w", "v18", "v24", "v25", "v25s", "v28"};
+constexpr const char* IDS[] = {"v8", "v9", "v13", "v14w", "v18", "v24", "v27", "v28"};
 
 std::vector<const Rung*> chosen(const Device& device) {
   std::vector<const Rung*> found;

@@ -101,22 +101,6 @@ class Plot(Fixture):
         self.assertNotIn("v4 parts", bars)  # 22 bits: no FP32
         self.assertIn("v4: FP32 from parts on tensor cores", bars)
 
-    def test_a_rung_is_drawn_at_the_shape_that_it_is_for(self) -> None:
-        self.kernel("v25_flat", "v2", 1, "f32(launch<float>)")
-        ladder_alone = [*ENTRIES, entry("v25_flat", "f32", 1024, 2, 40)]
-        self.measure(ladder_alone)
-        self.script("plot.py")
-        self.assertNotIn("v25", self.figure("ladder_f32"))
-        flat = "64x4096x14336"
-        beside = [entry("v02_second", "f32", 64, 2, 10), entry("v25_flat", "f32", 64, 5, 10)]
-        for one in beside:
-            one["name"] = one["name"].replace("64x64x64", flat)
-        self.measure(beside, file="flat.json")
-        self.script("plot.py")
-        bars = self.figure("ladder_f32")
-        for wanted in ("at 64 x 4096 x 14336", "0.500", "x2.50 over v2", "Hollow: at a shape"):
-            self.assertIn(wanted, bars)
-
     def test_the_most_complete_ladder_is_the_reference(self) -> None:
         """A folder more is found by itself; which GPU the README is of depends on what it holds."""
         beside = self.root / "plots/results/rtx-4090/sizes_f32.svg"

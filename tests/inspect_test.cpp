@@ -384,13 +384,13 @@ TEST(Counters, Multicast) {
   EXPECT_EQ(tma_bytes("v27", 9, 512, 256, 128), (TmaBytes{2 * a + 4 * b, 2 * a + 4 * b}));
 }
 
-// v27 with tiles of 128 x 128 of C^T, in a cut of the test's own.
-Rung engine_with(const engine::Rectangle& cut) {
+// v27 with tiles of C^T, at most `by` high, in a cut of the test's own.
+Rung engine_with(const engine::Rectangle& cut, int by = 128) {
   const Rung* const rung = find_rung(Backend::sim_traced, "v27", DType::f16);
   engine::Choice choice{};
   choice.configuration = -1, choice.swapped = true;
   for (int i = 0; i < engine::CONFIGURATION_COUNT; ++i)
-    if (const auto& c = engine::CONFIGURATIONS[i]; !c.ping_pong() && c.bx == 128 && c.by == 128)
+    if (const auto& c = engine::CONFIGURATIONS[i]; !c.ping_pong() && c.bx == by && c.by == by)
       choice.configuration = i;
   choice.cut = cut;
   Plan plan{.rung = rung, .variant = choice.configuration};
@@ -482,13 +482,12 @@ TEST(Counters, LdmatrixReads8RowsOf16BytesAPhase) {
   EXPECT_EQ(loads(launch_ldmatrix_80_bytes), (Traffic{1, 512, 4, 4, 0}));
 }
 
-// With workspaces and flags between blocks (v25s), and clusters (v25): nothing is found in memory of
-// several devices either.
+// With a workspace, and with clusters: nothing is found in memory of several devices either.
 TEST(SeveralDevices, RungsRaiseNoFalseAlarm) {
   const Problem p = problem(DType::f16, 200, 264, 520);
-  for (const char* id : {"v8", "v24", "v25", "v25s"}) {
-    const Rung* rung = find_rung(Backend::sim_traced, id, DType::f16);
-    ASSERT_NE(rung, nullptr);
+  const auto plain = [](const char* id) { return *find_rung(Backend::sim_traced, id, DType::f16); };
+  for (const Rung& rung : {plain("v8"), plain("v24"), engine_with({{0, 0}, 128, 3, 6, 3, false}),
+                           engine_with({{0, 0}, 128, 3, 6, 3, true})}) {
     bool same = false;
     const sim::Trace trace = sim::trace({}, [&] {
       sim::Devices devices(2);
@@ -502,14 +501,14 @@ TEST(SeveralDevices, RungsRaiseNoFalseAlarm) {
         }
         GemmCall call = make_call(p, matrices[0], matrices[1], matrices[2]);
         call.stream = devices.stream(d, "main");
-        rung->launch(call);
+        rung.launch(call);
         results.push_back(call.C);
       }
       devices.synchronize();
       same = memcmp(results[0], results[1], size_t(p.M) * 264 * 2) == 0;
     });
-    EXPECT_EQ(all_of(trace.findings), "") << id;
-    EXPECT_TRUE(same) << id;
+    EXPECT_EQ(all_of(trace.findings), "") << rung.name;
+    EXPECT_TRUE(same) << rung.name;
     EXPECT_GE(trace.launches.size(), 2u);
   }
 }
@@ -943,14 +942,13 @@ INSTANTIATE_TEST_SUITE_P(Sim, TracedUnaligned, testing::ValuesIn(of_unaligned_ro
                            return info.param->name + "_" + to_string(info.param->dtype);
                          });
 
-// Nine tiles of three k-tiles in equal shares, for the simulator's four blocks.
-TEST(TracedRungs, StreamKHandsSumsOver) {
-  const Rung* rung = find_rung(Backend::sim_traced, "v25s", DType::f16);
-  ASSERT_NE(rung, nullptr);
-  const int tile = 4;
-  ASSERT_EQ(rung->variants[tile].name, "128x128");
-  const Problem p = problem(DType::f16, 257, 300, 192);
-  EXPECT_EQ(all_of(Inspector(p).inspect(with_variant(*rung, tile), 0).findings), "");
+// Three parts of K meet in a cluster. Sums of small tiles have a place beside k-tiles.
+TEST(TracedRungs, SumsMeetInAClusterWithoutFindings) {
+  for (const int by : {64, 128}) {
+    const Problem p = problem(DType::f16, by + 8, by + 72, 520);
+    const Rung rung = engine_with({{0, 0}, by, 2, 4, 3, true}, by);
+    EXPECT_EQ(all_of(Inspector(p).inspect(rung, 0).findings), "") << by;
+  }
 }
 
 TEST(TracedRungs, ExtraOnesHaveNoFindings) {

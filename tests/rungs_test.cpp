@@ -72,7 +72,7 @@ class RungTest : public testing::TestWithParam<Rung> {
   // tile has.
   static int tile_rows() {
     const Rung& rung = GetParam();
-    if (!rung.fits || (rung.id != "v13s" && rung.id != "v25")) return 128;
+    if (!rung.fits || rung.id != "v13s") return 128;
     return std::stoi(rung.variants[0].name);
   }
 

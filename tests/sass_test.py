@@ -18,7 +18,7 @@ import sysconfig
 import unittest
 from pathlib import Path
 
-RUNGS = ("v25_split_k", "v27_engine", "v29_tiles")
+RUNGS = ("v27_engine", "v29_tiles")
 UNIFORM = ("v17w_wgmma", "v18_pipeline", "v24_pingpong", "v27_engine", "v29_tiles")
 NEAR = 30  # instructions from one wgmma of a k-tile to the next, at most
 INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?(\w+)")

@@ -341,36 +341,6 @@ TEST(SimErrors, TheLowestBlockIsReportedAndTheNextLaunchWorks) {
   }
 }
 
-// A chain: each block adds one to what the block before it has left, but for `silent`, which tells
-// nobody.
-__global__ void chain(int* sums, uint64_t* flags, unsigned silent) {
-  if (blockIdx.x > 0) flag_wait(&flags[blockIdx.x - 1], 7);
-  sums[blockIdx.x] = blockIdx.x > 0 ? sums[blockIdx.x - 1] + 1 : 1;
-  if (blockIdx.x != silent) flag_set(&flags[blockIdx.x], 7);
-}
-constexpr int CHAIN_WAITS = __LINE__ - 4;
-
-TEST(SimFlags, HandOverFromBlockToBlock) {
-  for (const int n : {1, 2, 5}) {
-    OsThreads os_threads(n);
-    std::vector<int> sums(200);
-    std::vector<uint64_t> flags(200);
-    gemm::launch(chain, 200, dim3(1), {}, nullptr, sums.data(), flags.data(), ~0u);
-    EXPECT_EQ(sums[199], 200);
-  }
-}
-
-TEST(SimFlags, AFlagThatNobodySetsIsAnError) {
-  for (const int n : {1, 2, 5}) {
-    OsThreads os_threads(n);
-    std::vector<int> sums(200);
-    std::vector<uint64_t> flags(200);
-    EXPECT_EQ(error_of(chain, 200, 1, sums.data(), flags.data(), 50u),
-              "block 51: thread 0 (warp 0, lane 0): flag_wait (" + line(CHAIN_WAITS) +
-                  "): no block before this one has set the flag");
-  }
-}
-
 TEST(SimErrors, DeviceFunctionsOutsideAKernel) {
   EXPECT_THROW(__syncthreads(), sim::Error);
   EXPECT_THROW(__syncwarp(), sim::Error);

@@ -24,7 +24,7 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
     # A program with other rungs prints it: a new one of the ladder changes no file here.
     "list": ("FAULT_BENCH", ("--list",), 0),
     "simulator": ("GEMM_BENCH", (*SIM, "--kernel", "v1-v3,v10", "--shape", "33x17x5"), 0),
-    "variants": ("GEMM_BENCH", (*SIM, "--kernel", "v25s", "--shape", "64x64x64"), 0),
+    "variants": ("GEMM_BENCH", (*SIM, "--kernel", "v17u", "--shape", "64x64x64"), 0),
     "verify_only": (
         "GEMM_BENCH",
         (*SIM, "--kernel", "v8", "--dtype", "f16", "--verify-only", "--size", "16,33"),

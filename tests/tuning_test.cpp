@@ -101,7 +101,7 @@ TEST(Tuning, ARungThatChoosesWhatDoesNotFitIsWrong) {
 // The rung before computes what a rung does not take: under no variant of its own.
 TEST(Tuning, AVariantIsOfTheRungThatRuns) {
   const Problem odd{.dtype = DType::f16, .M = 65, .N = 33, .K = 47};
-  Problem scaled = odd;  // left by v25, which has no sums in float
+  Problem scaled = odd;  // left by v17u, which has no sums in float
   scaled.operands.scale_rows = true;
   const std::unique_ptr<Device> device = make_sim_device();
   int left = 0;

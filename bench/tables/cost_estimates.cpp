@@ -76,7 +76,6 @@ int run(int argc, char** argv) {
   Costs costs = costs_of(argv[1]);
   arch.costs = &costs;
   FfmaCosts::Split& s = costs.fp32.split;
-  WgmmaCosts& w = costs.wgmma;
   EngineCosts& e = costs.engine;
   std::map<std::string, double*> known = {{"fp32.multiply", &s.multiply},
                                           {"fp32.alone", &s.alone},
@@ -90,24 +89,6 @@ int run(int argc, char** argv) {
                                           {"fp32.fetch", &s.fetch},
                                           {"fp32.store", &s.store},
                                           {"fp32.send", &s.send},
-                                          {"wgmma.tensor", &w.tensor},
-                                          {"wgmma.narrow", &w.narrow},
-                                          {"wgmma.memory", &w.memory},
-                                          {"wgmma.l2", &w.l2},
-                                          {"wgmma.fetch", &w.fetch},
-                                          {"wgmma.uneven", &w.uneven},
-                                          {"wgmma.launch", &w.launch},
-                                          {"wgmma.wave", &w.wave},
-                                          {"wgmma.cluster", &w.cluster},
-                                          {"wgmma.store", &w.store},
-                                          {"wgmma.send", &w.send},
-                                          {"wgmma.fixup", &w.fixup},
-                                          {"wgmma.exchange", &w.exchange},
-                                          {"wgmma.add", &w.add},
-                                          {"wgmma.part", &w.part},
-                                          {"wgmma.sectors", &w.sectors},
-                                          {"wgmma.half", &w.half},
-                                          {"wgmma.stream_memory", &w.stream_memory},
                                           {"engine.launch", &e.launch},
                                           {"engine.cluster", &e.cluster},
                                           {"engine.wave", &e.wave},

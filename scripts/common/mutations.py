@@ -760,10 +760,10 @@ HOPPER = (
         "  if (tid % 32 == 0) tma_store_wait_read<0>();\n",
         "",
     ),
-    # v25
+    # v27
     of_header(
-        "kernels/v25_split_k/cluster_sums.cuh",
-        "v25",
+        "src/engine/cluster_sums.cuh",
+        "v27",
         "a part of the sums is left out",
         "part < part_count; ++part",
         "part < part_count - 1; ++part",
@@ -817,77 +817,35 @@ HOPPER = (
         "      tile -= rows * tiles_n;\n",
         "",
     ),
-    of_rung(
-        "v25_split_k",
-        "adds before all parts have come",
-        "  cluster_arrive();\n  cluster_wait();  // all parts have come\n",
-        "",
+    of_engine(
+        "adds before all parts of the cluster have come",
+        "  const auto wait_for_sums = [] {\n    cluster_arrive();\n    cluster_wait();\n  };",
+        "  const auto wait_for_sums = [] {};",
     ),
-    of_rung(
-        "v25_split_k",
-        "sends sums while others read k-tiles",
-        "  if constexpr (!Smem::ROOM) cluster_arrive();  // its k-tiles have been read: sums take their place\n"
-        "  cluster_wait(); ",
-        "  if constexpr (Smem::ROOM) cluster_wait(); ",
+    of_engine(
+        "sends sums to a cluster's CTAs that still read k-tiles",
+        "    if (!beside) cluster_arrive();  // this CTA's k-tiles have been read\n    cluster_wait();\n",
+        "    if (beside) cluster_wait();\n",
     ),
     of_header(
-        "kernels/v25_split_k/cluster_sums.cuh",
-        "v25",
+        "src/engine/cluster_sums.cuh",
+        "v27",
         "stores units that are not there",
         "return (units - cta + split - 1) / split;",
         "return most;",
     ),
     of_header(
-        "kernels/v25_split_k/cluster_sums.cuh",
-        "v25",
+        "src/engine/cluster_sums.cuh",
+        "v27",
         "two units take one place",
         "cta = 0, ++nth;",
         "cta = 0;",
     ),
-    of_rung(
-        "v25_split_k",
-        "blocks share no k-tile",
-        "* (rank + 1) / split);",
-        "* (rank + 1) / split) - rank;",
+    of_engine(
+        "the CTAs of a cluster compute the same part of K",
+        "adds ? rank * cut.clusters + blockIdx.x / cut.parts :",
+        "adds ? blockIdx.x / cut.parts :",
     ),
-    of_rung(
-        "v25_split_k",
-        "never frees the first stage",
-        "k_tile >= begin + K_GROUPS",
-        "k_tile > begin + K_GROUPS",
-    ),
-    # v25s
-    of_rung(
-        "v25s_stream_k",
-        "leaves out what the last CTA of a tile has summed",
-        "for (int other = 1; rest > 0; ++other) {",
-        "for (int other = 1; rest > shares.length; ++other) {",
-    ),
-    of_rung(
-        "v25s_stream_k",
-        "adds the sums of one CTA again and again",
-        "fixup.add_partials((blockIdx.x - other)",
-        "fixup.add_partials((blockIdx.x - 1)",
-    ),
-    of_rung(
-        "v25s_stream_k",
-        "a consumer gives away its own half",
-        "sums[i][e] = k_group == 0 ? low : high;",
-        "sums[i][e] = k_group == 0 ? high : low;",
-    ),
-    of_rung(
-        "v25s_stream_k",
-        "counts k-tiles anew in each tile",
-        "    before = after;\n",
-        "",
-    ),
-    of_rung(
-        "v25s_stream_k",
-        "stores rows while others still read them",
-        "      named_barrier_sync(2 + wg, 128);  // all have stored those before\n",
-        "",
-    ),
-    # v25r
     of_header(
         "src/engine/problem_of.h",
         "v27",
@@ -1507,24 +1465,6 @@ HEADERS = (
         "k steps of wgmma half as far",
         "(PANEL_BYTES) >> 4",
         "(PANEL_BYTES) >> 5",
-    ),
-    of_header(
-        "kernels/v25s_stream_k/fixup.cuh",
-        "v25s",
-        "a flag is not reset",
-        "      *flag = 0;  // a CUDA graph launches again, with the same tag\n",
-        "",
-        BEYOND,
-        "only a launch by a CUDA graph uses a tag again",
-    ),
-    of_header(
-        "kernels/v25s_stream_k/fixup.cuh",
-        "v25s",
-        "a flag is set before all lanes have written",
-        "    __syncwarp();\n    if (threadIdx.x % 32 == 0) flag_set",
-        "    if (threadIdx.x % 32 == 0) flag_set",
-        BEYOND,
-        "of what blocks hand over only that it has been written is checked",
     ),
     of_header(
         "row_panels.cuh",

@@ -399,10 +399,6 @@ def draw_split_k(theme: Theme) -> Figure:
     return sheet.fig
 
 
-# Tiles of several heights
-# --------------------------------------------------------------------------------------------------
-
-
 # --------------------------------------------------------------------------------------------------
 
 DRAWINGS = {  # after the rung that each is of
@@ -410,7 +406,7 @@ DRAWINGS = {  # after the rung that each is of
     "multicast": ("v22", draw_multicast),
     "proxies": ("v23", draw_proxies),
     "pingpong": ("v24", draw_pingpong),
-    "split_k": ("v25", draw_split_k),
+    "split_k": ("v27", draw_split_k),
 }
 
 

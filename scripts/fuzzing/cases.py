@@ -510,7 +510,7 @@ def tuning_cache(r: random.Random, program: Program) -> dict[str, Any]:
         name, dtypes = r.choice(list(program.rungs.values()))
         m, n, k = (extent(r, 20000) for _ in range(3))
         variants = [
-            {"name": r.choice(("v24", "v25", "128x128", "")), "tflops": round(r.uniform(0, 900), 3)}
+            {"name": r.choice(("v24", "v27", "128x128", "")), "tflops": round(r.uniform(0, 900), 3)}
             for _ in range(r.randint(0, 3))
         ]
         measured.append(

@@ -7,8 +7,8 @@
 
 #include "device/ptx/cluster.cuh"
 #include "device/ptx/warp_roles.cuh"
-#include "device/unit_rows.cuh"
 #include "device/vec.cuh"
+#include "engine/unit_rows.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 

@@ -1,9 +1,9 @@
 // The second kernel of a split K: adds up the sums of all parts and stores C. Taught in v27.
 #include "device/ptx/grid.cuh"
 #include "device/ptx/warp_roles.cuh"
-#include "device/unit_rows.cuh"
 #include "device/vec.cuh"
 #include "engine/launch.cuh"
+#include "engine/unit_rows.cuh"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 namespace engine_device {

@@ -29,26 +29,6 @@ struct FfmaCosts {
   } split;
 };
 
-// What takes time in kernels of 16-bit wgmma, in microseconds.
-struct WgmmaCosts {
-  double tensor;         // TFLOPS of an SM's tensor cores in a tile
-  double narrow;         // columns that a narrow wgmma takes beside its own
-  double memory, l2;     // TB/s from memory, from L2 into all SMs
-  double fetch;          // TB/s into one SM
-  double uneven;         // memory slows by this power of how unevenly SMs fetch
-  double launch;         // us of a kernel with one k-tile
-  double wave;           // us to begin and end another wave of CTAs
-  double cluster;        // us in which the CTAs of a cluster wait for each other
-  double store, send;    // ps a result stored, a sum sent to another CTA: stream-K
-  double fixup;          // us in which a stream-K CTA waits for the others' sums
-  double exchange;       // ps a sum sent to another CTA of the cluster
-  double add;            // ps a result whose parts a CTA of a cluster adds up and stores
-  double clusters[9];    // [n]: part of the SMs that clusters of n CTAs fill
-  double sectors, half;  // requests for a row across lines: of whole sectors, of half ones
-  double stream_memory;  // of narrow stream-K, as a part of memory
-  double part;           // us in which a stream-K CTA comes by the sums of each other one
-};
-
 // What takes time in the engine's kernels (plan/engine.cpp). Fitted by scripts/fit_engine.py.
 struct EngineCosts {
   double launch;       // us of a kernel with one k-tile
@@ -76,8 +56,8 @@ struct EngineCosts {
 // What kernels' choices cost on one architecture. Measured, see plots/NOTES.md.
 struct Costs {
   FfmaCosts fp32;
-  WgmmaCosts wgmma;
   EngineCosts engine;
+  double clusters[9];  // [n]: part of the SMs that clusters of n CTAs fill; counted, not fitted
   // Costs of tiles of 64 x 32 whose operands are read where they lie, in microseconds.
   struct Unaligned {
     double launch;       // of a kernel with one k-tile

@@ -32,32 +32,6 @@ constexpr Costs H200_COSTS = {
                     .clusters_of_four = 128.0 / 132,
                 },
         },
-    .wgmma =
-        {
-            // [fitted]
-            .tensor = 9.447,
-            .narrow = 9.437,
-            .memory = 4.41,
-            .l2 = 11.22,
-            .fetch = 0.1318,
-            .uneven = 0.352,
-            .launch = 2.588,
-            .wave = 2.202,
-            .cluster = 0.6413,
-            .store = 170.9,
-            .send = 45.73,
-            .fixup = 0.8654,
-            .exchange = 149.7,
-            .add = 268.8,
-            // [/fitted]
-            .clusters = {0, 1, 1, 117.0 / 132, 120.0 / 132, 110.0 / 132, 102.0 / 132, 105.0 / 132,
-                         120.0 / 132},
-            // Fitted on H100s (costs_h100.h), but for stream_memory and part: an H200's own.
-            .sectors = 1.462,
-            .half = 1.71,
-            .stream_memory = 1,
-            .part = 0.33,
-        },
     .engine =
         {
             // [fitted]
@@ -77,6 +51,8 @@ constexpr Costs H200_COSTS = {
             .apart = 160.3,
             // [/fitted]
         },
+    .clusters = {0, 1, 1, 117.0 / 132, 120.0 / 132, 110.0 / 132, 102.0 / 132, 105.0 / 132,
+                 120.0 / 132},
     .unaligned = {.launch = 1.336,
                   .k_tile = 2.58,
                   .by_elements = 0.2827,

@@ -259,7 +259,7 @@ void for_each_choice(const PlannedProblem& batch, const Arch& arch, int index,
 }  // namespace
 
 int clusters_at_a_time(const Arch& arch, int size) {
-  return std::max(int(arch.sms * arch.costs->wgmma.clusters[size] + 0.5) / size, 1);
+  return std::max(int(arch.sms * arch.costs->clusters[size] + 0.5) / size, 1);
 }
 
 bool supports(const Configuration& config, const PlannedProblem& p, bool swapped) {

@@ -21,9 +21,8 @@ inline double memory_us(const PlannedProblem& p, double memory) {
   return p.products * p.element_bytes * 1e-6 * (m * k + k * n + c) / memory;
 }
 
-// Requests for 128 bytes of a row, by the costs of either kind of kernels.
-template <class Costs>
-double requests(RowRequests r, const Costs& c) {
+// Requests for 128 bytes of a row.
+inline double requests(RowRequests r, const EngineCosts& c) {
   return r == RowRequests::one ? 1 : r == RowRequests::sectors ? c.sectors : c.half;
 }
 

@@ -47,9 +47,12 @@ bool whole_groups(const PlannedProblem& p) {
 }
 
 Estimate best_split_tile(const PlannedProblem& p, const Arch& arch, int only) {
-  return best_split(SPLIT_TILES, only, [&](const SplitTile& tile, int splits) {
-    return split_tile_us(p, arch, tile, splits);
+  Estimate best{0, NEVER};
+  for_each_split([&](int variant, const SplitTile& tile, int splits) {
+    if (only != ANY_VARIANT && only != variant) return;
+    if (const double us = split_tile_us(p, arch, tile, splits); us < best.us) best = {variant, us};
   });
+  return best;
 }
 
 int thin_edge(int size, int tile) {

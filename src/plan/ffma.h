@@ -3,28 +3,43 @@
 #pragma once
 
 #include "plan/arch.h"
+#include "plan/plan.h"
 #include "plan/problem.h"
-#include "plan/splits.h"
 
 namespace gemm {
 
 // Split-K tiles, for small results.
 struct SplitTile {
   int bm, bn, bk;
-  int most_splits;  // of K, a CTA each
-  Splits splits = Splits::powers_of_two;
+  int most_splits;  // of K, a CTA each: 1, 2, 4, ...
 };
 inline constexpr SplitTile SPLIT_TILES[] = {
     {16, 64, 64, 32}, {64, 16, 64, 32}, {32, 32, 64, 32}, {32, 64, 64, 8},
     {64, 32, 64, 8},  {64, 64, 32, 8},  {64, 128, 16, 8}, {128, 64, 16, 8},
 };
 inline constexpr int MAX_CLUSTER = 8;  // CTAs, what every GPU with clusters allows
-constexpr int split_variants() { return count_splits(SPLIT_TILES); }
+
+// Calls visit(variant, tile, splits) for each variant: tile by tile, and of a tile by splits of K.
+template <class Visit>
+constexpr void for_each_split(Visit&& visit) {
+  int variant = 0;
+  for (const SplitTile& tile : SPLIT_TILES)
+    for (int splits = 1; splits <= tile.most_splits; splits *= 2) visit(variant++, tile, splits);
+}
+constexpr int split_variants() {
+  int n = 0;
+  for_each_split([&](int, const SplitTile&, int) { ++n; });
+  return n;
+}
 
 // Whether the operands that are not K-major have rows of whole groups of 16 bytes.
 bool whole_groups(const PlannedProblem& p);
 
-// The fastest, or the one asked for.
+struct Estimate {
+  int variant = 0;
+  double us = 0;
+};
+// The fastest variant, or the one asked for.
 Estimate best_split_tile(const PlannedProblem& p, const Arch& arch, int only = ANY_VARIANT);
 
 // Tiles of whole K, for large results.

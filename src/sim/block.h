@@ -18,11 +18,9 @@
 namespace gemm::sim {
 
 class Cluster;
-struct Job;
 
 struct Block {
   Cluster* cluster = nullptr;
-  Job* job = nullptr;        // the launch
   int rank = 0;              // in the cluster
   int64_t index = 0;         // in the grid
   Tracer* tracer = nullptr;  // null where nothing is traced

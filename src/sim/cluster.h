@@ -22,17 +22,15 @@ namespace gemm::sim {
 
 class Cluster;
 
-// A thread that waits for a flag in global memory.
+// A thread that waits for a flag in global memory: a counter that may wrap around.
 struct SignalWait {
-  enum class Until { at_least32, equal64 };  // at_least32: of counters that may wrap around
-  const void* flag;
-  uint64_t wanted;
-  Until until;
+  const uint32_t* flag;
+  uint32_t wanted;
   Block* block = nullptr;
   int thread = 0;
 
   bool holds() const;
-  uint64_t now() const;
+  uint32_t now() const;
 };
 
 // What goes on outside of a launch that runs beside others (devices.cpp).

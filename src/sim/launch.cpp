@@ -52,7 +52,6 @@ void work(Job& job, Cluster& cluster, Outside* outside) {
                            job.traced.device, outside,        &job.stopped};
   std::vector<std::unique_ptr<Tracer>> tracers(config.cluster);
   const auto begin = [&](Block& block) {
-    block.job = &job;
     block.pdl = config.pdl;
     block.waited.assign(threads, false);
     if (job.session == nullptr) return;
@@ -86,7 +85,6 @@ void work(Job& job, Cluster& cluster, Outside* outside) {
       first = job.cluster(job.next++) * config.cluster;
       // Clusters are handed out in order: all below a failed one are done or running, and finish.
       if (first > job.failed_block) break;
-      job.running.insert(first);
     }
     try {
       cluster.run(work, first, begin, end);
@@ -98,8 +96,6 @@ void work(Job& job, Cluster& cluster, Outside* outside) {
       }
       break;
     }
-    std::lock_guard lock(job.mutex);
-    job.running.erase(first);
   }
   std::lock_guard lock(job.mutex);
   job.stats.barriers = std::max(job.stats.barriers, stats.barriers);
@@ -346,35 +342,6 @@ void runtime::workspace_release(void* p, void* stream) {
 
 void runtime::workspace_zero(void* p, void* stream) {
   is_queued(stream) ? queue_workspace(stream, zero_workspace, p) : zero_workspace(p);
-}
-
-void runtime::flag_set(uint64_t* flag, uint64_t value) {
-  if (this_thread.tracer != nullptr) this_thread.tracer->flag_set(flag);
-  std::atomic_ref(*flag).store(value, std::memory_order_release);
-}
-
-void runtime::flag_wait(const uint64_t* flag, uint64_t value, std::source_location where) {
-  Block& block = current_block("flag_wait");
-  if (block.cluster->outside() != nullptr) {
-    await(caller("flag_wait", where), {flag, value, SignalWait::Until::equal64});
-    if (this_thread.tracer != nullptr) this_thread.tracer->flag_waited(flag);
-    return;
-  }
-  const std::atomic_ref now(*const_cast<uint64_t*>(flag));
-  Job& job = *block.job;
-  while (now.load(std::memory_order_acquire) != value) {
-    if (job.some != nullptr) return;
-    const int64_t own = block.index - block.rank;
-    bool alone = false;
-    {
-      std::lock_guard lock(job.mutex);
-      alone = *job.running.begin() == own || job.failed_block < own;
-    }
-    if (job.stopped.load(std::memory_order_relaxed)) fail("interrupted");
-    if (alone && now.load(std::memory_order_acquire) != value)
-      caller("flag_wait", where).fail("no block before this one has set the flag");
-    std::this_thread::yield();
-  }
 }
 
 // " (mine.cu:57)"; found on a stack of its own, as libbacktrace needs more than a simulated thread has.

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <limits>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -38,7 +37,6 @@ struct Job {
 
   std::mutex mutex;                 // of what follows
   int64_t next = 0;                 // cluster to run
-  std::set<int64_t> running;        // clusters, by their first blocks; those that failed stay
   int64_t failed_block = NO_BLOCK;  // the lowest so far; those above it need not run
   std::string failure;              // of failed_block
   LaunchStats stats;

@@ -100,7 +100,6 @@ void PeerMemory::begin_run(int streams) {
   set_numbers_.clear();
   with_reader_.clear();
   flags_.clear();
-  set_flags_.clear();
   names_.clear();
   actors_.clear();
   time_.clear();

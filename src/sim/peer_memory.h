@@ -103,9 +103,6 @@ class PeerMemory {
   void release(Party& party, const uint32_t* flag, uint32_t before, uint32_t after, bool adds,
                uintptr_t pc);
   void acquire(Party& party, const uint32_t* flag, uint32_t at_least, uintptr_t pc);
-  // Release and acquire of a flag whose value others wait for (flag_set, flag_wait).
-  void release(Party& party, const uint64_t* flag) { set_flags_[flag] = publish(party); }
-  void acquire(Party& party, const uint64_t* flag) { learn(party, set_flags_[flag]); }
   // Each comes after what all have done: blocks of a cluster.
   void meet(const std::vector<Party*>& parties);
 
@@ -167,7 +164,6 @@ class PeerMemory {
   std::vector<uint32_t> time_;                     // by actor: now
   std::vector<Party> streams_;
   std::unordered_map<const void*, std::vector<Raised>> flags_;
-  std::unordered_map<const void*, Clock> set_flags_;
 
   uint32_t base_ = HOST + 1;  // the first access of this run; all before are in order
   std::vector<Access> accesses_;

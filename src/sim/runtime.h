@@ -96,10 +96,5 @@ void queue_workspace(void* stream, void (*f)(void*), void* p);
 float atomic_add(float* address, float value);
 int atomic_add(int* address, int value);
 
-// A flag in global memory, between blocks. The wait throws when all blocks with lower indices have
-// ended and none has set it; where only some blocks are run, it returns at once.
-void flag_set(uint64_t* flag, uint64_t value);
-void flag_wait(const uint64_t* flag, uint64_t value, std::source_location where);
-
 }  // namespace runtime
 }  // namespace gemm::sim

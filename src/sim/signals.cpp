@@ -10,17 +10,11 @@ namespace gemm::sim {
 
 namespace {
 
-template <class T>
-T load(const void* p) {
-  return std::atomic_ref(*static_cast<T*>(const_cast<void*>(p))).load(std::memory_order_acquire);
-}
-
 // What a wait lacks.
 std::string missing(const void* object) {
   const auto& w = *static_cast<const SignalWait*>(object);
-  return fmt::format("for {} to be {}{}, which is {}", w.block->cluster->outside()->name_of(w.flag),
-                     w.until == SignalWait::Until::at_least32 ? "at least " : "", w.wanted,
-                     w.now());
+  return fmt::format("for {} to be at least {}, which is {}",
+                     w.block->cluster->outside()->name_of(w.flag), w.wanted, w.now());
 }
 
 // Checks the flag that the caller names.
@@ -41,14 +35,11 @@ void raised(const Caller& caller) {
 
 }  // namespace
 
-uint64_t SignalWait::now() const {
-  return until == Until::equal64 ? load<uint64_t>(flag) : load<uint32_t>(flag);
+uint32_t SignalWait::now() const {
+  return std::atomic_ref(*const_cast<uint32_t*>(flag)).load(std::memory_order_acquire);
 }
 
-bool SignalWait::holds() const {
-  if (until == Until::equal64) return now() == wanted;
-  return static_cast<int32_t>(static_cast<uint32_t>(now()) - static_cast<uint32_t>(wanted)) >= 0;
-}
+bool SignalWait::holds() const { return static_cast<int32_t>(now() - wanted) >= 0; }
 
 void await(const Caller& caller, SignalWait wait) {
   if (wait.holds()) return;
@@ -90,7 +81,7 @@ void runtime::signal_wait(const uint32_t* flag, uint32_t at_least, Where where) 
   const Caller c = caller("signal_wait", where);
   check(c, flag);
   const uintptr_t pc = GEMM_SIM_CALLER;
-  await(c, {flag, at_least, SignalWait::Until::at_least32});
+  await(c, {flag, at_least});
   if (this_thread.tracer != nullptr) this_thread.tracer->signal_acquire(flag, at_least, pc);
 }
 

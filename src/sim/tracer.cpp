@@ -356,14 +356,6 @@ void Tracer::signal_acquire(const uint32_t* flag, uint32_t at_least, uintptr_t p
   if (party_ != nullptr) launch_.memory->acquire(*party_, flag, at_least, pc);
 }
 
-void Tracer::flag_set(const uint64_t* flag) {
-  if (party_ != nullptr) launch_.memory->release(*party_, flag);
-}
-
-void Tracer::flag_waited(const uint64_t* flag) {
-  if (party_ != nullptr) launch_.memory->acquire(*party_, flag);
-}
-
 void Tracer::meet(const std::vector<Tracer*>& blocks) {
   std::vector<PeerMemory::Party*> parties;
   for (const Tracer* const b : blocks)

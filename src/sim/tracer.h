@@ -168,8 +168,6 @@ class Tracer {
                       uintptr_t pc);
   void signal_acquire(const uint32_t* flag, uint32_t at_least, uintptr_t pc);
   void proxy_fence();
-  void flag_set(const uint64_t* flag);
-  void flag_waited(const uint64_t* flag);
   // These blocks, of one cluster, have waited for each other.
   static void meet(const std::vector<Tracer*>& blocks);
 

@@ -1,5 +1,5 @@
-// Order between kernels, and between the blocks of one: programmatic dependent launch (PTX ISA,
-// "griddepcontrol"; LaunchOptions::pdl), and flags in global memory.
+// Order between kernels: programmatic dependent launch (PTX ISA, "griddepcontrol";
+// LaunchOptions::pdl).
 #pragma once
 
 #include "device/platform.h"
@@ -40,28 +40,6 @@ GEMM_DEVICE void grid_dependency_wait(int a, int b) {
 GEMM_DEVICE void grid_launch_dependents() {
 #if GEMM_ON_GPU && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-
-// st.release.gpu: who sees `value` there through flag_wait sees what the thread wrote before.
-GEMM_DEVICE void flag_set(uint64_t* flag, uint64_t value) {
-#if GEMM_ON_GPU
-  asm volatile("st.release.gpu.global.b64 [%0], %1;" ::"l"(flag), "l"(value) : "memory");
-#else
-  sim::runtime::flag_set(flag, value);
-#endif
-}
-
-// ld.acquire.gpu until it is `value`. Wait only for blocks with a lower index, which set it without
-// waiting for others: those have been started before.
-GEMM_DEVICE void flag_wait(const uint64_t* flag, uint64_t value GEMM_CALLER_ARG) {
-#if GEMM_ON_GPU
-  uint64_t now = 0;
-  do {
-    asm volatile("ld.acquire.gpu.global.b64 %0, [%1];" : "=l"(now) : "l"(flag) : "memory");
-  } while (now != value);
-#else
-  sim::runtime::flag_wait(flag, value GEMM_CALLER_PASS);
 #endif
 }
 

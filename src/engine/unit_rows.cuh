@@ -1,4 +1,4 @@
-// Accumulators of wgmma on their way to C through rows in shared memory. Taught in v25.
+// Accumulators of wgmma on their way to C through rows in shared memory.
 //
 // A unit is 64 x 8 results: four of them a thread of a warpgroup. In rows, neighbouring threads store
 // neighbours in a row of C, 8 elements each. The 64 lie along x, which is C's rows or, swapped, its
