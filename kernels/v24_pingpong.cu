@@ -4,8 +4,8 @@
 //         the first of the next the tensor cores wait, about 4000 cycles.
 // idea:   Each consumer computes tiles of its own. While consumer 0 stores one, consumer 1
 //         multiplies the next. An ordered barrier tells each when it is its turn.
-// watch:  A parity tells only neighbouring phases apart. So a consumer may wait for its k-tiles
-//         only when the other has waited for all of its own.
+// watch:  A wait names a parity, which tells only neighbouring phases apart. So a consumer waits
+//         for k-tiles of its tile only when all k-tiles of the tile before have arrived.
 // needs:  It needs sm_90a. Unaligned operands are copied first, an unaligned C is stored by rows.
 //
 //   role        threads   waits for               then                 and tells
