@@ -10,7 +10,7 @@
 //
 //   role        threads   waits for               then                 and tells
 //   producer    one       empty[stage]            loads a k-tile       full[stage], TMA's bytes
-//   consumers   2 x 128   order[wg], full[stage]  wgmma of a tile      empty[stage], a k-tile later
+//   consumers   2 x 128   order[wg], full[stage]  wgmma of a tile      empty[stage], one k-tile later
 //                                                                      order[other], after a tile
 //
 //   barrier        completes after
