@@ -8,9 +8,9 @@
 //         the tensor cores always have work. The price is a fifth warp, which mostly sleeps.
 // needs:  It needs sm_90a. Operands with rows that TMA cannot address are copied first.
 //
-//   role        threads   waits for       then                        and tells
-//   producer    one       empty[stage]    loads a k-tile of A and B   full[stage], by TMA's bytes
-//   consumer    128       full[stage]     8 wgmma                     empty[stage], one k-tile later
+//   role        threads   waits for       then                       and tells
+//   producer    one       empty[stage]    loads a k-tile of A and B  full[stage], by TMA's bytes
+//   consumer    128       full[stage]     8 wgmma                    empty[stage], one k-tile later
 //
 //   barrier        completes after
 //   full[stage]    1 arrival, the producer's, and TMA's bytes

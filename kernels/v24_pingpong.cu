@@ -8,10 +8,10 @@
 //         for k-tiles of its tile only when all k-tiles of the tile before have arrived.
 // needs:  It needs sm_90a. Unaligned operands are copied first, an unaligned C is stored by rows.
 //
-//   role        threads   waits for               then                 and tells
-//   producer    one       empty[stage]            loads a k-tile       full[stage], TMA's bytes
-//   consumers   2 x 128   order[wg], full[stage]  wgmma of a tile      empty[stage], one k-tile later
-//                                                                      order[other], after a tile
+//   role        threads   waits for               then               and tells
+//   producer    one       empty[stage]            loads a k-tile     full[stage], TMA's bytes
+//   consumers   2 x 128   order[wg], full[stage]  wgmma of a tile    empty[stage], one k-tile later
+//                                                                    order[other], after a tile
 //
 //   barrier        completes after
 //   full[stage]    1 arrival, the producer's, and TMA's bytes
