@@ -5,7 +5,7 @@
 //         With 8 x 8 elements per thread, 256 threads copy exactly one vector each of A and of B.
 // watch:  Registers become scarce: with 64 accumulators per thread, 2 CTAs fit on an SM. Shared
 //         memory is now read with conflicts.
-// needs:  Any GPU runs it. Rows that are not whole aligned 16-byte groups have a second kernel.
+// needs:  Any GPU. A second kernel serves rows whose start or length is no multiple of 16 bytes.
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"

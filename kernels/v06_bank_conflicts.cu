@@ -7,7 +7,7 @@
 //         alone would mend A's 2 rows, and nothing of B.
 // watch:  Conflicts move to where A is stored. One 16-byte group of padding per row keeps those
 //         stores apart in f32. In f16 they stay 2-way, and no padding of whole groups helps.
-// needs:  Any GPU runs it. Rows that are not whole aligned 16-byte groups have a second kernel.
+// needs:  Any GPU. A second kernel serves rows whose start or length is no multiple of 16 bytes.
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"

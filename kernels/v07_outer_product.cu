@@ -6,7 +6,7 @@
 //         Then it does 64 multiply-adds without touching memory.
 // watch:  There are 4 load instructions instead of 16. The thread tile is interleaved by groups of
 //         16 bytes, still without a conflict.
-// needs:  Any GPU runs it. Rows that are not whole aligned 16-byte groups have a second kernel.
+// needs:  Any GPU. A second kernel serves rows whose start or length is no multiple of 16 bytes.
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"

@@ -4,9 +4,9 @@
 //         between them.
 // idea:   There are two buffers. The next k-tile travels from global memory to registers while this
 //         one is multiplied. Afterwards it is committed to the other buffer.
-// watch:  One barrier per k-tile does for two, since nobody writes the buffer that is being read.
+// watch:  One barrier per k-tile is enough, since nobody writes the buffer that is being read.
 //         The price is 8 values per thread in registers and twice the shared memory.
-// needs:  Any GPU runs it. Rows that are not whole aligned 16-byte groups have a second kernel.
+// needs:  Any GPU. A second kernel serves rows whose start or length is no multiple of 16 bytes.
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
 #include "rung.h"

@@ -5,10 +5,10 @@
 // idea:   mma.sync multiplies 16 x 8 x 16 halves (16 x 8 x 8 tf32) in one instruction. Its operands
 //         are spread over the 32 lanes in 32-bit words. A word holds two halves of consecutive k,
 //         or one tf32 value. With such words both types have one layout.
-// watch:  Shared memory is the limit again: 24 word loads feed 16 mma. Row strides of 4 and 8 words
-//         modulo 32 keep fragment loads free of conflicts. B is packed in pairs of k when stored.
-// needs:  It runs from sm_80 on. tf32 keeps 10 bits of mantissa, and is never called single
-//         precision. A narrow kernel serves unaligned rows.
+// watch:  Shared memory is the limit again: 24 word loads feed 16 mma. Row strides of 20 and 136
+//         words keep fragment loads free of conflicts. B is packed in pairs of k when stored.
+// needs:  It runs from sm_80 on. tf32 keeps 10 bits of mantissa: it is not single precision.
+//         A narrow kernel serves unaligned rows.
 #include "device/epilogue.cuh"
 #include "device/ptx/mma.cuh"
 #include "device/tile_copy.cuh"

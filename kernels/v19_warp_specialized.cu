@@ -4,13 +4,13 @@
 //         after all four warps have waited for their wgmma, and the tensor cores are empty by then.
 // idea:   A producer warp walks ahead through a pipeline of buffers, and a consumer warpgroup
 //         follows. Two barriers per stage, full and empty, are all that they know of each other.
-// watch:  The consumer issues a k-tile before it waits for the one before, so the tensor cores
-//         always have work. The price is a fifth warp, which mostly sleeps.
+// watch:  The consumer issues the wgmma of k-tile i, and then waits for those of k-tile i - 1. So
+//         the tensor cores always have work. The price is a fifth warp, which mostly sleeps.
 // needs:  It needs sm_90a. Operands with rows that TMA cannot address are copied first.
 //
-//   role        threads   waits for       then                         and tells
-//   producer    one       empty[stage]    loads a k-tile of A and B    full[stage], by TMA's bytes
-//   consumer    128       full[stage]     8 wgmma                      empty[stage], a k-tile later
+//   role        threads   waits for       then                       and tells
+//   producer    one       empty[stage]    loads a k-tile of A and B  full[stage], by TMA's bytes
+//   consumer    128       full[stage]     8 wgmma                    empty[stage], one k-tile later
 //
 //   barrier        completes after
 //   full[stage]    1 arrival, the producer's, and TMA's bytes
@@ -102,8 +102,8 @@ __global__ void __launch_bounds__(THREADS, 2)
     return;
   }
 
-  // The consumer. It releases a stage after it has issued the next k-tile's wgmma and waited until
-  // at most those are in flight.
+  // The consumer. It issues the wgmma of a k-tile and waits until those of the k-tile before have
+  // ended. Then it releases that k-tile's stage, which is `last`.
   float acc[BM / MMA_M][BN / 2] = {};
   for (int k_tile = 0, last = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
     const int stage = state.stage;

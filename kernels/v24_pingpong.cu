@@ -4,14 +4,14 @@
 //         the first of the next the tensor cores wait, about 4000 cycles.
 // idea:   Each consumer computes tiles of its own. While consumer 0 stores one, consumer 1
 //         multiplies the next. An ordered barrier tells each when it is its turn.
-// watch:  A parity tells only neighbouring phases apart. So a consumer may wait for its k-tiles
-//         only when the other has waited for all of its own.
+// watch:  A wait names a parity, which tells only neighbouring phases apart. So a consumer waits
+//         for k-tiles of its tile only when all k-tiles of the tile before have arrived.
 // needs:  It needs sm_90a. Unaligned operands are copied first, an unaligned C is stored by rows.
 //
-//   role        threads   waits for               then                 and tells
-//   producer    one       empty[stage]            loads a k-tile       full[stage], TMA's bytes
-//   consumers   2 x 128   order[wg], full[stage]  wgmma of a tile      empty[stage], a k-tile later
-//                                                                      order[other], after a tile
+//   role        threads   waits for               then               and tells
+//   producer    one       empty[stage]            loads a k-tile     full[stage], TMA's bytes
+//   consumers   2 x 128   order[wg], full[stage]  wgmma of a tile    empty[stage], one k-tile later
+//                                                                    order[other], after a tile
 //
 //   barrier        completes after
 //   full[stage]    1 arrival, the producer's, and TMA's bytes
