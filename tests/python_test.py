@@ -981,7 +981,22 @@ class WhatUsersTripOver(Base):
                     time.sleep(5)  # too fast to interrupt
                 self.assertLess(time.monotonic() - start, 0.2 + 0.5)
         self.close(gemm.matmul(x[:9], x[:, :9]), product(x[:9], x[:, :9]))
-        # A handler that goes on.
+        # A handler that computes, and one that goes on.
+        told: list[str] = []
+
+        def computes(*_: Any) -> None:
+            try:
+                gemm.matmul(x, x)
+            except gemm.LaunchRefused as error:
+                told.append(str(error))
+
+        before = signal.signal(signal.SIGUSR1, computes)
+        try:
+            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+            self.close(gemm.matmul(x, x), product(x, x))
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+        self.assertRegex(str(told), "handler cannot compute while its thread computes")
         seen = []
         before = signal.signal(signal.SIGUSR1, lambda *_: seen.append(time.monotonic()))
         try:

@@ -331,6 +331,17 @@ class WhatUsersTripOver(Base):
                         self.assertTrue(told.isprintable() and len(told) < 400, ascii(told))
                         self.assertIn(name + " ", told)
 
+    def test_numbers_of_a_compiled_call(self) -> None:
+        x = matrix(8, 8, "cpu")
+        call = functools.partial(ours.matmul, x, x, activation="leaky_relu")
+        for dynamic in (None, True):
+            torch._dynamo.reset()
+            compiled = torch.compile(call, backend="eager", fullgraph=True, dynamic=dynamic)
+            for alpha, slope in ((1, 2), (3, 4), (5, 0.5), (2.5, 1), (True, -0.0)):
+                with self.subTest(dynamic=dynamic, alpha=alpha, slope=slope):
+                    named = {"alpha": alpha, "slope": slope}
+                    self.close(compiled(**named), call(**named), 0)
+
     def test_forward_mode(self) -> None:
         x = matrix(8, 8, "cpu")
         forward = torch.autograd.forward_ad

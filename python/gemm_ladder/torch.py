@@ -264,4 +264,8 @@ def matmul(
 
 def _real(name: str, value: Any) -> Any:
     """A number as the operator takes it: a traced one as it is."""
-    return value if isinstance(value, (float, torch.SymFloat)) else real(name, value)
+    if isinstance(value, (float, torch.SymFloat)):
+        return value
+    if isinstance(value, int) and torch.compiler.is_compiling():
+        return value
+    return real(name, value)
