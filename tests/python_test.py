@@ -1291,10 +1291,10 @@ class WhatUsersTripOver(Base):
         other = "3", b"3", np.complex64(1 + 2j), np.ma.masked, np.ma.array(2.0, mask=True)
         for name in ("alpha", "beta", "slope"):
             for values, error in ((beyond, ValueError), (other, TypeError)):
-                for value in values:
-                    with self.subTest(argument=name, value=repr(value)):
+                for wrong in values:
+                    with self.subTest(argument=name, value=repr(wrong)):
                         self.refuses(
-                            error, name + " is ", gemm.matmul, one, one, out=out, **{name: value}
+                            error, name + " is ", gemm.matmul, one, one, out=out, **{name: wrong}
                         )
         with gemm.AllGatherGemm(8, 8, 8, "float16", ranks=2, backend="simulator") as sharded:
             for rank in (-1, 2, 2**32, 2**64):
