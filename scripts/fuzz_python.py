@@ -112,7 +112,12 @@ class Case(Arguments):
     def batched_matmul(self) -> Any:
         dims, count = self.begin("batched_matmul", TYPES), self.choice(0, 1, 2, 3, 4)
         self.arguments(count, **dims)
-        if count and "out" in self.named and self.chance(4 * self.odd):
+        if (
+            count
+            and "out" in self.named
+            and not self.must_refuse  # what is wrong may be this result
+            and self.chance(4 * self.odd)
+        ):
             self.named["out"][0], self.may_refuse = self.choice(*self.arrays), True
         m, n, k = (dims[x] for x in "mnk")
         stacks = (count, m, k), (count, k, n)

@@ -3,6 +3,7 @@ libraries that have been built. tests/python_torch_test.py has the rest, for mac
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import shutil
@@ -15,6 +16,7 @@ import time
 import unittest
 import warnings
 import weakref
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -878,7 +880,7 @@ class Planning(Base):
             counters["global_loads"]["requests"], 256
         )  # 2 x 128 x 32 float4 / 32 lanes
         self.assertIn(
-            "f16/nt/64x32x16", gemm.inspect("v6", (64, 32, 16), "f16", layout="nt")["name"]
+            "f16/nt/64x32x16", gemm.inspect("v24", (64, 32, 16), "f16", layout="nt")["name"]
         )
         self.refuses(gemm.BadArgument, "v99", gemm.inspect, "v99")
 
@@ -979,7 +981,22 @@ class WhatUsersTripOver(Base):
                     time.sleep(5)  # too fast to interrupt
                 self.assertLess(time.monotonic() - start, 0.2 + 0.5)
         self.close(gemm.matmul(x[:9], x[:, :9]), product(x[:9], x[:, :9]))
-        # A handler that goes on.
+        # A handler that computes, and one that goes on.
+        told: list[str] = []
+
+        def computes(*_: Any) -> None:
+            try:
+                gemm.matmul(x, x)
+            except gemm.LaunchRefused as error:
+                told.append(str(error))
+
+        before = signal.signal(signal.SIGUSR1, computes)
+        try:
+            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+            self.close(gemm.matmul(x, x), product(x, x))
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+        self.assertRegex(str(told), "handler cannot compute while its thread computes")
         seen = []
         before = signal.signal(signal.SIGUSR1, lambda *_: seen.append(time.monotonic()))
         try:
@@ -1047,6 +1064,30 @@ class WhatUsersTripOver(Base):
             }.items():
                 with self.subTest(argument=name):
                     self.refuses(TypeError, name + " is a (MaskedArray|Metres)", call, make)
+
+    def test_matrices_of_numpy_are_their_elements(self) -> None:
+        x, half = matrix(8, 8), np.ones((8, 8), np.float16)
+        q, one = gemm.quantise(x)
+        rows = gemm.quantise(x, "row")
+        sharded = gemm.AllGatherGemm(8, 8, 8, "float16", ranks=2, backend="simulator")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for name, call in {
+                "matmul": lambda m: gemm.matmul(m(x), m(x), c=m(x), beta=2),
+                "residual": lambda m: gemm.matmul(x, x, residual=m(x), out=m(x.copy())),
+                "batch": lambda m: gemm.matmul(x[None], m(x)),
+                "list": lambda m: gemm.batched_matmul([m(x)], [m(x)])[0],
+                "groups": lambda m: gemm.grouped_matmul(m(x), x[None], np.array([8])),
+                "quantise": lambda m: gemm.quantise(m(x), "row")[1],
+                "one scale": lambda m: gemm.scaled_mm(m(q), m(q).T, m(one), m(one)),
+                "scales of rows": lambda m: gemm.scaled_mm(
+                    m(rows[0]), m(rows[0]).T, m(rows[1]), m(rows[1]).T
+                ),
+                "gates": lambda m: gemm.interleave_gate(m(x), m(x)),
+                "sharded": lambda m: sharded([m(half), half[:0]], [m(half), half])[0],
+            }.items():
+                with self.subTest(call=name):
+                    np.testing.assert_array_equal(call(np.matrix), call(np.array))
 
     def test_out_is_as_it_was_after_an_error(self) -> None:
         a, b, c = matrix(6, 4), matrix(4, 5), matrix(6, 5)
@@ -1156,6 +1197,10 @@ class WhatUsersTripOver(Base):
                 self.refuses(TypeError, "out is float32 and out_dtype float16", call, "float16")
                 self.refuses(TypeError, "the type int8", call, "int8")
                 call(np.float32)
+        call = functools.partial(gemm.batched_matmul, [batch], [batch.swapaxes(1, 2)])
+        self.refuses(ValueError, "a has 3 dimensions", call)
+        gemm.matmul(batch, batch.swapaxes(1, 2))  # a batch of these matrices
+        self.refuses(ValueError, "a has 3 dimensions", call)
         low = gemm.matmul(
             -np.ones((1, 1), "f"), np.ones((1, 1), "f"), activation="leaky_relu", slope=0.0
         )
@@ -1242,10 +1287,18 @@ class WhatUsersTripOver(Base):
             self.refuses(ValueError, f"offsets has {value}", gemm.grouped_matmul, one, one[None],
                          offsets, out=out)  # fmt: skip
         self.assertTrue((out == 7).all())
+        beyond = 1e39, np.float64(1e39), np.longdouble("1e4000"), Decimal("1e400")
+        other = "3", b"3", np.complex64(1 + 2j), np.ma.masked, np.ma.array(2.0, mask=True)
         for name in ("alpha", "beta", "slope"):
-            self.refuses(
-                ValueError, name + " is 1e", gemm.matmul, one, one, out=out, **{name: 1e39}
-            )
+            for values, error in ((beyond, ValueError), (other, TypeError)):
+                for wrong in values:
+                    with self.subTest(argument=name, value=repr(wrong)):
+                        self.refuses(
+                            error, name + " is ", gemm.matmul, one, one, out=out, **{name: wrong}
+                        )
+        with gemm.AllGatherGemm(8, 8, 8, "float16", ranks=2, backend="simulator") as sharded:
+            for rank in (-1, 2, 2**32, 2**64):
+                self.refuses(ValueError, f"rank is {rank}", sharded.shard, rank)
 
     def test_offsets_that_are_no_rows(self) -> None:
         x, out = matrix(8, 8), np.full((8, 8), 7, np.float32)
@@ -1298,6 +1351,8 @@ class WhatUsersTripOver(Base):
             type("Control", (), {"__repr__": lambda self: "\x1b[2J\n\u2028"})(),
             type("Raises", (), {"__repr__": lambda self: 1 / 0})(),
         ]  # fmt: skip
+        (q, one), half = gemm.quantise(x), np.ones((8, 8), np.float16)
+        sharded = gemm.AllGatherGemm(8, 8, 8, "float16", ranks=2, backend="simulator")
         for value in odd:
             for name, call in {
                 "activation": lambda v: gemm.matmul(x, x, activation=v),
@@ -1325,6 +1380,13 @@ class WhatUsersTripOver(Base):
                 "inspected layout": lambda v: gemm.inspect("v6", 64, layout=v),
                 "sharded rung": lambda v: gemm.AllGatherGemm(16, 16, 16, "float16", rung=v),
                 "sharded type": lambda v: gemm.AllGatherGemm(16, 16, 16, v),
+                "gated": lambda v: gemm.matmul(x, x, gated=v),
+                "list's gated": lambda v: gemm.batched_matmul([x], [x], gated=v),
+                "plan's gated": lambda v: gemm.plan(4, 4, 4, gated=v),
+                "use_fast_accum": lambda v: gemm.scaled_mm(q, q.T, one, one, use_fast_accum=v),
+                "shard": lambda v: sharded.shard(v),
+                "sharded a": lambda v: sharded(v, [half, half]),
+                "sharded out": lambda v: sharded([half, half[:0]], [half, half], out=v),
             }.items():
                 with self.subTest(argument=name, value=type(value).__name__):
                     with self.assertRaises((ValueError, TypeError, gemm.Error)) as caught:
@@ -1334,7 +1396,13 @@ class WhatUsersTripOver(Base):
                     self.assertNotIn("ambiguous", told)
                     self.assertNotIn("unhashable", told)
                     self.assertNotIn("has no", told)
+        for gated in (True, 1, np.True_):
+            self.assertEqual(gemm.matmul(x, x, gated=gated).shape, (4, 2))
         self.assertEqual(gemm.inspect("v6", np.int64(64))["m"], 64)
+        for rung, dtype in (("v6,v7", None), ("v6-v8", None), ("sgemm", "f32"), ("v6", "f32,f16")):
+            self.refuses(ValueError, "name several", gemm.inspect, rung, 64, dtype)
+        for rung, size in (("v6", 0), ("v28", (5, 0, 5)), ("v9", 64)):  # that has no counts
+            self.refuses(gemm.BadArgument, f"^{rung}: skipped", gemm.inspect, rung, size)
         self.assertEqual(gemm.plan(np.int64(64), np.int32(64), np.uint8(64)).kernel[0], "v")
 
 

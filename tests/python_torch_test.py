@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 import unittest
+import warnings
 from typing import Any
 
 try:
@@ -281,8 +282,25 @@ class WhatUsersTripOver(Base):
             for other in (plain.to_sparse(), torch.empty(8, 8, device="meta")):
                 with self.subTest(argument=name, other=other.device):
                     self.refuses("allowed are|move ", functools.partial(call, other))
+        from torch._subclasses import FakeTensorMode
         from torch.masked import masked_tensor
 
+        freed = plain.clone()
+        freed.untyped_storage().resize_(0)
+        with FakeTensorMode():
+            fake = torch.empty(8, 8)
+        for name, call in self.arguments(plain).items():
+            if name in ("gate", "shard", "scale_a") or name.startswith("operator"):
+                continue  # torch's own operators copy what they are given
+            for other in (freed, fake):
+                with self.subTest(argument=name, other=type(other)), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # torch warns of a fake tensor's pointer
+                    self.refuses(
+                        "without memory|FakeTensor|setStorage", functools.partial(call, other)
+                    )
+        nested = torch.nested.nested_tensor([plain, plain])
+        self.refuses("a is nested", lambda: gemm_ladder.matmul(nested, plain))
+        self.refuses("bias is nested", lambda: gemm_ladder.matmul(plain, plain, bias=nested))
         masked = masked_tensor(plain, plain > 0)
         self.refuses("is a MaskedTensor", lambda: gemm_ladder.matmul(masked, plain))
         self.refuses("is a MaskedTensor", lambda: gemm_ladder.quantise(masked))
@@ -290,6 +308,39 @@ class WhatUsersTripOver(Base):
         self.refuses("without memory", lambda: torch.func.vmap(
             lambda x: gemm_ladder.matmul(x, plain))(batch))  # fmt: skip
         self.close(torch.func.vmap(lambda x: ours.matmul(x, plain))(batch), batch @ plain, 1e-5)
+
+    def test_arguments_of_any_kind(self) -> None:
+        x = torch.ones(8, 8)
+        tensors = (None, 1.5, x.numpy(), x.to_sparse(), x.to_sparse_csr(),
+                   torch.nested.nested_tensor([x, x]))  # fmt: skip
+        grown = torch.ones((), requires_grad=True)
+        for names, values in {
+            ("a", "b"): tensors,
+            ("c", "bias"): tensors[1:],
+            ("alpha", "beta", "slope"): ("3", [1], None, 1 + 2j, 2**2000, 1e39, grown, x),
+            ("activation",): (["relu"], "tanh\n\x1b[31m", "x" * 10000, 3),
+            ("gated",): (2, "yes", None, x),
+        }.items():
+            for name in names:
+                for value in values:
+                    with self.subTest(argument=name, value=type(value)):
+                        given: dict[str, Any] = {"a": x, "b": x, "c": x, name: value}
+                        with self.assertRaises((ValueError, TypeError)) as caught:
+                            ours.matmul(**given)
+                        told = str(caught.exception)
+                        self.assertTrue(told.isprintable() and len(told) < 400, ascii(told))
+                        self.assertIn(name + " ", told)
+
+    def test_numbers_of_a_compiled_call(self) -> None:
+        x = matrix(8, 8, "cpu")
+        call = functools.partial(ours.matmul, x, x, activation="leaky_relu")
+        for dynamic in (None, True):
+            torch._dynamo.reset()
+            compiled = torch.compile(call, backend="eager", fullgraph=True, dynamic=dynamic)
+            for alpha, slope in ((1, 2), (3, 4), (5, 0.5), (2.5, 1), (True, -0.0)):
+                with self.subTest(dynamic=dynamic, alpha=alpha, slope=slope):
+                    named = {"alpha": alpha, "slope": slope}
+                    self.close(compiled(**named), call(**named), 0)
 
     def test_forward_mode(self) -> None:
         x = matrix(8, 8, "cpu")
@@ -427,6 +478,15 @@ class WhatUsersTripOver(Base):
                         ):  # of FP8 torch cannot make the numbers that the others take
                             checks += ["test_schema", "test_aot_dispatch_dynamic"]
                         torch.library.opcheck(ours._op, arguments, test_utils=checks)
+
+    def test_fake_and_real_refuse_alike(self) -> None:
+        for dtype in (torch.int32, torch.float64, torch.float8_e4m3fnuz):
+            for device in ("cpu", "meta"):
+                x = torch.ones(8, 8, device=device).to(dtype)
+                with self.subTest(dtype=dtype, device=device):
+                    self.refuses(
+                        "^a is torch[.].*: allowed are", functools.partial(ours.matmul, x, x)
+                    )
 
     def test_autocast(self) -> None:
         a, b, bias = matrix(8, 8, "cpu"), matrix(8, 8, "cpu", torch.bfloat16), torch.ones(8)

@@ -391,7 +391,8 @@ GEMM_API const char* gemm_backend(void);
 
 /* Lets signals end what the simulator computes, which may take long. `asked` is called some twenty
  * times a second while the process's main thread waits there, and may run what signals have asked for;
- * where it returns other than 0 the call ends with GEMM_LAUNCH_REFUSED, its C half written. Null, as
+ * where it returns other than 0 the call ends with GEMM_LAUNCH_REFUSED, its C half written. What it
+ * runs cannot compute in the simulator: such a call is GEMM_LAUNCH_REFUSED at once. Null, as
  * from the start: nobody is asked. Of the whole process. On a GPU no call waits. */
 GEMM_API gemm_status gemm_set_interrupt(int (*asked)(void));
 

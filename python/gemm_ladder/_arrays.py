@@ -65,7 +65,7 @@ class NumpyArrays:
         return self.numpy.empty((m, n), like.dtype if type_c is None else self.dtype(type_c))
 
     def stack(self, arrays: Any, axis: int) -> Any:
-        return self.numpy.stack(arrays, axis)
+        return self.numpy.stack([self.numpy.asarray(x) for x in arrays], axis)
 
     def dtype(self, code: int) -> Any:
         own = getattr(self.numpy, TYPES[code], None)
@@ -129,8 +129,9 @@ class TorchTensors:
         self.stream = fast or (lambda device: torch.cuda.current_stream(device).cuda_stream)
 
     def check(self, x: Any, name: str) -> None:
-        if x.layout is not self.torch.strided:
-            raise TypeError(f"{name} is {x.layout}: allowed are strided tensors, {name}.to_dense()")
+        if x.layout is not self.torch.strided or x.is_nested:
+            told = "nested" if x.is_nested else x.layout
+            raise TypeError(f"{name} is {told}: allowed are strided tensors, {name}.to_dense()")
         if x.is_neg() or x.is_conj() or x._is_zerotensor():
             raise ValueError(
                 f"{name} is a view whose memory has other numbers (conj, imag): give {name}.clone()"
@@ -154,12 +155,15 @@ class TorchTensors:
 
     def pointer(self, x: Any) -> int:
         try:
-            return x.data_ptr()
+            pointer = x.data_ptr()
         except RuntimeError:
+            pointer = 0
+        if not pointer and x.numel():  # gemm.h takes null for "none"
             raise TypeError(
                 f"a {type(x).__name__} without memory, of vmap or of a trace: allowed are tensors "
                 "that have their numbers"
-            ) from None
+            )
+        return pointer
 
     def int32(self, x: Any, rows: int) -> Any:
         if x.dtype not in (self.torch.int32, self.torch.int64):
@@ -280,6 +284,7 @@ def check_addend(kind: Any, c: Any, out: Any) -> None:
         raise ValueError(f"c is {_shape(c.shape)}, and the product is {_shape(out.shape)}")
     if c.dtype != out.dtype:
         raise TypeError(f"c is {kind.type_name(c)} and the result {kind.type_name(out)}: convert c")
+    kind.pointer(c)  # a copy would read where there is no memory
 
 
 def _shape(shape: Any) -> str:

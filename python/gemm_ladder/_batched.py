@@ -7,16 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 from ._arrays import kind_of, run_by_copies
-from ._library import BACKENDS, Library, Problem, choice, real, tell_of_simulator
+from ._library import BACKENDS, Library, Problem, choice, flag, listed, real, tell_of_simulator
 from ._matmul import Prepared, _keep, _prepared, epilogue_of, type_code
-
-
-def _listed(name: str, arrays: Any) -> list[Any]:
-    try:
-        return list(arrays)
-    except TypeError:
-        told = f"{name} is a {type(arrays).__name__}: wanted is a list of matrices"
-        raise TypeError(told) from None
 
 
 def _check_alike(kind: Any, name: str, arrays: Sequence[Any], a: Any) -> None:
@@ -76,8 +68,8 @@ def batched_matmul(
     in three dimensions; else each product is a launch. alpha, activation, slope, gated and out_dtype
     are those of matmul.
     """
-    a, b = _listed("a", a), _listed("b", b)
-    out = None if out is None else _listed("out", out)
+    a, b = listed("a", a), listed("b", b)
+    out = None if out is None else listed("out", out)
     count = len(a)
     if len(b) != count or (out is not None and len(out) != count):
         lengths = f"a has {count} matrices and b {len(b)}"
@@ -85,7 +77,7 @@ def batched_matmul(
             lengths += f", out {len(out)}"
         raise ValueError(lengths + ": as many of each are wanted")
     choice("backend", backend, BACKENDS)
-    gated = bool(gated)
+    gated = flag("gated", gated)
     code = None if out_dtype is None else type_code(out_dtype, 0)
     epilogue = epilogue_of(real("alpha", alpha), 0.0, activation, real("slope", slope))
     if count == 0:
@@ -99,7 +91,7 @@ def batched_matmul(
         raise ValueError("batches keep no gradient: call under torch.no_grad()")
     first = None if out is None else out[0]
     of_out = None if first is None else kind.key(first)
-    key = (kind.key(a[0]), kind.key(b[0]), of_out, code, "exact", gated)
+    key = ("list", kind.key(a[0]), kind.key(b[0]), of_out, code, gated)
     prepared = _prepared.get(key)
     if prepared is None:
         made = Prepared(kind, a[0], b[0], first, code, "exact", gated)

@@ -67,4 +67,9 @@ def inspect(
             told = (done.stderr.strip().splitlines() or ["gemm_bench failed"])[-1]
             raise (BadArgument if done.returncode == BAD_INPUT else Error)(told)
         entries = json.loads(report.read_text(encoding="utf-8"))["benchmarks"]
+    named = 1 if dtype is None else 2  # parts of KERNEL/TYPE/LAYOUT/SHAPE
+    if len({tuple(entry["name"].split("/")[:named]) for entry in entries}) > 1:
+        raise ValueError(f"rung {shown(rung)} and dtype {shown(dtype)} name several: give one")
+    if "global_loads" not in entries[0]:
+        raise BadArgument(f"{name.decode()}: {entries[0]['error_message']}")
     return entries[0]

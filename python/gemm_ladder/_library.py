@@ -107,17 +107,39 @@ def small_integer(name: str, value: Any) -> int:
     return number
 
 
+def flag(name: str, value: Any) -> bool:
+    """True, False, 1 and 0, NumPy's too: any other object also has a truth."""
+    if type(value).__name__ not in ("bool", "bool_", "int") or value not in (0, 1):
+        raise TypeError(f"{name} is {shown(value)}: allowed are True and False")
+    return bool(value)
+
+
 def real(name: str, value: Any) -> float:
     """As C's float takes it: ctypes would make infinity of what is larger."""
     if getattr(value, "requires_grad", False):
         raise ValueError(f"{name} keeps no gradient: give a number, such as {name}.item()")
     try:
+        # float() reads text, and drops an imaginary part and a mask.
+        if not hasattr(value, "__float__") or hasattr(value, "mask") or _is_complex(value):
+            raise TypeError
         number = float(value)
     except (TypeError, ValueError, OverflowError, RuntimeError):
         raise TypeError(f"{name} is {shown(value)}: wanted is a number of float32") from None
-    if LARGEST_FLOAT < abs(number) < float("inf"):
-        raise ValueError(f"{name} is {number:g}: allowed are numbers of float32")
+    if abs(number) > LARGEST_FLOAT and (abs(number) < float("inf") or value != number):
+        raise ValueError(f"{name} is {shown(value)}: allowed are numbers of float32")
     return number
+
+
+def _is_complex(value: Any) -> bool:
+    return getattr(getattr(value, "dtype", None), "kind", "") == "c"
+
+
+def listed(name: str, arrays: Any) -> list[Any]:
+    try:
+        return list(arrays)
+    except TypeError:
+        told = f"{name} is a {type(arrays).__name__}: wanted is a list of matrices"
+        raise TypeError(told) from None
 
 
 def rung_name(rung: Any) -> Optional[bytes]:

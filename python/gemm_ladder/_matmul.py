@@ -13,6 +13,7 @@ from ._library import (
     BACKENDS,
     BYTES,
     COMPUTE,
+    CURRENT_DEVICE,
     PLAN_WORDS,
     TYPES,
     Epilogue,
@@ -20,6 +21,7 @@ from ._library import (
     Problem,
     RungRecord,
     choice,
+    flag,
     integer,
     library_and_device,
     real,
@@ -386,7 +388,8 @@ def matmul(
         choice("backend", backend, BACKENDS)
     epilogue = epilogue_of(alpha, beta, activation, slope)
     name = rung_name(rung)
-    gated = bool(gated)
+    if type(gated) is not bool:
+        gated = flag("gated", gated)
     if residual is not None:
         if c is not None:
             raise ValueError("c and residual are the same addend: give one")
@@ -523,10 +526,13 @@ def _call(
         max(min(align, 128), BYTES[code])
         for align, code in zip(aligns, (prepared.a.type, prepared.b.type, prepared.type_c))
     )
-    key = (bytes(problem), rung, device, id(library))
-    plan = _plans.get(key)
-    if plan is None:
-        plan = _keep(_plans, key, _create_plan(library, device, problem, rung))
+    if device == CURRENT_DEVICE:  # which may be another one at the next call
+        plan = _create_plan(library, device, problem, rung)
+    else:
+        key = (bytes(problem), rung, device, id(library))
+        plan = _plans.get(key)
+        if plan is None:
+            plan = _keep(_plans, key, _create_plan(library, device, problem, rung))
     library.check(library.run(ctypes.addressof(plan), epilogue_address, *pointers, stream))
 
 
@@ -597,6 +603,7 @@ def plan(
     batch = integer("batch", batch)
     if batch < 1:
         raise ValueError(f"batch is {batch}: allowed are 1 and more")
+    gated = flag("gated", gated)
     library, device = library_and_device(backend)
     code = type_code(dtype, 0)
     problem = Problem(

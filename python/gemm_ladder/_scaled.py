@@ -15,6 +15,7 @@ from ._library import (
     Library,
     Quantisation,
     choice,
+    flag,
     tell_of_simulator,
 )
 from ._matmul import matmul, type_code
@@ -107,6 +108,7 @@ def scaled_mm(
     bits of the sums, which is faster; not with blocks.
     """
     kind = kind_of(a, "a")
+    use_fast_accum = flag("use_fast_accum", use_fast_accum)
     for name, x in (("scale_a", scale_a), ("scale_b", scale_b)):
         if kind_of(x, name) is not kind:
             raise TypeError(f"a and {name} must be of one kind: a is one of {kind.name}")
@@ -145,7 +147,7 @@ def _one_scale(kind: Any, m: int, a: Any, scale_a: Any, scale_b: Any) -> dict[st
         return {"scale_rows": kind.numpy.broadcast_to(scale_a * scale_b, (1, m)).reshape(-1).copy()}
     if _is_torch(kind) and a.is_cuda:
         return {"scale_rows": (scale_a * scale_b).reshape(1).expand(m).contiguous()}
-    return {"alpha": float(scale_a.reshape(-1)[0] * scale_b.reshape(-1)[0])}
+    return {"alpha": (scale_a * scale_b).item()}
 
 
 def _rows(kind: Any, x: Any) -> Any:
@@ -156,7 +158,7 @@ def _rows(kind: Any, x: Any) -> Any:
 
 def _vector(kind: Any, x: Any) -> Any:
     """The elements in a row, copied where they have gaps."""
-    return _contiguous(kind, x.reshape(-1))
+    return _contiguous(kind, x).reshape(-1)
 
 
 def _contiguous(kind: Any, x: Any) -> Any:

@@ -28,6 +28,7 @@ from ._library import (
     gpu_count,
     integer,
     library_and_device,
+    listed,
     rung_name,
     simulator,
     small_integer,
@@ -144,6 +145,9 @@ class _ShardedGemm:
             if not self._apart:
                 raise ValueError("rank is missing: this process has all of them")
             rank = self._here[0]
+        rank = small_integer("rank", rank)
+        if not 0 <= rank < self.ranks:
+            raise ValueError(f"rank is {rank}: allowed are 0 to {self.ranks - 1}")
         return self._shards[rank]
 
     def explain(self) -> str:
@@ -179,6 +183,8 @@ class _ShardedGemm:
         self._open()
         if self._apart:
             return self._run([a], [b], None if out is None else [out])[0]
+        a, b = listed("a", a), listed("b", b)
+        out = None if out is None else listed("out", out)
         for name, arrays in (("a", a), ("b", b), ("out", out)):
             if arrays is not None and len(arrays) != self.ranks:
                 raise ValueError(f"{name} has {len(arrays)} matrices: one a rank, {self.ranks}")

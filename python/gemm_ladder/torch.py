@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 
 from ._arrays import layout
-from ._library import ACTIVATIONS
+from ._library import ACTIVATIONS, ALLOWED_TYPES, TYPES, choice, flag, real
 from ._matmul import matmul as _matmul
+
+_TYPES = [getattr(torch, name, None) for name in TYPES]  # old ones lack FP8
 
 
 def _usable(x: Tensor) -> Tensor:
@@ -45,6 +47,8 @@ def _check(
         raise ValueError(f"a is {shapes[0]} and b {shapes[1]}: a's columns must be b's rows")
     if a.dtype != b.dtype or a.device != b.device:
         raise TypeError(f"a is {a.dtype} on {a.device}, b {b.dtype} on {b.device}: convert one")
+    if a.dtype not in _TYPES:
+        raise TypeError(f"a is {a.dtype}: allowed are {ALLOWED_TYPES}")
     if beta != 0 and c is None:
         raise ValueError(f"beta is {beta:g}, and there is no c to add")
     if c is not None and (c.dim() != 2 or c.shape[0] != a.shape[0] or c.shape[1] != b.shape[1]):
@@ -60,8 +64,7 @@ def _check(
         raise ValueError(
             f"b has {b.shape[1]} columns: a gated product has an even number, and takes no c"
         )
-    if (activation or None) not in ACTIVATIONS:
-        raise ValueError(f"activation is {activation!r}: allowed are {ACTIVATIONS[1:]} and none")
+    choice("activation", activation or None, ACTIVATIONS)
 
 
 def _result_type(a: Tensor) -> torch.dtype:
@@ -245,5 +248,24 @@ def matmul(
 
     gated: activation of the even columns of that sum, times the odd ones.
     """
+    for name, x in (("a", a), ("b", b), ("c", c), ("bias", bias)):
+        if x is None and name not in "ab":
+            continue
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name} is a {type(x).__name__}: allowed are torch tensors")
+        if x.layout is not torch.strided or x.is_nested:
+            raise TypeError(f"{name} is sparse or nested: allowed are strided tensors")
+    alpha, beta, slope = _real("alpha", alpha), _real("beta", beta), _real("slope", slope)
+    activation = choice("activation", activation, ACTIVATIONS)
+    gated = flag("gated", gated)
     operator = torch.ops.gemm_ladder.matmul.default
     return operator(a, b, c, alpha, beta, activation or "", slope, bias, gated)
+
+
+def _real(name: str, value: Any) -> Any:
+    """A number as the operator takes it: a traced one as it is."""
+    if isinstance(value, (float, torch.SymFloat)):
+        return value
+    if isinstance(value, int) and torch.compiler.is_compiling():
+        return value
+    return real(name, value)

@@ -155,6 +155,7 @@ class Pool {
 
 std::timed_mutex turn;  // one launch at a time
 std::atomic<int (*)()> interrupt = nullptr;
+thread_local bool asking = false;  // in interrupt's function, which runs handlers of signals
 // Made by the first launch, and left behind in a child of fork(), which has none of its threads.
 std::unique_ptr<Pool>& pool() {
   static std::unique_ptr<Pool> made;
@@ -241,11 +242,15 @@ bool asked_to_stop() {
   const auto now = std::chrono::steady_clock::now();
   if (now - last < BETWEEN_QUESTIONS) return false;
   last = now;
-  return asked() != 0;
+  asking = true;
+  const bool stops = asked() != 0;
+  asking = false;
+  return stops;
 }
 
 void runtime::launch(void (*body)(void*), void* context, const LaunchConfig& config) {
   if (this_thread.block != nullptr) fail("launch called inside a kernel");
+  if (asking) fail("a signal's handler cannot compute while its thread computes in the simulator");
   check_launch(config);
   std::unique_lock own_turn(turn, std::defer_lock);
   do {
