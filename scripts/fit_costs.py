@@ -140,7 +140,7 @@ class Planner:
 
     def __init__(self, group: str, gpu: str, cases: list[str]) -> None:
         if not ESTIMATES.exists():
-            print("fit_costs.py: build first: scripts/test.sh or cmake", file=sys.stderr)
+            print("fit_costs.py: build first: scripts/build.py more", file=sys.stderr)
             sys.exit(3)
         names = ",".join(f"{group}.{name}" for name in GROUPS[group].start)
         self.process = subprocess.Popen(
