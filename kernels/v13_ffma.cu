@@ -38,8 +38,8 @@ __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
 }
 
 // [region idea]
-// CLUSTER blocks a tile; if STREAM, what fills no wave of it by stream-K. Unless `first`, it begins as
-// SMs become free, and ends after the kernel before it.
+// CLUSTER blocks a tile; if STREAM, what fills no wave of it by stream-K. Unless `first`, it begins
+// as SMs become free, and ends after the kernel before it.
 template <class Tile, bool STREAM, int CLUSTER, bool A_K_MAJOR, bool ALIGNED>
 void launch_tiles(const GemmArgs<float>& p, Stream stream, bool first) {
   const int64_t tiles = int64_t{cdiv(p.M, Tile::BM)} * cdiv(p.N, Tile::BN);

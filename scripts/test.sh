@@ -9,7 +9,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 chosen=(-LE '^(more|docs|nvcc|site)$')
-kind=more
+kind='more'
 case ${1-} in
   --all) chosen=(-LE '^(nvcc|site)$') && shift ;;
   --nvcc) chosen=(-L '^nvcc$') && kind=nvcc && shift ;;
