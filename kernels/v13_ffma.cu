@@ -38,12 +38,10 @@ __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
 }
 
 // [region idea]
-// CLUSTER blocks a tile, if the GPU can; if STREAM, what fills no wave of it by stream-K. Unless
-// `first`, it begins as SMs become free, and ends after the kernel before it.
+// CLUSTER blocks a tile; if STREAM, what fills no wave of it by stream-K. Unless `first`, it begins
+// as SMs become free, and ends after the kernel before it.
 template <class Tile, bool STREAM, int CLUSTER, bool A_K_MAJOR, bool ALIGNED>
 void launch_tiles(const GemmArgs<float>& p, Stream stream, bool first) {
-  if constexpr (CLUSTER > 1)
-    if (!has_clusters()) return launch_tiles<Tile, STREAM, 1, A_K_MAJOR, ALIGNED>(p, stream, first);
   const int64_t tiles = int64_t{cdiv(p.M, Tile::BM)} * cdiv(p.N, Tile::BN);
   StreamK rest{};  // no tile
   if (STREAM) rest = StreamK::of(tiles, cdiv(p.K, Tile::BK), sm_count() * Tile::BLOCKS);
@@ -69,7 +67,9 @@ using ThinColumn = Tiling<64, 16, 64, 4, 4, 3, 4, 1, 2, 10, 8>;
 
 template <class Tile, bool STREAM, int CLUSTER, bool A_K_MAJOR, bool ALIGNED>
 void launch_parts(GemmArgs<float> p, Stream stream) {
-  const int m = thin_edge(p.M, Tile::BM), n = thin_edge(p.N, Tile::BN);
+  const bool thin =
+      has_clusters();  // a cluster has an edge's tile; else the last tiles are cut off
+  const int m = thin ? thin_edge(p.M, Tile::BM) : 0, n = thin ? thin_edge(p.N, Tile::BN) : 0;
   GemmArgs<float> row = p, column = p;
   row.M = m;
   row.A += (p.M - m) * (A_K_MAJOR ? p.lda : 1);
@@ -121,7 +121,6 @@ bool fits(const GemmArgs<float>&) {
 
 using Large = Tiling<128, 256, 16, 8, 16, 4, 1, 1, 0, 12>;  // of 54 TFLOPS in whole waves
 using Small = Tiling<64, 64, 32, 8, 8, 4, 4, 2>;            // four groups of warps share a k-tile
-using Wide = Tiling<64, 128, 32, 8, 8, 4, 4, 1, 0>;
 using Pair64 = Tiling<64, 64, 32, 8, 8, 4, 4, 1, 0>;  // two blocks share a tile: half of K each
 using Pair96 = Tiling<96, 96, 32, 8, 12, 4, 4, 1, 2, 10, 4>;
 
@@ -129,7 +128,6 @@ const Variant<float> VARIANTS[] = {
     {"128x256x16 8x16", launch<Large>, fits<Large>},
     {"128x256x16 8x16 stream-K", launch<Large, true>, fits<Large>},
     {"64x64x32 8x8 groups 4", launch<Small>},
-    {"64x128x32 8x8 groups 4", launch<Wide>, fits<Wide>},
     {"64x64x32 8x8 groups 4 cluster 2", launch<Pair64, false, 2>, fits<Pair64, 2>},
     {"96x96x32 8x12 groups 4 cluster 2", launch<Pair96, false, 2>, fits<Pair96, 2>},
 };

@@ -2,7 +2,8 @@
 """Builds what is asked, and no more.
 
   scripts/build.py bench [gemm_bench's options]   gemm_bench, with the rungs that these options name
-  scripts/build.py tests   what the tests need: all rungs; without a GPU nothing that nvcc compiles
+  scripts/build.py tests   what the default tests need: all rungs; without a GPU nothing that nvcc compiles
+  scripts/build.py more    what all tests need that run where this is
   scripts/build.py nvcc    a sample of each rung's GPU kernels, for checks on a machine without a GPU
   scripts/build.py gpu     all GPU kernels, also on a machine without a GPU, to run them on another
   scripts/build.py site    gemm_bench with all rungs, and what the site's pages are made with
@@ -31,6 +32,12 @@ USES = (
     "SIM",
     "TRACED",
 )  # as in CMakeLists.txt: kernels by nvcc, for results, and for --inspect
+# What is compiled of a build with all rungs.
+PROGRAMS = {
+    "tests": ["all"],
+    "more": ["all", "more"],
+    "site": ["gemm_bench", "planted_bench"],
+}
 SHARDED = re.compile(r"m0*(\d+)")
 INSIDE = ("--inspect", "--html")  # options that want instrumented kernels
 
@@ -180,21 +187,21 @@ def main() -> int:
                 "== no GPU: nothing is compiled for one (scripts/build.py gpu does it all the same)"
             )
         compile_targets(["gemm_bench"])
-    elif kind in ("tests", "site"):
+    elif kind in PROGRAMS:
         gpu = has_gpu() and shutil.which("nvcc") is not None
         rungs = {"SIM": every, "TRACED": every, **({"GPU": every} if gpu else {})}
         configure(rungs, cuda=gpu, sample=False)
-        compile_targets(["all"] if kind == "tests" else ["gemm_bench", "planted_bench"])
+        compile_targets(PROGRAMS[kind])
     elif kind == "configure":
         configure({}, cuda=False, sample=False)
     elif kind in ("nvcc", "gpu"):
         if shutil.which("nvcc") is None:
             raise BadInput("no nvcc: install the CUDA toolkit")
         configure({use: every for use in USES}, cuda=True, sample=kind == "nvcc" and not has_gpu())
-        compile_targets(["all"])
+        compile_targets(PROGRAMS["more"])
     else:
         raise BadInput(
-            f"build.py: {kind or 'nothing'} asked for; allowed are bench, tests, nvcc, gpu, site, configure"
+            f"build.py: {kind or 'nothing'} asked for; allowed are bench, tests, more, nvcc, gpu, site, configure"
         )
     return 0
 

@@ -92,7 +92,7 @@ class Planner:
 
     def __init__(self, cases: list[str]) -> None:
         if not ESTIMATES.exists():
-            print("fit_costs.py: build first: scripts/test.sh or cmake", file=sys.stderr)
+            print("fit_costs.py: build first: scripts/build.py more", file=sys.stderr)
             sys.exit(3)
         names = ",".join(f"fp32.{name}" for name in START)
         self.process = subprocess.Popen(

@@ -24,7 +24,7 @@ for one in "${parts[@]}"; do
 done
 
 scripts/setup.sh
-build tests
+build more
 
 ./gemm_bench --backend gpu --kernel v1 --shape 64x64x64 --verify-only >/dev/null ||
   { status=2 die "gpu_checks.sh needs a GPU"; }

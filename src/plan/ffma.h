@@ -51,8 +51,8 @@ struct WholeTile {
   bool stream_k = false;
 };
 inline constexpr WholeTile WHOLE_TILES[] = {
-    {128, 256, 16, 54.5}, {128, 256, 16, 53.8, 1, 1, true}, {64, 64, 32, 48.5, 2},
-    {64, 128, 32, 50},    {64, 64, 32, 41, 1, 2},           {96, 96, 32, 43.5, 1, 2},
+    {128, 256, 16, 54.5},   {128, 256, 16, 53.8, 1, 1, true}, {64, 64, 32, 48.5, 2},
+    {64, 64, 32, 41, 1, 2}, {96, 96, 32, 43.5, 1, 2},
 };
 
 // Rows or columns too few for another row or column of large tiles: they get thin ones.
