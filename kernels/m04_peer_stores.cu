@@ -7,15 +7,18 @@
 // watch:  a store's panel is free when it has been read (wait_group.read), its data there when
 //         written (wait_group): only then may the flag rise. And two kernels that wait for each
 //         other must both run: each sends everything before it waits for anything
+// more:   all-reduce goes on: an owner stores a finished tile to all ranks, each with a flag, too
 // needs:  sm_90a; peer access between the GPUs; copies of operands that TMA cannot address
 //
 //   who        with a tile of     waits for        then                     and tells
 //   consumer   another rank       its wgmma        TMA stores to the owner  its sent[rank][tile]
-//              this rank          sent[..][tile]   adds, stores C
+//              this rank          sent[..][tile]   adds, stores C           of all-reduce: the
+//                                                  and to all others        others' done[rank][tile]
+//   after all  another rank       done[..][tile]   copies it into C
 //
-//   rank 0   | tiles of rank 1 ........ | own tiles: each waits, adds, stores |
-//   NVLink        | to rank 1, to rank 0 ... |
-//   rank 1   | tiles of rank 0 ........ | own tiles: each waits, adds, stores |
+//   rank 0   | tiles of rank 1 ........ | own tiles: each waits, adds, stores | all-reduce: the others'
+//   NVLink        | to rank 1, to rank 0 ... |     | all-reduce: to all ......... |
+//   rank 1   | tiles of rank 0 ........ | own tiles: each waits, adds, stores | all-reduce: the others'
 #include <array>
 #include <optional>
 
@@ -55,12 +58,14 @@ struct Shared {                     // every panel starts at a multiple of 1024 
 // Where ranks put the partial results of each other's rows. Each has a slot for every rank.
 template <class T>
 struct Exchange {
-  uint32_t*
-      sent[MOST_RANKS];  // of each rank: (ranks, tiles of a shard), counters of the warps' stores
-  const T* received;     // this rank's: (ranks, shards.each(), N), pitch ld
-  int64_t ld, slot;      // elements from row to row, from rank to rank
-  int tiles;             // of a shard, at most
-  uint32_t calls;        // up to this one: a counter rises by WARPS in each
+  // Of each rank: counters of the warps' stores, (ranks, tiles of a shard). Behind them, `done`:
+  // such counters of finished tiles.
+  uint32_t* sent[MOST_RANKS];
+  const T* received;  // this rank's: (ranks, shards.each(), N), pitch ld
+  const T* sums;      // this rank's, of all-reduce: (M, N), pitch ld; else null
+  int64_t ld, slot;   // elements from row to row, from rank to rank
+  int tiles;          // of a shard, at most
+  uint32_t calls;     // up to this one: a counter rises by WARPS in each
 
   // [region idea]
   // A warp has stored its rows of a tile to their owner: once they are there, its flag rises.
@@ -90,14 +95,50 @@ struct Exchange {
     }
   }
   // [/region idea]
+
+  // [region all_reduce]
+  // A warp has stored its rows of a finished tile to all ranks: each one's flag rises.
+  GEMM_DEVICE void tell_all(int ranks, int rank, int tile) const {
+    for (int i = 0; i < ranks; ++i) tell((rank + i) % ranks, ranks + rank, tile);
+  }
+  // Returns when the owner's finished tile is here.
+  GEMM_DEVICE void wait_done(int ranks, int rank, int owner, int tile GEMM_CALLER_ARG) const {
+    if (threadIdx.x % 32 == 0)
+      signal_wait(&sent[rank][(ranks + owner) * tiles + tile], calls * WARPS GEMM_CALLER_PASS);
+    __syncwarp();
+  }
+  // The 64 rows at (m, n) of the sum.
+  template <int COUNT>
+  GEMM_DEVICE void read_sum(const GemmArgs<T>& p, int m, int n, float (&acc)[1][COUNT]) const {
+    GemmArgs<T> sum = p;
+    sum.C = const_cast<T*>(sums), sum.ldc = ld;
+    sum.epilogue = {.alpha = 1, .beta = 1};
+    clear_registers(acc);
+    apply_epilogue<32>(sum, true, m, n, acc[0]);
+  }
+  // [/region all_reduce]
 };
+
+// Where a tile goes, in place of one tensor map: to `count` ranks from the first one on.
+struct Destinations {
+  const TensorMap* maps;  // (ranks)
+  int first, count, ranks;
+};
+GEMM_DEVICE void tma_store(const Destinations& to, int row, int col,
+                           const void* shared GEMM_CALLER_ARG) {
+  using gemm::tma_store;
+#pragma unroll 1
+  for (int i = 0; i < to.count; ++i)
+    tma_store(to.maps[(to.first + i) % to.ranks], row, col, shared GEMM_CALLER_PASS);
+}
 
 // CLUSTER CTAs have tiles one above the other and share B's loads (v22).
 template <class T, Major B_MAJOR, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_m04(GemmArgs<T> p, bool aligned_c, Shards shards, int rank,
              const __grid_constant__ Exchange<T> exchange, const __grid_constant__ TensorMap map_a,
-             const __grid_constant__ TensorMap map_b, const __grid_constant__ ShardMaps maps_c) {
+             const __grid_constant__ TensorMap map_b, const __grid_constant__ ShardMaps maps_c,
+             const __grid_constant__ ShardMaps maps_sums) {
   using TileA = OperandTile<T, BM, Major::K>;
   using TileB = OperandTile<T, BN, B_MAJOR>;
   const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK), tiles_n = cdiv(p.N, BN);
@@ -141,33 +182,62 @@ __global__ void __launch_bounds__(THREADS, 1)
         // Epilogue: to the tile's owner, or into C. Rows count from the shard's first.
         fence_operand(bm, bn);
         const int tile = bm * tiles_n + bn, n = bn * BN;
-        const bool own = shard == rank;
+        const bool own = shard == rank, all = own && exchange.sums != nullptr;
+        const int first = all ? shards.first(rank) : 0;  // all rows of the sum are there
+        const Destinations to{all ? maps_sums.of : maps_c.of, shard, all ? shards.ranks : 1,
+                              shards.ranks};
         GemmArgs<T> out = p;
-        out.M = shards.rows(shard);
+        out.M = first + shards.rows(shard);
         if (own) exchange.wait(shards.ranks, rank, tile);
 #pragma unroll
         for (int i = 0; i < BM / MMA_M; ++i) {
           const int m = bm * BM + i * MMA_M;
           fence_operand(acc[i]);
           if (own) exchange.add_received(shards, p.N, rank, m, n, acc[i]);
-          store_panels(out, !own || aligned_c, maps_c.of[shard], m, n, staging, i, acc[i]);
+          store_panels(out, !own || all || aligned_c, to, first + m, n, staging, i, acc[i]);
         }
         if (!own) exchange.tell(shard, rank, tile);
+        if (all) exchange.tell_all(shards.ranks, rank, tile);
       });
+  if (exchange.sums != nullptr) {
+    // All-reduce: the sum goes into C, but for the own rows where TMA has stored them there. What
+    // the other ranks wait for, this consumer has sent.
+    for_each_tile_of_shards<BM * CLUSTER, GROUP_M / CLUSTER>(
+        shards, first_shard, begin + wg * step, 2 * step, tiles_n, [&](int shard, int row, int bn) {
+          if (shard == rank && aligned_c) return;
+          const int bm = row * CLUSTER + cta;
+          exchange.wait_done(shards.ranks, rank, shard, bm * tiles_n + bn);
+          GemmArgs<T> out = p;
+          out.M = shards.end(shard);
+#pragma unroll 1
+          for (int i = 0; i < BM / MMA_M; ++i) {
+            const int m = shards.first(shard) + bm * BM + i * MMA_M, n = bn * BN;
+            float acc[1][BN / 2];
+            exchange.read_sum(out, m, n, acc);
+            store_panels(out, aligned_c, maps_c.of[rank], m, n, staging, 0, acc[0]);
+          }
+        });
+  }
   if (tid % 32 == 0) tma_store_wait_read<0>();
   if (CLUSTER > 1) sync_cluster<CLUSTER>();  // the neighbour's last arrivals have come
 }
 
 template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER = 1>
 void launch(const GemmArgs<T>& p, const TmaOperands<T>& in, const Shards& shards, int rank,
-            const Exchange<T>& exchange, T* const (&slots)[MOST_RANKS], int ctas, Stream stream) {
-  ShardMaps maps{};
+            const Exchange<T>& exchange, T* const (&slots)[MOST_RANKS],
+            T* const (&sums)[MOST_RANKS], int ctas, Stream stream) {
+  ShardMaps maps{}, maps_sums{};
+  const bool all = exchange.sums != nullptr, aligned = has_aligned_c(p);
   GemmArgs<T> own = p;
-  own.M = shards.rows(rank);
-  for (int i = 0; i < shards.ranks; ++i)  // of whole groups of 16 bytes: a slot's rows end in a gap
-    maps.of[i] = i == rank ? c_map(own, 16)
-                           : tensor_map(slots[i], shards.rows(i), exchange.ld, exchange.ld, 16, 64,
-                                        Swizzle::b128);
+  if (!all) own.M = shards.rows(rank);
+  // Of whole groups of 16 bytes: a slot's rows end in a gap.
+  const auto map_of = [&](T* first, int rows) {
+    return tensor_map(first, rows, exchange.ld, exchange.ld, 16, 64, Swizzle::b128);
+  };
+  for (int i = 0; i < shards.ranks; ++i) {
+    maps.of[i] = i == rank ? c_map(own, 16) : map_of(slots[i], shards.rows(i));
+    if (all) maps_sums.of[i] = i == rank && aligned ? c_map(own, 16) : map_of(sums[i], p.M);
+  }
   // All CTAs must run at once. Clusters of two do on every GPU: SMs come in pairs.
   static_assert(CLUSTER <= 2, "larger clusters may leave SMs of a GPC over");
   const int64_t grid =
@@ -178,8 +248,8 @@ void launch(const GemmArgs<T>& p, const TmaOperands<T>& in, const Shards& shards
     gemm::launch(
         gemm_m04<T, b(), BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER>, grid, dim3(THREADS),
         {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>), .cluster = CLUSTER}, stream,
-        p, has_aligned_c(own), shards, rank, exchange, TileA::map(in.A.data, p.M, p.K, in.A.ld),
-        TileB::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld), maps);
+        p, aligned, shards, rank, exchange, TileA::map(in.A.data, p.M, p.K, in.A.ld),
+        TileB::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld), maps, maps_sums);
   });
 }
 
@@ -206,7 +276,9 @@ class PeerStores final : public ShardedGemm {
     exchange_.tiles =
         cdiv(shards.each(), TILES[tile_].bm * cluster) * cluster * cdiv(p.N, TILES[tile_].bn);
     received_.emplace(fabric, p.ranks * exchange_.slot * sizeof(T), "received");
-    sent_.emplace(fabric, p.ranks * exchange_.tiles * sizeof(uint32_t), "sent",
+    const bool all = p.collective == Collective::all_reduce;
+    if (all) sums_.emplace(fabric, p.M * exchange_.ld * sizeof(T), "sums");
+    sent_.emplace(fabric, (all ? 2 : 1) * p.ranks * exchange_.tiles * sizeof(uint32_t), "sent",
                   Fabric::Contents::zeros);
     for (int rank = 0; rank < p.ranks; ++rank) exchange_.sent[rank] = sent_->of<uint32_t>(rank);
   }
@@ -233,17 +305,21 @@ class PeerStores final : public ShardedGemm {
     }
     for (const int rank : fabric_.here()) {
       exchange_.received = received_->of<T>(rank);
-      T* slots[MOST_RANKS]{};  // in each rank's memory, this one's
-      for (int i = 0; i < p_.ranks; ++i) slots[i] = received_->of<T>(i) + rank * exchange_.slot;
+      T *slots[MOST_RANKS]{}, *sums[MOST_RANKS]{};  // slots: in each rank's memory, this one's
+      for (int i = 0; i < p_.ranks; ++i) {
+        slots[i] = received_->of<T>(i) + rank * exchange_.slot;
+        if (sums_) sums[i] = sums_->of<T>(i);
+      }
+      exchange_.sums = sums[rank];
       const DeviceScope scope(fabric_.device(rank));
       LAUNCHES<T>[tile_](args_of_rank<T>(p_, call[rank]), *in[rank], p_.shards(), rank, exchange_,
-                         slots, ctas_, static_cast<Stream>(fabric_.compute(rank)));
+                         slots, sums, ctas_, static_cast<Stream>(fabric_.compute(rank)));
     }
   }
 
   const ShardedProblem p_;
   Fabric& fabric_;
-  std::optional<SymmetricMemory> received_, sent_;
+  std::optional<SymmetricMemory> received_, sums_, sent_;
   Exchange<T> exchange_{};
   int tile_ = 0, ctas_ = 0;
 };
@@ -255,6 +331,8 @@ const ShardedRegistration rung(
      .apart = true,
      .variants = {"128x192 s5", "128x128 s6", "128x192 s5 c2", "128x128 s6 c2"}},
     {sharded<PeerStores<half>>(Collective::reduce_scatter, DType::f16),
-     sharded<PeerStores<bf16>>(Collective::reduce_scatter, DType::bf16)});
+     sharded<PeerStores<bf16>>(Collective::reduce_scatter, DType::bf16),
+     sharded<PeerStores<half>>(Collective::all_reduce, DType::f16),
+     sharded<PeerStores<bf16>>(Collective::all_reduce, DType::bf16)});
 
 }  // namespace
