@@ -7,18 +7,18 @@
 // watch:  a store's panel is free when it has been read (wait_group.read), its data there when
 //         written (wait_group): only then may the flag rise. And two kernels that wait for each
 //         other must both run: each sends everything before it waits for anything
-// more:   all-reduce goes on: an owner stores a finished tile to all ranks, each with a flag, too
+// more:   all-reduce goes on: the owner stores a finished tile to all ranks, with flags as before
 // needs:  sm_90a; peer access between the GPUs; copies of operands that TMA cannot address
 //
 //   who        with a tile of     waits for        then                     and tells
 //   consumer   another rank       its wgmma        TMA stores to the owner  its sent[rank][tile]
-//              this rank          sent[..][tile]   adds, stores C           of all-reduce: the
-//                                                  and to all others        others' done[rank][tile]
-//   after all  another rank       done[..][tile]   copies it into C
+//              this rank          sent[..][tile]   adds, stores C; of       all ranks'
+//                                                  all-reduce to all ranks  done[rank][tile]
+//   at last    another rank       done[..][tile]   copies it into C
 //
-//   rank 0   | tiles of rank 1 ........ | own tiles: each waits, adds, stores | all-reduce: the others'
-//   NVLink        | to rank 1, to rank 0 ... |     | all-reduce: to all ......... |
-//   rank 1   | tiles of rank 0 ........ | own tiles: each waits, adds, stores | all-reduce: the others'
+//   rank 0   | tiles of rank 1 ........ | own tiles: each waits, adds, stores | of all-reduce:
+//   NVLink        | to rank 1, to rank 0 ... |    | of all-reduce: to all ...... |   the others'
+//   rank 1   | tiles of rank 0 ........ | own tiles: each waits, adds, stores |     tiles, copied
 #include <array>
 #include <optional>
 
@@ -119,17 +119,20 @@ struct Exchange {
   // [/region all_reduce]
 };
 
-// Where a tile goes, in place of one tensor map: to `count` ranks from the first one on.
+// Where a tile goes, in place of one tensor map: to its owner, or from there to all ranks.
 struct Destinations {
-  const TensorMap* maps;  // (ranks)
-  int first, count, ranks;
+  const ShardMaps &one, &all;
+  const Shards& shards;
+  int shard;
+  bool to_all;
 };
 GEMM_DEVICE void tma_store(const Destinations& to, int row, int col,
                            const void* shared GEMM_CALLER_ARG) {
   using gemm::tma_store;
+  if (!to.to_all) return tma_store(to.one.of[to.shard], row, col, shared GEMM_CALLER_PASS);
 #pragma unroll 1
-  for (int i = 0; i < to.count; ++i)
-    tma_store(to.maps[(to.first + i) % to.ranks], row, col, shared GEMM_CALLER_PASS);
+  for (int i = 0; i < to.shards.ranks; ++i)
+    tma_store(to.all.of[(to.shard + i) % to.shards.ranks], row, col, shared GEMM_CALLER_PASS);
 }
 
 // CLUSTER CTAs have tiles one above the other and share B's loads (v22).
@@ -183,18 +186,16 @@ __global__ void __launch_bounds__(THREADS, 1)
         fence_operand(bm, bn);
         const int tile = bm * tiles_n + bn, n = bn * BN;
         const bool own = shard == rank, all = own && exchange.sums != nullptr;
-        const int first = all ? shards.first(rank) : 0;  // all rows of the sum are there
-        const Destinations to{all ? maps_sums.of : maps_c.of, shard, all ? shards.ranks : 1,
-                              shards.ranks};
+        const Destinations to{maps_c, maps_sums, shards, shard, all};
         GemmArgs<T> out = p;
-        out.M = first + shards.rows(shard);
+        out.M = shards.rows(shard);
         if (own) exchange.wait(shards.ranks, rank, tile);
 #pragma unroll
         for (int i = 0; i < BM / MMA_M; ++i) {
           const int m = bm * BM + i * MMA_M;
           fence_operand(acc[i]);
           if (own) exchange.add_received(shards, p.N, rank, m, n, acc[i]);
-          store_panels(out, !own || all || aligned_c, to, first + m, n, staging, i, acc[i]);
+          store_panels(out, !own || all || aligned_c, to, m, n, staging, i, acc[i]);
         }
         if (!own) exchange.tell(shard, rank, tile);
         if (all) exchange.tell_all(shards.ranks, rank, tile);
@@ -228,15 +229,18 @@ void launch(const GemmArgs<T>& p, const TmaOperands<T>& in, const Shards& shards
             T* const (&sums)[MOST_RANKS], int ctas, Stream stream) {
   ShardMaps maps{}, maps_sums{};
   const bool all = exchange.sums != nullptr, aligned = has_aligned_c(p);
+  const int first = all ? shards.first(rank) : 0, rows = shards.rows(rank);  // of C, this rank's
   GemmArgs<T> own = p;
-  if (!all) own.M = shards.rows(rank);
+  own.M = rows, own.C += first * p.ldc;
   // Of whole groups of 16 bytes: a slot's rows end in a gap.
   const auto map_of = [&](T* first, int rows) {
     return tensor_map(first, rows, exchange.ld, exchange.ld, 16, 64, Swizzle::b128);
   };
   for (int i = 0; i < shards.ranks; ++i) {
-    maps.of[i] = i == rank ? c_map(own, 16) : map_of(slots[i], shards.rows(i));
-    if (all) maps_sums.of[i] = i == rank && aligned ? c_map(own, 16) : map_of(sums[i], p.M);
+    maps.of[i] = i == rank ? c_map(all ? p : own, 16) : map_of(slots[i], shards.rows(i));
+    if (all)
+      maps_sums.of[i] =
+          i == rank && aligned ? c_map(own, 16) : map_of(sums[i] + first * exchange.ld, rows);
   }
   // All CTAs must run at once. Clusters of two do on every GPU: SMs come in pairs.
   static_assert(CLUSTER <= 2, "larger clusters may leave SMs of a GPC over");
@@ -268,7 +272,10 @@ class PeerStores final : public ShardedGemm {
     const Shards shards = p.shards();
     const DeviceScope scope(fabric.device(fabric.here()[0]));
     ctas_ = persistent_blocks();
-    tile_ = choose_tile(shards.each(), p.N, TILES, std::size(TILES), sm_count(), variant, p.ranks)
+    // Of one row of tiles a cluster would compute a second one, in vain: the first two have none.
+    const bool clusters = variant != ANY_VARIANT || shards.each() > TILES[0].bm;
+    tile_ = choose_tile(shards.each(), p.N, TILES, clusters ? std::size(TILES) : 2, sm_count(),
+                        variant, p.ranks)
                 .index;
     exchange_.ld = exchange_ld(p.N);
     exchange_.slot = shards.each() * exchange_.ld;

@@ -3,12 +3,13 @@
 // before: m4 sends a tile to its owner and the sum back. Where C is small, that is all waiting
 // idea:   each GPU multiplies into memory that all others reach. Then each reads all partial
 //         results, and adds them in the order of ranks: the same bits on every GPU
-// watch:  it moves ranks / 2 times as many bytes as it must. And who may overwrite a partial result:
-//         two buffers take turns, so that one meeting of the ranks a call is enough
+// watch:  it moves ranks / 2 times as many bytes as it must. And who may overwrite a partial
+//         result: two buffers take turns, so that one meeting of the ranks per call is enough
 // needs:  peer access between the GPUs; no NCCL
 //
 //   rank 0   | GEMM: part 0 | all have come | reads parts 0 and 1, adds, stores C |
 //   rank 1   | GEMM: part 1 | all have come | reads parts 0 and 1, adds, stores C |
+#include "device/vec.cuh"
 #include "sharded/sharded_rung.h"
 
 namespace {
