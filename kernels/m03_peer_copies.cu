@@ -187,8 +187,8 @@ class PeerCopies final : public ShardedGemm {
   }
 
  private:
-  // A quarter of two ranks' shards. Shards of more ranks are smaller, and have fewer chunks: one
-  // thread may queue all copies, of four ranks 12 for each chunk of a shard, and as many flags.
+  // Rows of a chunk: a quarter of two ranks' shards. More ranks' shards are smaller, and have fewer
+  // chunks: one thread may queue all copies, of four ranks 12 for each chunk, and as many flags.
   int chunk_rows() const { return cdiv(cdiv(p_.M, 2 * CHUNKS), 128) * 128; }
 
   // Queues copies of a rank's shard into the others' memory, in chunks, each with its flag. First

@@ -58,7 +58,7 @@ struct Shared {                     // every panel starts at a multiple of 1024 
 // Where ranks put the partial results of each other's rows. Each has a slot for every rank.
 template <class T>
 struct Exchange {
-  // Of each rank: counters of the warps' stores, (ranks, tiles of a shard). Behind them, `done`:
+  // Counters of the warps' stores, of each rank: (ranks, tiles of a shard). Behind them, `done`:
   // such counters of finished tiles.
   uint32_t* sent[MOST_RANKS];
   const T* received;  // this rank's: (ranks, shards.each(), N), pitch ld
@@ -232,7 +232,7 @@ void launch(const GemmArgs<T>& p, const TmaOperands<T>& in, const Shards& shards
   const int first = all ? shards.first(rank) : 0, rows = shards.rows(rank);  // of C, this rank's
   GemmArgs<T> own = p;
   own.M = rows, own.C += first * p.ldc;
-  // Of whole groups of 16 bytes: a slot's rows end in a gap.
+  // Columns in whole groups of 16 bytes: a slot's rows end in a gap.
   const auto map_of = [&](T* first, int rows) {
     return tensor_map(first, rows, exchange.ld, exchange.ld, 16, 64, Swizzle::b128);
   };
@@ -272,7 +272,7 @@ class PeerStores final : public ShardedGemm {
     const Shards shards = p.shards();
     const DeviceScope scope(fabric.device(fabric.here()[0]));
     ctas_ = persistent_blocks();
-    // Of one row of tiles a cluster would compute a second one, in vain: the first two have none.
+    // Clusters want two rows of tiles. In a shard of one row, half of their CTAs would work in vain.
     const bool clusters = variant != ANY_VARIANT || shards.each() > TILES[0].bm;
     tile_ = choose_tile(shards.each(), p.N, TILES, clusters ? std::size(TILES) : 2, sm_count(),
                         variant, p.ranks)

@@ -88,7 +88,7 @@ struct Product {
     fill(1);
   }
   bool gathers() const { return problem.collective == GEMM_ALL_GATHER; }
-  // Of A or of C.
+  // Rows of the rank's A or C.
   int64_t rows(int rank, bool of_a) const {
     int64_t first = 0, own = 0;
     EXPECT_EQ(gemm_shard_rows(&problem, rank, &first, &own), GEMM_OK);
@@ -162,7 +162,7 @@ struct Product {
 };
 
 constexpr int COLLECTIVES[] = {GEMM_ALL_GATHER, GEMM_REDUCE_SCATTER, GEMM_ALL_REDUCE};
-// And the rung that computes it; null: as these small problems choose it.
+// Collectives, each with a rung; null: the one that these small problems choose.
 constexpr std::pair<int, const char*> WAYS[] = {{GEMM_ALL_GATHER, nullptr},
                                                 {GEMM_REDUCE_SCATTER, nullptr},
                                                 {GEMM_ALL_REDUCE, nullptr},
