@@ -130,9 +130,12 @@ GEMM_DEVICE void tma_store(const Destinations& to, int row, int col,
                            const void* shared GEMM_CALLER_ARG) {
   using gemm::tma_store;
   if (!to.to_all) return tma_store(to.one.of[to.shard], row, col, shared GEMM_CALLER_PASS);
+  int rank = to.shard;  // from the own one on, without a division, whose registers would be spilled
 #pragma unroll 1
-  for (int i = 0; i < to.shards.ranks; ++i)
-    tma_store(to.all.of[(to.shard + i) % to.shards.ranks], row, col, shared GEMM_CALLER_PASS);
+  do {
+    tma_store(to.all.of[rank], row, col, shared GEMM_CALLER_PASS);
+    rank = rank + 1 < to.shards.ranks ? rank + 1 : 0;
+  } while (rank != to.shard);
 }
 
 // CLUSTER CTAs have tiles one above the other and share B's loads (v22).

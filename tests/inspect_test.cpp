@@ -550,7 +550,9 @@ TEST(SeveralDevices, AnEarlyFlagIsNamed) {
       const std::unique_ptr<Fabric> fabric = make_sim_fabric(ranks);
       ShardedMatrices matrices(std::vector<Device*>(ranks, device.get()), *fabric, p, 16);
       matrices.fill(Inputs::uniform, 1);
-      const sim::Trace trace = sim::trace({}, [&] {
+      sim::TraceOptions options;
+      options.matrices = matrices.matrices();
+      const sim::Trace trace = sim::trace(options, [&] {
         const std::unique_ptr<ShardedGemm> gemm = early_flag(collective)(p, *fabric, 0);
         gemm->enqueue(matrices.call());
         fabric->synchronize();
