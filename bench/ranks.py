@@ -7,14 +7,17 @@ All ways take turns, A B C A B C, on the same operands. A sample is several call
 and its time is that of the rank that takes longest. A ratio is taken within a turn. Each way's result is
 checked first, on 64 rows, against double precision.
 
-  ours              gemm_ladder.AllGatherGemm and GemmReduceScatter
+  ours              gemm_ladder.AllGatherGemm, GemmReduceScatter and GemmAllReduce
   one process       the same, called by rank 0 for all GPUs
   nccl, cublas      NCCL's collective and torch.mm, one after the other
   nccl, ours        NCCL's collective and gemm_ladder.matmul, one after the other
   torch             torch.ops.symm_mem.fused_all_gather_matmul and fused_matmul_reduce_scatter
+                    of all-reduce torch.mm and torch.ops.symm_mem.two_shot_all_reduce_
   torch native      the first of these with TORCH_SYMM_MEM_ENABLE_NATIVE_ASYNC_TP
+  torch one shot    of all-reduce torch.mm and torch.ops.symm_mem.one_shot_all_reduce
 
-The serial time is that of the faster of the two ways with NCCL. NVLink multicast stays off.
+The serial time is that of the faster of the two ways with NCCL. NVLink multicast stays off. All-reduce
+has shapes of its own unless --shapes is given: layers of 8192 x 8192 and 28672 x 8192, sharded along K.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 os.environ["TORCH_SYMM_MEM_DISABLE_MULTICAST"] = "1"
 os.environ["NCCL_NVLS_ENABLE"] = "0"
@@ -39,9 +42,15 @@ import torch.distributed as dist
 import gemm_ladder
 
 SHAPES = "8192x8192x8192,2048x8192x8192,8192x28672x8192,4096x4096x4096"
+REDUCED_M, REDUCED_N, REDUCED_K = (16, 32, 64, 128, 256, 512, 2048, 8192), 8192, (8192, 28672)
 NATIVE = "TORCH_SYMM_MEM_ENABLE_NATIVE_ASYNC_TP"
 SERIAL = ("nccl, cublas", "nccl, ours")
-WARM_TURNS, SAMPLE_MS, ROWS = 2, 12.0, 32
+KINDS = {
+    "all_gather": gemm_ladder.AllGatherGemm,
+    "reduce_scatter": gemm_ladder.GemmReduceScatter,
+    "all_reduce": gemm_ladder.GemmAllReduce,
+}
+WARM_TURNS, SAMPLE_MS, MOST_CALLS, ROWS = 2, 12.0, 200, 32
 Way = Callable[[], Any]
 
 
@@ -52,7 +61,8 @@ class Operands:
         self.collective, self.shape, self.layout = collective, (m, n, k), layout
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
         self.gathers = collective == "all_gather"
-        self.own = m // self.ranks
+        self.reduces = collective == "all_reduce"
+        self.own = m if self.reduces else m // self.ranks  # rows that A or C has
         self.a = self.random(self.own if self.gathers else m, k)
         self.b = self.weights()
         self.c = self.random(m if self.gathers else self.own, n)
@@ -68,8 +78,7 @@ class Operands:
         return self.random(n, k, device).t() if self.layout == "nt" else self.random(k, n, device)
 
     def product(self, **named: Any) -> Any:
-        kind = gemm_ladder.AllGatherGemm if self.gathers else gemm_ladder.GemmReduceScatter
-        made = kind(*self.shape, torch.bfloat16, layout=self.layout, **named)
+        made = KINDS[self.collective](*self.shape, torch.bfloat16, layout=self.layout, **named)
         self.kept.append(made)
         return made
 
@@ -100,7 +109,29 @@ class Operands:
             dist.reduce_scatter_tensor(self.c, self.whole)
             return self.c
 
-        return gather if self.gathers else scatter
+        def reduce() -> Any:
+            multiply(self.a, self.b, out=self.c)
+            dist.all_reduce(self.c)
+            return self.c
+
+        return {"all_gather": gather, "reduce_scatter": scatter, "all_reduce": reduce}[
+            self.collective
+        ]
+
+    def torchs_sum(self, one_shot: bool) -> Way:
+        import torch.distributed._symmetric_memory as symm_mem
+
+        group = dist.group.WORLD.group_name
+        part = symm_mem.empty(*self.c.shape, dtype=torch.bfloat16, device="cuda")
+        symm_mem.rendezvous(part, group)
+        ops = torch.ops.symm_mem
+        reduce = ops.one_shot_all_reduce if one_shot else ops.two_shot_all_reduce_
+
+        def way() -> Any:
+            torch.mm(self.a, self.b, out=part)
+            return reduce(part, "sum", group)
+
+        return way
 
     def torchs(self, native: bool) -> Way:
         group = dist.group.WORLD.group_name
@@ -126,10 +157,12 @@ class Operands:
             "one process": self.one_process,
             "nccl, cublas": lambda: self.nccl(torch.mm),
             "nccl, ours": lambda: self.nccl(gemm_ladder.matmul),
-            "torch": lambda: self.torchs(False),
+            "torch": lambda: self.torchs_sum(False) if self.reduces else self.torchs(False),
         }
         if self.gathers:
             found["torch native"] = lambda: self.torchs(True)
+        if self.reduces:
+            found["torch one shot"] = lambda: self.torchs_sum(True)
         return found
 
     def wanted(self) -> tuple[Any, Any]:
@@ -140,7 +173,12 @@ class Operands:
             dist.all_gather_into_tensor(whole, self.a)
             rows = torch.cat([torch.arange(ROWS), torch.arange(m - ROWS, m)]).cuda()
             return rows, whole[rows].double() @ self.b.double()
-        edge = torch.cat([torch.arange(ROWS), torch.arange(self.own - ROWS, self.own)]).cuda()
+        last = max(0, self.own - ROWS)
+        edge = torch.cat([torch.arange(min(ROWS, self.own)), torch.arange(last, self.own)]).cuda()
+        if self.reduces:
+            total = self.a[edge].double() @ self.b.double()
+            dist.all_reduce(total)
+            return edge, total
         rows = torch.cat([edge + rank * self.own for rank in range(self.ranks)])
         total = self.a[rows].double() @ self.b.double()
         dist.all_reduce(total)
@@ -203,7 +241,7 @@ def sample(way: Way, calls: int) -> float:
 def measure(x: Operands, turns: int) -> list[Any]:
     ways, errors, skipped = prepare(x)
     work = 2e-9 * x.shape[0] * x.shape[1] * x.shape[2]  # of one GPU
-    calls = max(2, round(SAMPLE_MS / (work / 600)))
+    calls = min(MOST_CALLS, max(2, round(SAMPLE_MS / (work / 600))))
     times = [[sample(way, calls) for way in ways.values()] for _ in range(WARM_TURNS + turns)]
     longest = torch.tensor(times[WARM_TURNS:], dtype=torch.float64)
     dist.all_reduce(longest, op=dist.ReduceOp.MAX, group=HOST)
@@ -227,6 +265,18 @@ def measure(x: Operands, turns: int) -> list[Any]:
             entry |= {"TFLOPS": work / entry["ms"], "max_error": errors[name], "calls": calls}
         entries.append(entry)
     return entries
+
+
+def problems(given: Optional[str], ranks: int) -> list[tuple[str, tuple[int, int, int]]]:
+    """Collectives and their M, N and K of a rank."""
+    found = []
+    for shape in (given or SHAPES).split(","):
+        m, n, k = map(int, shape.split("x"))
+        found += [(one, (m, n, k)) for one in KINDS if given or one != "all_reduce"]
+    if given:
+        return found
+    layers = [(m, REDUCED_N, k // ranks) for k in REDUCED_K for m in REDUCED_M]
+    return found + [("all_reduce", layer) for layer in layers]
 
 
 def driver() -> str:
@@ -254,7 +304,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", required=True, help="the file to write")
-    parser.add_argument("--shapes", default=SHAPES, help="MxNxK, by commas; M divides by 32 a rank")
+    parser.add_argument("--shapes", help="MxNxK, by commas; M divides by 32 a rank")
     parser.add_argument("--layout", default="nn", choices=("nn", "nt"), help="of B")
     parser.add_argument("--turns", type=int, default=15)
     args = parser.parse_args()
@@ -284,20 +334,18 @@ def main() -> None:
         },
         "benchmarks": [],
     }
-    for shape in args.shapes.split(","):
-        m, n, k = map(int, shape.split("x"))
-        for collective in ("all_gather", "reduce_scatter"):
-            x = Operands(collective, m, n, k, args.layout)
-            entries = measure(x, args.turns)
-            for kept in x.kept:
-                if hasattr(kept, "close"):
-                    kept.close()
-            del x
-            result["benchmarks"] += entries
-            if dist.get_rank() == 0:
-                show(entries)
-                text = json.dumps(result, indent=1) + "\n"
-                Path(args.json).write_text(text, encoding="utf-8")
+    for collective, (m, n, k) in problems(args.shapes, dist.get_world_size()):
+        x = Operands(collective, m, n, k, args.layout)
+        entries = measure(x, args.turns)
+        for kept in x.kept:
+            if hasattr(kept, "close"):
+                kept.close()
+        del x
+        result["benchmarks"] += entries
+        if dist.get_rank() == 0:
+            show(entries)
+            text = json.dumps(result, indent=1) + "\n"
+            Path(args.json).write_text(text, encoding="utf-8")
     dist.destroy_process_group()
 
 

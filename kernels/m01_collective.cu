@@ -2,7 +2,8 @@
 //
 // before: v28 multiplies what one GPU holds
 // idea:   a layer too large for one GPU is sharded. All-gather brings each GPU all rows of A; or
-//         reduce-scatter adds up the GPUs' partial results. Communication and GEMM take turns
+//         reduce-scatter adds up the GPUs' partial results, for a shard of the rows on each, and
+//         all-reduce for all rows on each. Communication and GEMM take turns
 // watch:  the wire idles while the GPUs multiply, and they idle while it is busy: times add up
 // needs:  NCCL; the GPUs of one host
 //
@@ -63,20 +64,19 @@ class GatherThenMultiply final : public ShardedGemm {
 // [/region idea]
 
 template <class T>
-class MultiplyThenScatter final : public ShardedGemm {
+class MultiplyThenAdd final : public ShardedGemm {
  public:
-  MultiplyThenScatter(const ShardedProblem& p, Fabric& fabric, int variant)
+  MultiplyThenAdd(const ShardedProblem& p, Fabric& fabric, int variant)
       : p_(p), fabric_(fabric), rung_(multiplier(p.dtype, variant)), ld_(exchange_ld(p.N)) {
     for (int rank = 0; rank < p.ranks; ++rank) {
       // Zeros: what lies between rows is added, too.
-      partial_.emplace_back(fabric, rank, p.ranks * shard_elements() * sizeof(T), "partial C",
-                            Fabric::Contents::zeros);
-      sum_.emplace_back(fabric, rank, shard_elements() * sizeof(T), "sum of a shard");
+      partial_.emplace_back(fabric, rank, p.ranks * p.shards().each() * ld_ * sizeof(T),
+                            "partial C", Fabric::Contents::zeros);
+      sum_.emplace_back(fabric, rank, sum_elements() * sizeof(T), "sum");
     }
   }
 
   void enqueue(const ShardedCall& call) override {
-    const Shards shards = p_.shards();
     fabric_.join_ranks();
     std::vector<const void*> from;
     std::vector<void*> to;
@@ -86,25 +86,29 @@ class MultiplyThenScatter final : public ShardedGemm {
       from.push_back(partial_[rank].as<T>());
       to.push_back(in_place(call[rank], rank) ? call[rank].C : sum_[rank].as<T>());
     }
-    fabric_.reduce_scatter(from, to, shard_elements(), info(p_.dtype).out);
+    const Element element = info(p_.dtype).out;
+    scatters() ? fabric_.reduce_scatter(from, to, sum_elements(), element)
+               : fabric_.all_reduce(from, to, sum_elements(), element);
     for (int rank = 0; rank < p_.ranks; ++rank)
       if (!in_place(call[rank], rank))
         fabric_.copy(fabric_.compute(rank),
                      {call[rank].C, call[rank].ldc * int64_t{sizeof(T)}, to[rank],
-                      ld_ * int64_t{sizeof(T)}, p_.N * int64_t{sizeof(T)}, shards.rows(rank)});
+                      ld_ * int64_t{sizeof(T)}, p_.N * int64_t{sizeof(T)}, rows(rank)});
   }
 
  private:
-  int64_t shard_elements() const { return p_.shards().each() * ld_; }
+  bool scatters() const { return p_.collective == Collective::reduce_scatter; }
+  int rows(int rank) const { return scatters() ? p_.shards().rows(rank) : p_.M; }
+  int64_t sum_elements() const { return (scatters() ? p_.shards().each() : p_.M) * ld_; }
   bool in_place(const ShardedOperands& of, int rank) const {
-    return of.ldc == ld_ && ld_ == p_.N && p_.shards().rows(rank) == p_.shards().each();
+    return of.ldc == ld_ && ld_ == p_.N && rows(rank) * ld_ == sum_elements();
   }
 
   const ShardedProblem p_;
   Fabric& fabric_;
   const Rung& rung_;
   const int64_t ld_;
-  std::vector<SharedMemory> partial_, sum_;  // (ranks * shards.each(), N) and one shard of it
+  std::vector<SharedMemory> partial_, sum_;  // (ranks * shards.each(), N) and what a rank keeps
 };
 
 const ShardedRegistration rung(
@@ -114,7 +118,9 @@ const ShardedRegistration rung(
      .variants = {"ours", "cublas"}},
     {sharded<GatherThenMultiply<half>>(Collective::all_gather, DType::f16),
      sharded<GatherThenMultiply<bf16>>(Collective::all_gather, DType::bf16),
-     sharded<MultiplyThenScatter<half>>(Collective::reduce_scatter, DType::f16),
-     sharded<MultiplyThenScatter<bf16>>(Collective::reduce_scatter, DType::bf16)});
+     sharded<MultiplyThenAdd<half>>(Collective::reduce_scatter, DType::f16),
+     sharded<MultiplyThenAdd<bf16>>(Collective::reduce_scatter, DType::bf16),
+     sharded<MultiplyThenAdd<half>>(Collective::all_reduce, DType::f16),
+     sharded<MultiplyThenAdd<bf16>>(Collective::all_reduce, DType::bf16)});
 
 }  // namespace

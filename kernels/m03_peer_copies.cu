@@ -36,7 +36,7 @@ using namespace gemm;
 
 constexpr int BK = 64, MMA_M = 64;  // depth of a k-tile; rows of a wgmma
 constexpr int GROUP_M = 16;         // rows of tiles a raster group
-constexpr int CHUNKS = 4;           // of a shard, each with a flag
+constexpr int CHUNKS = 4;           // of a shard, at most; each with a flag
 static_assert(MOST_RANKS * CHUNKS <= 32, "a bit for each flag");
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 
@@ -187,7 +187,9 @@ class PeerCopies final : public ShardedGemm {
   }
 
  private:
-  int chunk_rows() const { return cdiv(cdiv(p_.shards().each(), CHUNKS), 128) * 128; }
+  // Rows of a chunk: a quarter of two ranks' shards. More ranks' shards are smaller, and have fewer
+  // chunks: one thread may queue all copies, of four ranks 12 for each chunk, and as many flags.
+  int chunk_rows() const { return cdiv(cdiv(p_.M, 2 * CHUNKS), 128) * 128; }
 
   // Queues copies of a rank's shard into the others' memory, in chunks, each with its flag. First
   // to the rank before this one, whose kernel wants this shard next after its own. What comes after

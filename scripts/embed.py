@@ -453,16 +453,20 @@ class Embedder:
         path = self.root / "plots" / "results" / file
         if not ladder.result_exists(path):
             return NOT_MEASURED
+        problems = several_gpus.load(path)[0]
+        measured = sorted({tag for problem in problems for tag in problem.rungs} - {"m1"})
         lines = [
-            "| collective | M x N x K | NCCL, ms | GEMM, ms | m1, ms | bound | m2 | m3 | m4 |",
-            "|---|---|---:|---:|---:|---:|---:|---:|---:|",
+            "| collective | M x N x K | NCCL, ms | GEMM, ms | m1, ms | bound | "
+            + " | ".join(measured)
+            + " |",
+            "|---|---|---:|---:|---:|---:|" + "---:|" * len(measured),
         ]
-        for problem in several_gpus.load(path)[0]:
+        for problem in problems:
             m1 = problem.rungs["m1"]
             longest = max(m1["wire_ms"], m1["gemm_ms"])
             cells = [f"{m1[part]:.3f}" for part in ("wire_ms", "gemm_ms", "serial_ms")]
             cells.append(f"{m1['serial_ms'] / longest:.2f}")
-            for tag in ("m2", "m3", "m4"):
+            for tag in measured:
                 run = problem.rungs.get(tag)
                 spread = f" ({run['speedup_p10']:.2f} - {run['speedup_p90']:.2f})" if run else ""
                 cells.append(f"{run['speedup']:.2f}{spread}" if run else "")
@@ -475,14 +479,16 @@ class Embedder:
         path = self.root / "plots" / "results" / file
         if not ladder.result_exists(path):
             return NOT_MEASURED
-        beside = ("ours", "one process", "torch", "torch native")
+        problems = several_gpus.load_ranks(path)
+        beside = ["ours", "one process", "torch", "torch native", "torch one shot"]
+        beside = [way for way in beside if any(way in ways for ways in problems.values())]
         lines = [
             "| collective | M x N x K | NCCL, cuBLAS, ms | NCCL, our GEMM, ms | ours, ms | "
             + " | ".join(beside)
             + " |",
             "|---|---|---:|---:|---:|" + "---:|" * len(beside),
         ]
-        for (collective, shape), ways in several_gpus.load_ranks(path).items():
+        for (collective, shape), ways in problems.items():
             cells = [collective.replace("_", "-"), shape.replace("x", " x ")]
             for way in ("nccl, cublas", "nccl, ours", "ours"):
                 cells.append(f"{ways[way]['ms']:.3f}" if "ms" in ways.get(way, {}) else "")

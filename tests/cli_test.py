@@ -266,10 +266,10 @@ class Accepted(unittest.TestCase):
             self.assertIn("3 groups, tiles of 64 x 128 in one launch", run.stdout)
 
     def test_several_gpus(self) -> None:
-        for several, count in (("2", 3), ("4", 3)):
+        for several, count in (("2", 4), ("4", 4)):
             names = {
                 e["name"].split("/")[0]
-                for e in self.entries("--gpus", several, "--kernel", "m2-m4", "--dtype", "bf16")
+                for e in self.entries("--gpus", several, "--kernel", "m2-m5", "--dtype", "bf16")
             }
             self.assertEqual(len(names), count, names)
         run = bench("--gpus", "2", "--backend", "sim", "--list")
@@ -360,7 +360,7 @@ class Refused(unittest.TestCase):
             (("--gpus", "9"), "2 .. 8"),
             (("--kernel", "m3"), "--gpus 2"),
             (("--gpus", "2", "--beta", "1"), "--beta does not go with --gpus"),
-            (("--gpus", "2", "--kernel", "m9"), "m1, m2, m3, m4"),
+            (("--gpus", "2", "--kernel", "m9"), "m1, m2, m3, m4, m5"),
             (("--gpus", "2", "--dtype", "f32"), "f16 or bf16"),
             (("--gpus", "2", "--op", "tn"), "nn, nt or both"),
             (("--gpus", "2", "--variant", "zz"), "128x192 s5"),

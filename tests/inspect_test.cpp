@@ -539,6 +539,36 @@ TEST(SeveralDevices, ShardedRungsRaiseNoFalseAlarm) {
     }
 }
 
+// m4 with a flag that rises too early: of what is sent to a tile's owner, and of all_reduce's
+// finished tiles, which their owner sends back.
+TEST(SeveralDevices, AnEarlyFlagIsNamed) {
+  const std::unique_ptr<Device> device = make_sim_device();
+  for (const Collective collective : {Collective::reduce_scatter, Collective::all_reduce})
+    for (const int ranks : {2, 4, 8}) {
+      const ShardedProblem p{collective, DType::f16, ranks, 144, 72, 72};
+      const std::unique_ptr<Fabric> fabric = make_sim_fabric(ranks);
+      ShardedMatrices matrices(std::vector<Device*>(ranks, device.get()), *fabric, p, 16);
+      matrices.fill(Inputs::uniform, 1);
+      sim::TraceOptions options;
+      options.matrices = matrices.matrices();
+      const sim::Trace trace = sim::trace(options, [&] {
+        const std::unique_ptr<ShardedGemm> gemm = early_flag(collective)(p, *fabric, 0);
+        gemm->enqueue(matrices.call());
+        fabric->synchronize();
+      });
+      std::set<std::string> reads;  // which matrix was read too early
+      for (const sim::Finding& f : trace.findings) {
+        EXPECT_EQ(f.check, "unfinished TMA store") << f.what;
+        EXPECT_THAT(f.line.file, HasSubstr("m04_peer_stores.cu"));
+        for (const char* matrix : {"received", "sums"})
+          if (f.what.find(std::string(" of ") + matrix) != f.what.npos) reads.insert(matrix);
+      }
+      EXPECT_EQ(reads.contains("received"), true) << all_of(trace.findings);
+      EXPECT_EQ(reads.contains("sums"), collective == Collective::all_reduce)
+          << all_of(trace.findings);
+    }
+}
+
 // No false alarm either where each rank has a fabric of its own, and they join by flags. Here the
 // ranks are made by a thread each, as they meet, and queued by one.
 TEST(SeveralDevices, RanksOfTheirOwnRaiseNoFalseAlarm) {

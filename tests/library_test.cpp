@@ -1550,12 +1550,12 @@ struct Sharded {
       };
       add(a, gathers() ? own : m, k);
       add(b, op_b == GEMM_T ? n : k, op_b == GEMM_T ? k : n);
-      add(c, gathers() ? m : own, n);
+      add(c, scatters() ? own : m, n);
       gemm_sharded_operands of = GEMM_SHARDED_OPERANDS_DEFAULT;
       // A shard without rows needs no pointer, and rows without gaps no pitch.
       of.a = gathers() && own == 0 ? nullptr : a[rank]->data();
       of.b = b[rank]->data();
-      of.c = !gathers() && own == 0 ? nullptr : c[rank]->data();
+      of.c = scatters() && own == 0 ? nullptr : c[rank]->data();
       of.lda = pad == 0 ? 0 : a[rank]->ld();
       of.ldb = pad == 0 ? 0 : b[rank]->ld();
       of.ldc = pad == 0 ? 0 : c[rank]->ld();
@@ -1565,6 +1565,7 @@ struct Sharded {
   }
 
   bool gathers() const { return problem.collective == GEMM_ALL_GATHER; }
+  bool scatters() const { return problem.collective == GEMM_REDUCE_SCATTER; }
   // First row, and how many.
   std::array<int64_t, 2> shard(int rank) const {
     std::array<int64_t, 2> found{-1, -1};
@@ -1606,9 +1607,10 @@ struct Sharded {
         for (int64_t i = 0; i < count; ++i) add(&sums[(begin + i) * n], *a[owner], i, *b[rank]);
       }
     } else {
-      sums.resize(own * n);
+      const int64_t begin = scatters() ? first : 0, count = scatters() ? own : problem.m;
+      sums.resize(count * n);
       for (int from = 0; from < problem.ranks; ++from)
-        for (int64_t i = 0; i < own; ++i) add(&sums[i * n], *a[from], first + i, *b[from]);
+        for (int64_t i = 0; i < count; ++i) add(&sums[i * n], *a[from], begin + i, *b[from]);
     }
     return sums;
   }
@@ -1651,7 +1653,7 @@ std::string explained(const Handle& handle) {
   return text;
 }
 
-constexpr int COLLECTIVES[] = {GEMM_ALL_GATHER, GEMM_REDUCE_SCATTER};
+constexpr int COLLECTIVES[] = {GEMM_ALL_GATHER, GEMM_REDUCE_SCATTER, GEMM_ALL_REDUCE};
 
 TEST_F(LibraryRanks, EveryShapeTypeAndLayout) {
   struct Case {
@@ -1698,6 +1700,9 @@ TEST_F(LibraryRanks, EveryRungOfACollective) {
   EXPECT_EQ(compute(GEMM_REDUCE_SCATTER, "m4"), "m04_peer_stores");
   EXPECT_EQ(compute(GEMM_ALL_GATHER, nullptr), "m03_peer_copies");
   EXPECT_EQ(compute(GEMM_REDUCE_SCATTER, nullptr), "m04_peer_stores");
+  EXPECT_THAT(compute(GEMM_ALL_REDUCE, "m1"), testing::AnyOf("m01_collective", HasSubstr("nccl")));
+  EXPECT_EQ(compute(GEMM_ALL_REDUCE, "m4"), "m04_peer_stores");
+  EXPECT_EQ(compute(GEMM_ALL_REDUCE, nullptr), "m05_peer_loads");
 }
 
 TEST_F(LibraryRanks, AHandleTakesOtherOperands) {
@@ -1798,7 +1803,7 @@ TEST_F(LibraryRanks, BadShardedProblems) {
     EXPECT_THAT(gemm_last_error(), HasSubstr(text));
   };
   using Problem = gemm_sharded_problem;
-  expect_bad("collective is 2: allowed are ", [](Problem& p) { p.collective = 2; });
+  expect_bad("collective is 3: allowed are ", [](Problem& p) { p.collective = 3; });
   expect_bad("m is 0: allowed are 1 to ", [](Problem& p) { p.m = 0; });
   expect_bad("n is -1: allowed are 1 to ", [](Problem& p) { p.n = -1; });
   expect_bad("k is 2147483647: allowed are 1 to ", [](Problem& p) { p.k = INT32_MAX; });
@@ -1914,7 +1919,7 @@ TEST_F(LibraryRanks, ThreadsRunAtOnce) {
   };
   std::vector<std::unique_ptr<Work>> works;
   for (int thread = 0; thread < THREADS; ++thread)
-    works.push_back(std::make_unique<Work>(COLLECTIVES[thread % 2]));
+    works.push_back(std::make_unique<Work>(COLLECTIVES[thread % std::size(COLLECTIVES)]));
   const Handle shared = created(works[0]->p.problem);
   std::vector<std::jthread> threads;
   for (int thread = 0; thread < THREADS; ++thread)
@@ -1967,6 +1972,10 @@ TEST_F(LibraryRanks, TheCppFace) {
   const gemm::GemmReduceScatter<__half> scatter(problem, {}, "m4");
   scatter.run(operands_of(q));
   EXPECT_EQ(q.wrong(), "");
+
+  Sharded r(GEMM_ALL_REDUCE, GEMM_F16, 2, 100, 24, 40, GEMM_T);
+  gemm::GemmAllReduce<__half>(problem).run(operands_of(r));
+  EXPECT_EQ(r.wrong(), "");
 
   const auto expect = [](const char* text, const auto& call) {
     try {

@@ -555,6 +555,9 @@ class Matmul(Base):
         self.refuses(ValueError, "out overlaps b", gemm.matmul, matrix(5, 5), square.T, out=square)
 
 
+KINDS = gemm.AllGatherGemm, gemm.GemmReduceScatter, gemm.GemmAllReduce
+
+
 class Sharded(Base):
     """In the simulator: integers, whose sums are exact, against a product in double precision."""
 
@@ -581,6 +584,8 @@ class Sharded(Base):
         if isinstance(product, gemm.AllGatherGemm):
             return [np.concatenate(a) @ x for x in b]
         total = sum(x @ y for x, y in zip(a, b))
+        if isinstance(product, gemm.GemmAllReduce):
+            return [total] * product.ranks
         return [total[product.shard(rank)] for rank in range(product.ranks)]
 
     def exact(self, got: list, wanted: list) -> None:
@@ -599,7 +604,7 @@ class SeveralDevices(Sharded):
             (4, (100, 40, 48), "nt", np.float16, 0),
             (8, (40, 9, 33), "nn", ml_dtypes.bfloat16, 8),
         ):
-            for kind in (gemm.AllGatherGemm, gemm.GemmReduceScatter):
+            for kind in KINDS:
                 with self.subTest(kind=kind.__name__, ranks=ranks, layout=layout, pad=pad):
                     with kind(m, n, k, dtype, ranks=ranks, layout=layout) as product:
                         for seed in (1, 2):
@@ -786,7 +791,7 @@ class RanksOfTheirOwn(Sharded):
             (2, "nn", np.float16, 0),
             (4, "nt", ml_dtypes.bfloat16, 3),
         ):
-            for kind in (gemm.AllGatherGemm, gemm.GemmReduceScatter):
+            for kind in KINDS:
                 with self.subTest(kind=kind.__name__, ranks=ranks, layout=layout, pad=pad):
                     self.product_of(kind, ranks, layout, dtype, pad)
 

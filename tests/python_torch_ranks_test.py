@@ -26,6 +26,7 @@ except ImportError:
 
 import gemm_ladder
 
+KINDS = gemm_ladder.AllGatherGemm, gemm_ladder.GemmReduceScatter, gemm_ladder.GemmAllReduce
 SHAPES = (  # m of all ranks, n, k
     *((512, 384, 256), (4096, 2048, 1024), (2048, 8192, 2048)),  # aligned
     *((300, 200, 136), (1000, 77, 65), (33, 130, 200), (1, 1, 1), (2050, 1001, 333)),
@@ -60,7 +61,8 @@ class Problem:
     def wanted(self) -> Any:
         if self.gathers:
             return (self.a_of_all[0].float() @ self.b.float()).to(self.dtype)
-        rows = self.product.shard()
+        reduces = isinstance(self.product, gemm_ladder.GemmAllReduce)
+        rows = slice(None) if reduces else self.product.shard()
         parts = [a[rows].float() @ b.float() for a, b in zip(self.a_of_all, self.b_of_all)]
         return sum(parts[1:], parts[0]).to(self.dtype)
 
@@ -72,7 +74,7 @@ def check(name: str, got: Any, wanted: Any) -> None:
 
 
 def test_shapes() -> None:
-    for kind in (gemm_ladder.AllGatherGemm, gemm_ladder.GemmReduceScatter):
+    for kind in KINDS:
         for m, n, k in SHAPES:
             for dtype, layout in ((torch.bfloat16, "nn"), (torch.float16, "nt")):
                 name = f"{kind.__name__} {m}x{n}x{k} {dtype} {layout}"
@@ -85,7 +87,7 @@ def test_shapes() -> None:
 
 def test_streams() -> None:
     """What comes after a call may overwrite its operands; the result comes before it."""
-    for kind in (gemm_ladder.AllGatherGemm, gemm_ladder.GemmReduceScatter):
+    for kind in KINDS:
         product = kind(2048, 4096, 2048, torch.bfloat16, group=dist.group.WORLD)
         p = Problem(product, torch.bfloat16, "nn", 7)
         wanted, out = p.wanted(), torch.full_like(p.wanted(), float("nan"))
@@ -131,7 +133,7 @@ def test_one_process_has_all_ranks() -> None:
     if dist.get_rank() != 0:
         return
     devices = [torch.device("cuda", i) for i in range(dist.get_world_size())]
-    for kind in (gemm_ladder.AllGatherGemm, gemm_ladder.GemmReduceScatter):
+    for kind in KINDS:
         for m, n, k in SHAPES:
             product = kind(m, n, k, torch.bfloat16, ranks=len(devices))
             p = Problem(product, torch.bfloat16, "nn", 3, rank=0)
@@ -143,7 +145,9 @@ def test_one_process_has_all_ranks() -> None:
                 else:
                     a = [x.to(d) for x, d in zip(p.a_of_all, devices)]
                     total = sum(x.float() @ y.float() for x, y in zip(p.a_of_all, p.b_of_all))
-                    wanted = [total[product.shard(i)].to(p.dtype) for i in range(len(devices))]
+                    reduces = kind is gemm_ladder.GemmAllReduce
+                    rows = [slice(None) if reduces else product.shard(i) for i in range(len(b))]
+                    wanted = [total[own].to(p.dtype) for own in rows]
                 for i, c in enumerate(product(a, b)):
                     name = f"one process, {kind.__name__} {m}x{n}x{k}, rank {i}"
                     check(name, c.to("cuda"), wanted[i])

@@ -608,12 +608,15 @@ class Streams(Base):
             gemm_ladder.matmul(a, matrix(100, 300, "cuda:1"))
 
 
+KINDS = gemm_ladder.AllGatherGemm, gemm_ladder.GemmReduceScatter, gemm_ladder.GemmAllReduce
+
+
 class SeveralDevices(Base):
     """Sharded products, on torch's current stream of each device; and of CPU tensors, simulated."""
 
     def products(self, ranks: int, size: tuple[int, int, int], **where: Any) -> None:
         on_gpus = where["backend"] == "gpu"
-        for kind in (gemm_ladder.AllGatherGemm, gemm_ladder.GemmReduceScatter):
+        for kind in KINDS:
             gathers = kind is gemm_ladder.AllGatherGemm
             product = kind(*size, torch.bfloat16, ranks=ranks, layout="nt", **where)
             for _ in range(3):
@@ -629,7 +632,9 @@ class SeveralDevices(Base):
                     wanted = [torch.cat(wide[0]) @ x for x in wide[1]]
                 else:
                     total = sum(x @ y for x, y in zip(*wide))
-                    wanted = [total[product.shard(rank)] for rank in range(ranks)]
+                    reduces = kind is gemm_ladder.GemmAllReduce
+                    rows = [slice(None) if reduces else product.shard(i) for i in range(ranks)]
+                    wanted = [total[own] for own in rows]
                 for x, y in zip(c, wanted):
                     self.close(x.cpu(), y, 1.6e-2)
                 for x in a:  # later work in the streams may overwrite what was read

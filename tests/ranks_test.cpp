@@ -88,11 +88,13 @@ struct Product {
     fill(1);
   }
   bool gathers() const { return problem.collective == GEMM_ALL_GATHER; }
+  // Rows of the rank's A or C.
   int64_t rows(int rank, bool of_a) const {
     int64_t first = 0, own = 0;
     EXPECT_EQ(gemm_shard_rows(&problem, rank, &first, &own), GEMM_OK);
-    return gathers() == of_a ? own : problem.m;
+    return problem.collective == (of_a ? GEMM_ALL_GATHER : GEMM_REDUCE_SCATTER) ? own : problem.m;
   }
+  // The row of all that is the first one of a shard.
   int64_t first(int rank) const {
     int64_t first = 0, own = 0;
     EXPECT_EQ(gemm_shard_rows(&problem, rank, &first, &own), GEMM_OK);
@@ -136,8 +138,9 @@ struct Product {
   }
   float want(int rank, int64_t row, int64_t col) const {
     float sum = 0;
+    const int64_t skipped = problem.collective == GEMM_REDUCE_SCATTER ? first(rank) : 0;
     for (int other = 0; other < problem.ranks; ++other) {
-      if (!gathers()) sum += product(other, first(rank) + row, other, col);
+      if (!gathers()) sum += product(other, skipped + row, other, col);
       if (gathers() && row >= first(other) && row < first(other) + rows(other, true))
         return product(other, row - first(other), rank, col);
     }
@@ -158,7 +161,12 @@ struct Product {
   }
 };
 
-constexpr int COLLECTIVES[] = {GEMM_ALL_GATHER, GEMM_REDUCE_SCATTER};
+constexpr int COLLECTIVES[] = {GEMM_ALL_GATHER, GEMM_REDUCE_SCATTER, GEMM_ALL_REDUCE};
+// Collectives, each with a rung; null: the one that these small problems choose.
+constexpr std::pair<int, const char*> WAYS[] = {{GEMM_ALL_GATHER, nullptr},
+                                                {GEMM_REDUCE_SCATTER, nullptr},
+                                                {GEMM_ALL_REDUCE, nullptr},
+                                                {GEMM_ALL_REDUCE, "m4"}};
 constexpr Case SMALL{2, 100, 24, 40, GEMM_N, 0};
 
 TEST(Ranks, EveryShapeAndSeveralCalls) {
@@ -166,11 +174,11 @@ TEST(Ranks, EveryShapeAndSeveralCalls) {
                         {4, 256, 128, 128, GEMM_N, 8}, {4, 100, 40, 96, GEMM_T, 0},
                         {3, 1, 1, 1, GEMM_N, 0},       {8, 40, 9, 33, GEMM_N, 0}};
   for (const Case& x : cases)
-    for (const int collective : COLLECTIVES) {
+    for (const auto& [collective, rung] : WAYS) {
       Product p(collective, x);
       Meeting between(x.ranks);
-      with_ranks(x.ranks, [&](Member& member) {
-        ASSERT_EQ(member.create(p.problem).why, "");
+      with_ranks(x.ranks, [&, rung = rung](Member& member) {
+        ASSERT_EQ(member.create(p.problem, rung).why, "");
         for (int call = 0; call < 3; ++call) {
           const gemm_sharded_operands operands = p.operands(member.rank);
           EXPECT_EQ(told(gemm_sharded_run(member.handle, &operands)).why, "");

@@ -264,18 +264,24 @@ GEMM_API gemm_status gemm_quantise(const gemm_quantisation* quantisation, const 
  *                       A of a rank     B of a rank   C of a rank
  *   GEMM_ALL_GATHER     its rows x k    k x n         m x n: all ranks' rows of A, times its own B
  *   GEMM_REDUCE_SCATTER m x k           k x n         its rows x n: of the sum of all ranks' A * B
+ *   GEMM_ALL_REDUCE     m x k           k x n         m x n: the sum of all ranks' A * B
  *
  * m counts the rows of all ranks. gemm_shard_rows says which of them are a rank's: equal shards of a
  * multiple of 16 rows, but the last one with rows may be shorter, and those after it have none.
- * GEMM_REDUCE_SCATTER rounds what a rank sends to the type before it is added. */
-typedef enum gemm_collective { GEMM_ALL_GATHER = 0, GEMM_REDUCE_SCATTER = 1 } gemm_collective;
+ * Sums round what a rank sends to the type before it is added. Without NCCL ("m1") they are added in
+ * a fixed order: GEMM_ALL_REDUCE gives the same bits on every rank, and in every run. */
+typedef enum gemm_collective {
+  GEMM_ALL_GATHER = 0,
+  GEMM_REDUCE_SCATTER = 1,
+  GEMM_ALL_REDUCE = 2
+} gemm_collective;
 
 enum { GEMM_MOST_RANKS = 8 };
 
 typedef struct gemm_sharded_problem {
   uint32_t size;      /* sizeof(gemm_sharded_problem) */
   int32_t collective; /* gemm_collective */
-  /* 1 to 2147482623 each. m * k of GEMM_ALL_GATHER, m * n of GEMM_REDUCE_SCATTER: up to 2^40. */
+  /* 1 to 2147482623 each. m * k of GEMM_ALL_GATHER, m * n of the others: up to 2^40. */
   int64_t m, n, k;
   int32_t type;     /* of A, B and C: GEMM_F16 or GEMM_BF16 */
   int32_t op_b;     /* gemm_op: a transposed B is stored n x k */
@@ -314,7 +320,7 @@ GEMM_API gemm_status gemm_shard_rows(const gemm_sharded_problem* problem, int ra
  * `devices`: problem->ranks different GPUs of one kind that reach each other's memory, or
  * GEMM_SIMULATOR as often. Null: GPUs 0, 1 and so on; of gemm::sim the simulator.
  * `rung`: id or name of a rung of several GPUs, such as "m1". Null: the last one of this collective
- * that runs here: "m3" gathers, "m4" scatters. GEMM_UNSUPPORTED where none runs, where two GPUs do not
+ * that runs here: "m3" gathers, "m4" scatters and reduces, "m5" reduces a small C. GEMM_UNSUPPORTED where none runs, where two GPUs do not
  * reach each other's memory, or where "m1" finds no NCCL. */
 GEMM_API gemm_status gemm_sharded_create(const gemm_sharded_problem* problem, const int* devices,
                                          const char* rung, gemm_sharded** sharded);
@@ -337,7 +343,7 @@ typedef struct gemm_rank {
   { (uint32_t)sizeof(gemm_rank), 0, GEMM_CURRENT_DEVICE, 0, 0, 0 }
 
 /* The same for one rank of a process of its own. All ranks call it, with the same problem and rung,
- * in the same order as their other handles. `rung`: "m3", "m4" or null.
+ * in the same order as their other handles. `rung`: "m3" to "m5" or null.
  *
  * The handle's runs take one gemm_sharded_operands, this rank's. All ranks make the same runs in
  * the same order. A run returns when its part is queued, and waits on the GPU for the others. Where

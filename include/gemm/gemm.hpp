@@ -377,5 +377,9 @@ using AllGatherGemm = detail::ShardedGemm<T, GEMM_ALL_GATHER>;
 template <class T>
 using GemmReduceScatter = detail::ShardedGemm<T, GEMM_REDUCE_SCATTER>;
 
+// Each rank multiplies its A by its B, and has the whole sum of all ranks' products.
+template <class T>
+using GemmAllReduce = detail::ShardedGemm<T, GEMM_ALL_REDUCE>;
+
 }  // namespace api
 }  // namespace gemm

@@ -31,7 +31,7 @@ from ._library import (
 )
 from ._matmul import Plan, Rung, matmul, plan, rungs
 from ._scaled import quantise, scaled_mm
-from ._sharded import AllGatherGemm, GemmReduceScatter
+from ._sharded import AllGatherGemm, GemmAllReduce, GemmReduceScatter
 
 __all__ = [
     "matmul",
@@ -41,6 +41,7 @@ __all__ = [
     "scaled_mm",
     "quantise",
     "AllGatherGemm",
+    "GemmAllReduce",
     "GemmReduceScatter",
     "plan",
     "rungs",

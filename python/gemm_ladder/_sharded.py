@@ -1,4 +1,4 @@
-"""AllGatherGemm and GemmReduceScatter: products whose operands lie on several devices of one host.
+"""AllGatherGemm, GemmReduceScatter and GemmAllReduce: products whose operands lie on several devices of one host.
 
 The devices are of this process, or each has a process of its own.
 """
@@ -205,8 +205,8 @@ class _ShardedGemm:
         for i, rank in enumerate(self._here):
             names = [self._name(x, i) for x in ("a", "b", "out")]
             own = self._shards[rank].stop - self._shards[rank].start
-            gathers = self._collective == "all_gather"
-            rows_a, rows_c = (own, self.m) if gathers else (self.m, own)
+            rows_a = own if self._collective == "all_gather" else self.m
+            rows_c = own if self._collective == "reduce_scatter" else self.m
             left = self._stored(kind, a[i], names[0], rows_a, self.k)
             right = self._stored(kind, b[i], names[1], self.k, self.n, self.layout == "nt")
             if out is None:
@@ -341,3 +341,16 @@ class GemmReduceScatter(_ShardedGemm):
     """
 
     _collective = "reduce_scatter"
+
+
+class GemmAllReduce(_ShardedGemm):
+    """Each rank multiplies its A by its B, and has the whole sum of all ranks' products.
+
+    gemm = GemmAllReduce(m, n, k, "bfloat16", ranks=2)
+    c = gemm(a, b)
+
+    a[i] is m x k, b[i] k x n, and c[i] m x n: the same bits for every i. All else is as of
+    AllGatherGemm. rung is one of m1, m4 and m5.
+    """
+
+    _collective = "all_reduce"

@@ -102,7 +102,8 @@ std::vector<ShardedJob> plan_sharded(const Options& o, Backend backend) {
   std::vector<ShardedJob> jobs;
   std::set<std::string> variants;
   for (const Shape& s : shapes)
-    for (const Collective collective : {Collective::all_gather, Collective::reduce_scatter})
+    for (const Collective collective :
+         {Collective::all_gather, Collective::reduce_scatter, Collective::all_reduce})
       for (const DType dtype : dtypes)
         for (const auto& [op_a, op_b] : o.ops) {
           if (op_a == Op::T)
@@ -233,6 +234,7 @@ class ShardedRunner {
     // The parts. The GEMM reads an A of all rows without NaN, which take less energy.
     std::vector<SharedMemory> all, send, out;
     const bool gather = p.collective == Collective::all_gather;
+    const bool reduce = p.collective == Collective::all_reduce;
     const Shards shards = p.shards();
     const size_t size = element_size(whole_problem(p, 0), Operand::A);
     const size_t part = size * shards.each() * (gather ? p.K : p.N);
@@ -240,7 +242,7 @@ class ShardedRunner {
     std::vector<void*> to;
     for (int rank = 0; rank < p.ranks; ++rank) {
       all.emplace_back(fabric_, rank, part * p.ranks, "all parts");
-      send.emplace_back(fabric_, rank, part, "one part");
+      send.emplace_back(fabric_, rank, reduce ? part * p.ranks : part, "what is sent or kept");
       out.emplace_back(fabric_, rank, size * p.M * p.N, "C");
       from.push_back(gather ? send[rank].as<void>() : all[rank].as<void>());
       to.push_back(gather ? all[rank].as<void>() : send[rank].as<void>());
@@ -272,8 +274,9 @@ class ShardedRunner {
     const bool wire = fabric_.without_collectives().empty();
     if (wire)
       timer.add([&] {
-        gather ? fabric_.all_gather(from, to, part)
-               : fabric_.reduce_scatter(from, to, part / size, info(p.dtype).out);
+        gather   ? fabric_.all_gather(from, to, part)
+        : reduce ? fabric_.all_reduce(from, to, p.M * int64_t{p.N}, info(p.dtype).out)
+                 : fabric_.reduce_scatter(from, to, part / size, info(p.dtype).out);
       });
     timer.run(options_.quick ? 7 : 21, 10);
     for (size_t i = 0; i < jobs.size(); ++i) outcomes[jobs[i]->name()].ms = timer.ms(i);

@@ -10,17 +10,17 @@
 namespace gemm {
 
 Problem whole_problem(const ShardedProblem& s, int ld_pad) {
-  const bool scatter = s.collective == Collective::reduce_scatter;
-  Problem p{.dtype = s.dtype, .M = s.M, .N = s.N, .K = scatter ? s.K * s.ranks : s.K};
+  const bool adds = s.collective != Collective::all_gather;
+  Problem p{.dtype = s.dtype, .M = s.M, .N = s.N, .K = adds ? s.K * s.ranks : s.K};
   p.op_b = s.op_b;
   p.ld_pad = ld_pad;
   // Each rank's partial result is rounded to C's type before they are added, as NCCL's are.
-  if (scatter) p.product_error = s.ranks * info(info(s.dtype).out).roundoff();
+  if (adds) p.product_error = s.ranks * info(info(s.dtype).out).roundoff();
   return p;
 }
 
 std::vector<Inputs> passes_of(const ShardedProblem& s) {
-  if (s.collective == Collective::reduce_scatter) return {Inputs::products, Inputs::uniform};
+  if (s.collective != Collective::all_gather) return {Inputs::products, Inputs::uniform};
   return {Inputs::sums, Inputs::products, Inputs::uniform};
 }
 
@@ -63,7 +63,7 @@ void ShardedMatrices::fill(Inputs kind, uint64_t seed) {
     device.fill(of_[rank].a, whole_, Operand::A, kind, seed);
     device.fill(of_[rank].b, whole_, Operand::B, kind, seed);
     device.fill(of_[rank].c, whole_, Operand::C, kind, seed);
-    if (sharded_.collective == Collective::reduce_scatter) {
+    if (sharded_.collective != Collective::all_gather) {
       before_[rank].resize(c.bytes);
       device.download(before_[rank].data(), of_[rank].c, c.bytes);
       continue;
@@ -81,14 +81,15 @@ void ShardedMatrices::fill(Inputs kind, uint64_t seed) {
 }
 
 ShardedCall ShardedMatrices::call() const {
+  const bool adds = sharded_.collective != Collective::all_gather;
   const bool scatter = sharded_.collective == Collective::reduce_scatter;
   ShardedCall calls;
   for (int rank = 0; rank < sharded_.ranks; ++rank) {
     const GemmCall whole = make_call(whole_, of_[rank].a, of_[rank].b, of_[rank].c);
     const auto size = static_cast<int64_t>(element_size(whole_, Operand::A));
     const int64_t row = sharded_.shards().first(rank), k = int64_t{rank} * sharded_.K;
-    const int64_t a = scatter ? k : row * whole.lda;
-    const int64_t b = !scatter ? 0 : sharded_.op_b == Op::N ? k * whole.ldb : k;
+    const int64_t a = adds ? k : row * whole.lda;
+    const int64_t b = !adds ? 0 : sharded_.op_b == Op::N ? k * whole.ldb : k;
     const int64_t c = scatter ? row * whole.ldc : 0;
     calls.push_back({static_cast<const char*>(whole.A) + a * size, whole.lda,
                      static_cast<const char*>(whole.B) + b * size, whole.ldb,
@@ -138,10 +139,16 @@ std::string ShardedMatrices::check(Inputs kind, uint64_t seed) {
     const CheckResult result = first.check(collected_, whole_, kind, seed, reference_.get());
     return result.ok() ? std::string() : fmt::format("{}{}", whose, describe(result));
   };
-  if (sharded_.collective == Collective::all_gather) {
+  if (sharded_.collective != Collective::reduce_scatter) {
+    std::vector<char> sum;  // of all_reduce: rank 0's, which all have, bit for bit
     for (int rank = 0; rank < sharded_.ranks; ++rank) {
       collect(rank, 0, bytes);
       if (std::string wrong = judge(fmt::format("rank {}: ", rank)); !wrong.empty()) return wrong;
+      if (sharded_.collective == Collective::all_gather) continue;
+      std::vector<char> now(c.bytes);
+      first.download(now.data(), collected_, c.bytes);
+      if (rank == 0) sum = now;
+      if (now != sum) return fmt::format("rank {}: other bits than rank 0's", rank);
     }
     return {};
   }

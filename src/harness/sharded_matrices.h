@@ -11,7 +11,7 @@
 
 namespace gemm {
 
-// As verified by one GEMM: all_gather's product on every rank, reduce_scatter's over the K of all.
+// As verified by one GEMM: all_gather's product on every rank, the others' over the K of all.
 Problem whole_problem(const ShardedProblem& p, int ld_pad);
 
 // Each rank has guarded allocations of the whole problem's matrices; its shards are parts of them. What

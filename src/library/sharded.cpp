@@ -47,7 +47,8 @@ constexpr int64_t LARGEST_EXCHANGE = int64_t{1} << 40;
 
 static_assert(int{GEMM_MOST_RANKS} == MOST_RANKS);
 static_assert(int{GEMM_ALL_GATHER} == int(Collective::all_gather) &&
-              int{GEMM_REDUCE_SCATTER} == int(Collective::reduce_scatter));
+              int{GEMM_REDUCE_SCATTER} == int(Collective::reduce_scatter) &&
+              int{GEMM_ALL_REDUCE} == int(Collective::all_reduce));
 
 // One product is queued, on all of its devices, before the next one begins (make_gpu_fabric).
 std::mutex& turn_of(const Computer& computer) {
@@ -68,9 +69,9 @@ ShardedProblem checked(const gemm_sharded_problem* problem) {
   if (problem == nullptr) fail(GEMM_BAD_ARGUMENT, "problem is a null pointer");
   const gemm_sharded_problem p = sized(*problem, sizeof(gemm_sharded_problem),
                                        "gemm_sharded_problem", "GEMM_SHARDED_PROBLEM_DEFAULT");
-  if (p.collective != GEMM_ALL_GATHER && p.collective != GEMM_REDUCE_SCATTER)
+  if (p.collective < GEMM_ALL_GATHER || p.collective > GEMM_ALL_REDUCE)
     fail(GEMM_BAD_ARGUMENT, "collective is ", p.collective,
-         ": allowed are GEMM_ALL_GATHER and GEMM_REDUCE_SCATTER");
+         ": allowed are GEMM_ALL_GATHER, GEMM_REDUCE_SCATTER and GEMM_ALL_REDUCE");
   check_extent("m", p.m, 1);
   check_extent("n", p.n, 1);
   check_extent("k", p.k, 1);
@@ -124,7 +125,7 @@ void check_alike(const std::vector<int>& devices) {
            ": all ranks have the same kind of GPU");
 }
 
-// Rungs of this problem, in order: all of them, or the one with this id or name. `apart`: of those
+// Rungs of this problem, in order: all that are chosen for it, or the one with this id or name. `apart`: of those
 // that run where each rank has a process.
 std::vector<const ShardedRung*> candidates(const ShardedProblem& p, Backend backend, const char* id,
                                            bool apart) {
@@ -134,7 +135,9 @@ std::vector<const ShardedRung*> candidates(const ShardedProblem& p, Backend back
     if (rung->collective != p.collective || rung->dtype != p.dtype) continue;
     if (apart && !rung->apart) continue;
     known += (known.empty() ? "" : ", ") + rung->id;
-    if (id == nullptr || rung->id == id || rung->name == id) found.push_back(rung);
+    if (id == nullptr ? int64_t{p.M} * p.N <= rung->most_elements
+                      : rung->id == id || rung->name == id)
+      found.push_back(rung);
   }
   if (found.empty())
     fail(GEMM_BAD_ARGUMENT, "there is no rung \"", id == nullptr ? "" : id, "\" of ",
@@ -183,10 +186,11 @@ ShardedOperands checked(const gemm_sharded& h, int rank, int device,
   if (x.reserved != 0) fail(GEMM_BAD_ARGUMENT, "gemm_sharded_operands.reserved is not 0");
   const ShardedProblem& p = h.problem;
   const bool gather = p.collective == Collective::all_gather, transposed = p.op_b == Op::T;
+  const bool scatter = p.collective == Collective::reduce_scatter;
   const int rows = p.shards().rows(rank), bytes = info(info(p.dtype).in).bytes;
   Matrix a{"A", gather ? rows : p.M, p.K, x.lda, bytes};
   Matrix b{"B", transposed ? p.N : p.K, transposed ? p.K : p.N, x.ldb, bytes};
-  Matrix c{"C", gather ? p.M : rows, p.N, x.ldc, bytes};
+  Matrix c{"C", scatter ? rows : p.M, p.N, x.ldc, bytes};
   for (Matrix* matrix : {&a, &b, &c}) check_rows(*matrix);
   check_pointer(a, x.a);
   check_pointer(b, x.b);

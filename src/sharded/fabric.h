@@ -95,11 +95,14 @@ class Fabric {
 
   // NCCL's collectives, on the compute streams. Rank r's part of all_gather is `bytes` bytes at
   // from[r]; all parts, in order of ranks, go to to[r]. reduce_scatter adds the ranks' from[r], of
-  // ranks() * count elements, and rank r keeps the r-th `count` of the sum at to[r].
+  // ranks() * count elements, and rank r keeps the r-th `count` of the sum at to[r]. all_reduce adds
+  // the ranks' from[r], of `count` elements, and every rank gets the sum at to[r].
   virtual void all_gather(const std::vector<const void*>& from, const std::vector<void*>& to,
                           size_t bytes) = 0;
   virtual void reduce_scatter(const std::vector<const void*>& from, const std::vector<void*>& to,
                               size_t count, Element element) = 0;
+  virtual void all_reduce(const std::vector<const void*>& from, const std::vector<void*>& to,
+                          size_t count, Element element) = 0;
   // Why there are no collectives; empty: there are.
   virtual std::string without_collectives() const { return {}; }
 

@@ -2,9 +2,10 @@
 //
 //   all_gather      rank r has a shard of A's rows and its own B. C = A * B, all rows, on each rank
 //   reduce_scatter  rank r has its own A and B. It gets a shard of the rows of the sum of all A * B
+//   all_reduce      the same, but each rank gets all rows of the sum
 //
-// A layer of a model split over GPUs is one of each: the first product of an MLP gathers its input,
-// the second one scatters its output. A is M x K, B is K x N (or N x K, transposed), C is M x N, all
+// A layer of a model split over GPUs is two of them: the first product of an MLP gathers its input,
+// the second one scatters its output. Where each rank has the whole input, the second one reduces. A is M x K, B is K x N (or N x K, transposed), C is M x N, all
 // of f16 or bf16, row-major with leading dimensions in elements.
 #pragma once
 
@@ -21,9 +22,10 @@ namespace gemm {
 
 constexpr int MOST_RANKS = 8;
 
-enum class Collective { all_gather, reduce_scatter };
+enum class Collective { all_gather, reduce_scatter, all_reduce };
 inline const char* name_of(Collective c) {
-  return c == Collective::all_gather ? "all_gather" : "reduce_scatter";
+  constexpr const char* NAMES[] = {"all_gather", "reduce_scatter", "all_reduce"};
+  return NAMES[static_cast<int>(c)];
 }
 
 // How M rows are shared out among ranks: equal shards, a multiple of 16 rows, but for the last one.
@@ -87,6 +89,7 @@ struct ShardedRung {
   Backend backend;
   bool collectives = false;           // needs the fabric's (NCCL)
   bool apart = false;                 // each rank may have a process of its own
+  int64_t most_elements = INT64_MAX;  // of C, up to which the library chooses it by itself
   std::vector<std::string> variants;  // empty: there is one way
   std::function<std::unique_ptr<ShardedGemm>(const ShardedProblem&, Fabric&, int variant)> make;
 };

@@ -61,6 +61,7 @@ struct ShardedAbout {
   Needs needs = {};
   bool collectives = false;
   bool apart = false;
+  int64_t most_elements = INT64_MAX;
   std::vector<std::string> variants = {};
 };
 struct ShardedEntry {
@@ -84,6 +85,7 @@ struct ShardedRegistration {
                                     .backend = BACKEND,
                                     .collectives = about.collectives,
                                     .apart = about.apart,
+                                    .most_elements = about.most_elements,
                                     .variants = about.variants,
                                     .make = e.make});
     }

@@ -163,21 +163,11 @@ class SimFabric final : public Fabric {
 
   void reduce_scatter(const std::vector<const void*>& from, const std::vector<void*>& to,
                       size_t count, Element element) override {
-    if (element != Element::f16 && element != Element::bf16)
-      throw std::logic_error("reduce_scatter adds f16 and bf16");
-    Fabric::join_ranks();
-    const size_t bytes = count * info(element).bytes;
-    for (int rank = 0; rank < ranks(); ++rank) {
-      std::vector<sim::Span> reads;
-      for (const void* part : from)
-        reads.push_back({static_cast<const char*>(part) + rank * bytes, bytes});
-      const auto work = [from, out = to[rank], count, element, rank] {
-        element == Element::f16 ? add<half>(from, out, rank * count, count)
-                                : add<bf16>(from, out, rank * count, count);
-      };
-      devices_.call(compute(rank), work, reads, {{to[rank], bytes}});
-    }
-    Fabric::join_ranks();
+    add_parts(from, to, count, element, count);
+  }
+  void all_reduce(const std::vector<const void*>& from, const std::vector<void*>& to, size_t count,
+                  Element element) override {
+    add_parts(from, to, count, element, 0);
   }
 
   // The last rank that comes runs all.
@@ -215,6 +205,26 @@ class SimFabric final : public Fabric {
   double milliseconds(Event, Event) override { return 0; }
 
  private:
+  // Each rank gets a sum of `count` elements of all parts; rank r's begin at element r * `step`.
+  void add_parts(const std::vector<const void*>& from, const std::vector<void*>& to, size_t count,
+                 Element element, size_t step) {
+    if (element != Element::f16 && element != Element::bf16)
+      throw std::logic_error("collectives add f16 and bf16");
+    Fabric::join_ranks();
+    const size_t size = info(element).bytes;
+    for (int rank = 0; rank < ranks(); ++rank) {
+      std::vector<sim::Span> reads;
+      for (const void* part : from)
+        reads.push_back({static_cast<const char*>(part) + rank * step * size, count * size});
+      const auto work = [from, out = to[rank], first = rank * step, count, element] {
+        element == Element::f16 ? add<half>(from, out, first, count)
+                                : add<bf16>(from, out, first, count);
+      };
+      devices_.call(compute(rank), work, reads, {{to[rank], count * size}});
+    }
+    Fabric::join_ranks();
+  }
+
   // Adds elements `first` to before `first + count` of all, in float, rank by rank.
   template <class T>
   static void add(const std::vector<const void*>& from, void* to, size_t first, size_t count) {

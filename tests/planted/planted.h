@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "registry.h"
+#include "sharded/sharded.h"
 
 namespace gemm {
 
@@ -18,6 +19,9 @@ struct Planted {
 };
 std::vector<Planted> planted_bugs();
 std::vector<Rung> planted_twins();
+
+// m4 in f16, whose flags rise before the tile is there: early_flag.cu.
+decltype(ShardedRung::make) early_flag(Collective collective);
 
 // ldmatrix.x4 by one warp, from rows of so many bytes.
 void launch_ldmatrix_64_bytes();

@@ -58,6 +58,7 @@ struct Nccl {
   decltype(&ncclGroupEnd) group_end = nullptr;
   decltype(&ncclAllGather) all_gather = nullptr;
   decltype(&ncclReduceScatter) reduce_scatter = nullptr;
+  decltype(&ncclAllReduce) all_reduce = nullptr;
   decltype(&ncclGetErrorString) error_string = nullptr;
   std::string missing;  // why there is none; empty: all are there
 
@@ -78,6 +79,7 @@ struct Nccl {
     load(group_end, "ncclGroupEnd");
     load(all_gather, "ncclAllGather");
     load(reduce_scatter, "ncclReduceScatter");
+    load(all_reduce, "ncclAllReduce");
     load(error_string, "ncclGetErrorString");
   }
   static const Nccl& get() {
@@ -373,13 +375,18 @@ class GpuFabric final : public Fabric {
   }
   void reduce_scatter(const std::vector<const void*>& from, const std::vector<void*>& to,
                       size_t count, Element element) override {
-    if (element != Element::f16 && element != Element::bf16)
-      throw std::logic_error("reduce_scatter adds f16 and bf16");
-    const ncclDataType_t type = element == Element::f16 ? ncclFloat16 : ncclBfloat16;
     in_group([&](const Nccl& nccl, int rank) {
-      nccl.check(nccl.reduce_scatter(from[rank], to[rank], count, type, ncclSum, comms_[rank],
-                                     of_[rank].streams.compute),
+      nccl.check(nccl.reduce_scatter(from[rank], to[rank], count, type_of(element), ncclSum,
+                                     comms_[rank], of_[rank].streams.compute),
                  "ncclReduceScatter");
+    });
+  }
+  void all_reduce(const std::vector<const void*>& from, const std::vector<void*>& to, size_t count,
+                  Element element) override {
+    in_group([&](const Nccl& nccl, int rank) {
+      nccl.check(nccl.all_reduce(from[rank], to[rank], count, type_of(element), ncclSum,
+                                 comms_[rank], of_[rank].streams.compute),
+                 "ncclAllReduce");
     });
   }
 #else
@@ -388,6 +395,10 @@ class GpuFabric final : public Fabric {
   }
   void reduce_scatter(const std::vector<const void*>&, const std::vector<void*>&, size_t,
                       Element) override {
+    throw std::logic_error(without_collectives());
+  }
+  void all_reduce(const std::vector<const void*>&, const std::vector<void*>&, size_t,
+                  Element) override {
     throw std::logic_error(without_collectives());
   }
 #endif
@@ -484,6 +495,11 @@ class GpuFabric final : public Fabric {
   }
 
 #if GEMM_HAS_NCCL
+  static ncclDataType_t type_of(Element element) {
+    if (element != Element::f16 && element != Element::bf16)
+      throw std::logic_error("collectives add f16 and bf16");
+    return element == Element::f16 ? ncclFloat16 : ncclBfloat16;
+  }
   template <class Call>
   void in_group(Call&& call) {
     const Nccl& nccl = Nccl::get();
