@@ -843,7 +843,7 @@ HOPPER = (
     ),
     of_engine(
         "the CTAs of a cluster compute the same part of K",
-        "adds ? rank * cut.clusters + blockIdx.x / cut.parts :",
+        "adds ? cta * cut.clusters + blockIdx.x / cut.parts :",
         "adds ? blockIdx.x / cut.parts :",
     ),
     of_header(
