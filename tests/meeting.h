@@ -25,7 +25,7 @@ class Meeting {
       parts_.clear();
       changed_.notify_all();
     }
-    if (!changed_.wait_for(lock, std::chrono::seconds(1), [&] { return turn_ != turn; }))
+    if (!changed_.wait_for(lock, std::chrono::seconds(3), [&] { return turn_ != turn; }))
       return false;
     for (int i = 0; i < ranks_; ++i)
       std::memcpy(static_cast<char*>(all) + i * bytes, told_[i].data(), bytes);
