@@ -322,7 +322,7 @@ const Variant<float> VARIANTS[] = {
     SPLITS_TO_8(T32x64, "32x64"),   SPLITS_TO_8(T64x32, "64x32"),   SPLITS_TO_8(T64x64, "64x64"),
     SPLITS_TO_8(T64x128, "64x128"), SPLITS_TO_8(T128x64, "128x64"),
 };
-static_assert(std::size(VARIANTS) == split_variants(), "SPLIT_TILES, in the same order");
+static_assert(int{std::size(VARIANTS)} == split_variants(), "SPLIT_TILES, in the same order");
 
 Plan plan(const FusedArgs<float>& p, const Arch& arch, int variant) {
   const Estimate best = best_split_tile(problem_of(p), arch, variant);
