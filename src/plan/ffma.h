@@ -2,8 +2,6 @@
 // an architecture's (plan/arch.h).
 #pragma once
 
-#include <cstddef>
-
 #include "plan/arch.h"
 #include "plan/plan.h"
 #include "plan/problem.h"
@@ -28,8 +26,8 @@ constexpr void for_each_split(Visit&& visit) {
   for (const SplitTile& tile : SPLIT_TILES)
     for (int splits = 1; splits <= tile.most_splits; splits *= 2) visit(variant++, tile, splits);
 }
-constexpr size_t split_variants() {
-  size_t n = 0;
+constexpr int split_variants() {
+  int n = 0;
   for_each_split([&](int, const SplitTile&, int) { ++n; });
   return n;
 }
