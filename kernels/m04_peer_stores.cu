@@ -277,7 +277,7 @@ class PeerStores final : public ShardedGemm {
     const Shards shards = p.shards();
     const DeviceScope scope(fabric.device(fabric.here()[0]));
     ctas_ = persistent_blocks();
-    // Clusters want two rows of tiles. In a shard of one row, half of their CTAs would work in vain.
+    // Clusters want two rows of tiles: in a shard of one row, half of their CTAs work in vain.
     const bool clusters = variant != ANY_VARIANT || shards.each() > TILES[0].bm;
     tile_ = choose_tile(shards.each(), p.N, TILES, clusters ? std::size(TILES) : 1, sm_count(),
                         variant, p.ranks)

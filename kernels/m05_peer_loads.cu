@@ -30,7 +30,7 @@ struct Parts {
 // C = the sum of all parts. A thread has 16 bytes of a row.
 template <class T>
 __global__ void __launch_bounds__(THREADS)
-    gemm_m05_add(Parts<T> parts, int M, int N, T* C, int64_t ldc, bool aligned_c) {
+    gemm_m05(Parts<T> parts, int M, int N, T* C, int64_t ldc, bool aligned_c) {
   constexpr int GROUP = 16 / sizeof(T);
   const int groups = cdiv(N, GROUP);
   const int64_t nth = blockIdx.x * int64_t{THREADS} + threadIdx.x, m = nth / groups;
@@ -90,7 +90,7 @@ class PeerLoads final : public ShardedGemm {
     for (const int rank : fabric_.here()) {
       const GemmArgs<T> args = args_of_rank<T>(p_, call[rank]);
       const DeviceScope scope(fabric_.device(rank));
-      gemm::launch(gemm_m05_add<T>, (threads + THREADS - 1) / THREADS, THREADS, {},
+      gemm::launch(gemm_m05<T>, (threads + THREADS - 1) / THREADS, THREADS, {},
                    static_cast<Stream>(fabric_.compute(rank)), from, p_.M, p_.N, args.C, args.ldc,
                    has_aligned_c(args));
     }
