@@ -49,15 +49,15 @@ class Accepted(unittest.TestCase):
 
     def test_a_variant_whose_rung_does_not_take_the_problem(self) -> None:
         odd = ("--backend", "sim", "--dtype", "f16", "--shape", "65x33x47", "--kernel", "v27")
-        run = bench(*odd, "--variant", "128x128 s7")
+        run = bench(*odd, "--variant", "128x192 s5 row panels")
         self.assertEqual(run.returncode, 2, run.stdout)
         self.assertNotIn("verified  ", run.stdout)
         self.assertRegex(run.stdout, r"skipped: variant .* does not take this problem")
         self.assertIn("0 verified", run.stdout)
-        explained = bench(*odd, "--variant", "128x128 s7", "--explain").stdout
+        explained = bench(*odd, "--variant", "128x192 s5 row panels", "--explain").stdout
         self.assertEqual(explained.count("would be skipped: variant"), explained.count("\n"))
-        self.assertRegex(bench(*odd).stdout, r"verified  64x128 s8 tiles\n")
-        self.assertRegex(bench("--inspect", *odd[2:]).stdout, r"ok  64x128 s8 tiles\n")
+        self.assertRegex(bench(*odd).stdout, r"verified  64x64 s13\n")
+        self.assertRegex(bench("--inspect", *odd[2:]).stdout, r"ok  64x64 s13\n")
 
     def test_list_and_help(self) -> None:
         run = bench("--list")

@@ -133,7 +133,7 @@ TEST(ConcurrentSim, FourThreadsWithADeviceEach) {
   at_once(4, [](int i) {
     const std::unique_ptr<Device> device = make_sim_device();
     Trials all = trials(*device, 65 + 8 * i, 72, 136, i);
-    ASSERT_EQ(all.size(), 12u);
+    ASSERT_EQ(all.size(), 11u);
     run_rounds(*device, all, 2);
   });
 }

@@ -977,7 +977,7 @@ INSTANTIATE_TEST_SUITE_P(Sim, TracedUnaligned, testing::ValuesIn(of_unaligned_ro
 // Three parts of K meet in a cluster. Sums of small tiles have a place beside k-tiles.
 TEST(TracedRungs, SumsMeetInAClusterWithoutFindings) {
   for (const int by : {64, 128}) {
-    const Problem p = problem(DType::f16, by + 8, by + 72, 520);
+    const Problem p = problem(DType::f16, by + 8, by + 40, 520);
     const Rung rung = engine_with({{0, 0}, by, 2, 4, 3, true}, by);
     EXPECT_EQ(all_of(Inspector(p).inspect(rung, 0).findings), "") << by;
   }
