@@ -339,7 +339,7 @@ class WhatUsersTripOver(Base):
             compiled = torch.compile(call, backend="eager", fullgraph=True, dynamic=dynamic)
             for alpha, slope in ((1, 2), (3, 4), (5, 0.5), (2.5, 1), (True, -0.0)):
                 with self.subTest(dynamic=dynamic, alpha=alpha, slope=slope):
-                    named = {"alpha": alpha, "slope": slope}
+                    named: dict[str, Any] = {"alpha": alpha, "slope": slope}
                     self.close(compiled(**named), call(**named), 0)
 
     def test_forward_mode(self) -> None:
