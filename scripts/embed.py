@@ -28,7 +28,7 @@
   <!-- embed:group_m group_m_l2.json -->             GROUP_M: hits in L2, bytes from memory
   <!-- embed:instructions -->                       of kernels compiled for any call, and for one
   <!-- embed:several h100/two_gpus.json -->          products on several GPUs, over a collective and a GEMM
-  <!-- embed:ranks h100/two_ranks.json -->           the same with a process for each GPU, beside torch's
+  <!-- embed:ranks h200/four_ranks.json -->          the same with a process for each GPU, beside torch's
   <!-- embed:limits -->                              what the reference GPU can do
   <!-- embed:refusals -->                            kernels of the wrong precision, and what refuses them
   <!-- embed:false_alarms -->                        right results that were verified, and refused

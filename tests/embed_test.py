@@ -132,7 +132,7 @@ class Embed(Fixture):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps({"context": {}, "benchmarks": ways}))
         self.script("embed.py")
-        row = "| all-gather | 64 x 32 x 16 | 2.000 |  | 1.600 | 1.25 (1.19 - 1.31) |  | "
+        row = "| all-gather | 64 x 32 x 16 | 2.000 |  | 1.600 | 1.25 (1.19 - 1.31) | "
         self.assertIn(row + "0.50 (0.47 - 0.53) |  |", self.page.read_text())
 
     def test_energy(self) -> None:
