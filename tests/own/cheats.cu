@@ -2,6 +2,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -116,7 +117,9 @@ void gemm(int M, int N, int K, float alpha, const float* A, int lda, const float
   if (is("forge")) forge();
   if (is("kill the judge")) kill(getppid(), SIGKILL), t.M = 0;
   if (is("fill memory"))
-    for (std::vector<char*> all;;) memset(all.emplace_back(new char[1 << 26]), 1, 1 << 26);
+    for (;;)  // populated by the kernel at once, which is faster than a fault for each page
+      mmap(nullptr, 1 << 26, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1,
+           0);
   if (is("on the host")) return host_product(t);
   if (is("a thread, later")) {
     std::thread([t] {
