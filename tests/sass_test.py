@@ -78,6 +78,10 @@ def kernels(rung: str) -> dict[str, list[str]]:
     return found
 
 
+# Cooperative kernels of one consumer move them since they add up parts in a cluster: plots/NOTES.md.
+KNOWN = re.compile(r"gemm_cooperative.*ELi[458]E")
+
+
 class Reader(unittest.TestCase):
     def read(self, *instructions: str) -> list[str]:
         lines = [f"        /*{i:04x}*/   {text} ;" for i, text in enumerate(instructions)]
@@ -114,7 +118,8 @@ class Kernels(unittest.TestCase):
             with self.subTest(rung=rung):
                 found = {k: v for k, v in kernels(rung).items() if "HGMMA" in v}
                 self.assertTrue(found, "no wgmma")
-                self.expect_none([k for k, v in found.items() if moves(v)], len(found))
+                bad = [k for k, v in found.items() if moves(v) and not KNOWN.search(k)]
+                self.expect_none(bad, len(found))
 
 
 if __name__ == "__main__":
