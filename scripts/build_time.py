@@ -30,7 +30,7 @@ GROUPS = (
     (UNIT, r"/gemm_sim(_blas)?\.dir/", 0),
     ("GPU harness", r"src/harness/gpu/", 0),
     ("library", r"src/library/", 0.4),
-    ("exercises", r"exercises/", 3.0),
+    ("exercises", r"exercises/", 4.0),
     ("tests", r"tests/|src/sim/", 6.2),
     ("tables and tools", r"bench/|accuracy\.dir|host_time", 1.0),
     ("harness and commands", r"", 3.6),  # estimates too, once in rungs' headers
