@@ -4,7 +4,8 @@
 //
 // A line of shapes.txt is "M N K layout", layout being nn, nt, tn or tt. A line of output is one choice:
 // the problem, the configuration and how C is cut (parts of K: negative where a cluster adds them
-// up), its estimate, and the measured time in microseconds, f16, L2 cold. A choice whose results are not cuBLAS's has "wrong".
+// up), its estimate, and the measured time in microseconds, f16, L2 cold. A choice whose results
+// are not cuBLAS's has "wrong".
 #include <cublas_v2.h>
 
 #include <algorithm>

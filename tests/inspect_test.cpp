@@ -515,6 +515,21 @@ TEST(SeveralDevices, RungsRaiseNoFalseAlarm) {
   }
 }
 
+// `calls` calls of a sharded product, by ranks that one process has, all on one device.
+template <class Make>
+sim::Trace trace_ranks(Device& device, const ShardedProblem& p, int calls, const Make& make) {
+  const std::unique_ptr<Fabric> fabric = make_sim_fabric(p.ranks);
+  ShardedMatrices matrices(std::vector<Device*>(p.ranks, &device), *fabric, p, 16);
+  matrices.fill(Inputs::uniform, 1);
+  sim::TraceOptions options;
+  options.matrices = matrices.matrices();
+  return sim::trace(options, [&] {
+    const std::unique_ptr<ShardedGemm> gemm = make(p, *fabric, 0);
+    for (int call = 0; call < calls; ++call) gemm->enqueue(matrices.call());
+    fabric->synchronize();
+  });
+}
+
 // Nor in what ranks do with each other's memory, in two calls, whose flags and buffers are the same.
 TEST(SeveralDevices, ShardedRungsRaiseNoFalseAlarm) {
   const std::unique_ptr<Device> device = make_sim_device();
@@ -526,16 +541,7 @@ TEST(SeveralDevices, ShardedRungsRaiseNoFalseAlarm) {
           ranks == 2  // large enough for several k-tiles and tiles of a CTA
               ? ShardedProblem{rung->collective, rung->dtype, 2, 272, 136, 136}
               : ShardedProblem{rung->collective, rung->dtype, ranks, 144, 72, 72};
-      const std::unique_ptr<Fabric> fabric = make_sim_fabric(ranks);
-      ShardedMatrices matrices(std::vector<Device*>(ranks, device.get()), *fabric, p, 16);
-      matrices.fill(Inputs::uniform, 1);
-      sim::TraceOptions options;
-      options.matrices = matrices.matrices();
-      const sim::Trace trace = sim::trace(options, [&] {
-        const std::unique_ptr<ShardedGemm> gemm = rung->make(p, *fabric, 0);
-        for (int call = 0; call < 2; ++call) gemm->enqueue(matrices.call());
-        fabric->synchronize();
-      });
+      const sim::Trace trace = trace_ranks(*device, p, 2, rung->make);
       EXPECT_EQ(all_of(trace.findings), "") << rung->name << " on " << ranks;
       EXPECT_GE(trace.launches.size(), 2u * ranks);
     }
@@ -548,16 +554,7 @@ TEST(SeveralDevices, AnEarlyFlagIsNamed) {
   for (const Collective collective : {Collective::reduce_scatter, Collective::all_reduce})
     for (const int ranks : {2, 4, 8}) {
       const ShardedProblem p{collective, DType::f16, ranks, 144, 72, 72};
-      const std::unique_ptr<Fabric> fabric = make_sim_fabric(ranks);
-      ShardedMatrices matrices(std::vector<Device*>(ranks, device.get()), *fabric, p, 16);
-      matrices.fill(Inputs::uniform, 1);
-      sim::TraceOptions options;
-      options.matrices = matrices.matrices();
-      const sim::Trace trace = sim::trace(options, [&] {
-        const std::unique_ptr<ShardedGemm> gemm = early_flag(collective)(p, *fabric, 0);
-        gemm->enqueue(matrices.call());
-        fabric->synchronize();
-      });
+      const sim::Trace trace = trace_ranks(*device, p, 1, early_flag(collective));
       std::set<std::string> reads;  // which matrix was read too early
       for (const sim::Finding& f : trace.findings) {
         EXPECT_EQ(f.check, "unfinished TMA store") << f.what;

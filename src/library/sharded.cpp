@@ -125,8 +125,8 @@ void check_alike(const std::vector<int>& devices) {
            ": all ranks have the same kind of GPU");
 }
 
-// Rungs of this problem, in order: all that are chosen for it, or the one with this id or name. `apart`: of those
-// that run where each rank has a process.
+// Rungs of this problem, in order: all that are chosen for it, or the one with this id or name.
+// `apart`: of those that run where each rank has a process.
 std::vector<const ShardedRung*> candidates(const ShardedProblem& p, Backend backend, const char* id,
                                            bool apart) {
   std::vector<const ShardedRung*> found;

@@ -6,6 +6,8 @@
 
 namespace gemm {
 
+inline constexpr int MAX_CLUSTER = 8;  // CTAs, what every GPU with clusters allows
+
 // What the FP32 kernels' choices cost, in microseconds.
 struct FfmaCosts {
   double ffma;      // TFLOPS of an SM, if every issue slot is an FFMA
@@ -57,7 +59,8 @@ struct EngineCosts {
 struct Costs {
   FfmaCosts fp32;
   EngineCosts engine;
-  double clusters[9];  // [n]: part of the SMs that clusters of n CTAs fill; counted, not fitted
+  double clusters[MAX_CLUSTER +
+                  1];  // [n]: part of the SMs that clusters of n CTAs fill; counted, not fitted
   // Costs of tiles of 64 x 32 whose operands are read where they lie, in microseconds.
   struct Unaligned {
     double launch;       // of a kernel with one k-tile

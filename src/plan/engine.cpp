@@ -12,7 +12,6 @@ namespace gemm::engine {
 namespace {
 
 constexpr int BK = 64, MOST_PARTS = 16, MOST_WAVES = 4;
-constexpr int MOST_IN_CLUSTER = 8;  // a cluster's CTAs
 // Eight CTAs are seldom better than four, and then by little.
 constexpr ClusterShape CLUSTERS[] = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {2, 0}, {0, 2}};
 
@@ -249,7 +248,7 @@ void for_each_choice(const PlannedProblem& batch, const Arch& arch, int index,
       const int most_parts = std::clamp(ceil_div(p.K, BK) / 2, 1, MOST_PARTS);
       for (int parts = 2; parts <= most_parts; ++parts) {
         consider_cut(at_a_time / parts, parts, false);
-        if (alone && parts <= MOST_IN_CLUSTER)
+        if (alone && parts <= MAX_CLUSTER)
           consider_cut(clusters_at_a_time(arch, parts) * per_sm, parts, true);
       }
     }

@@ -5,8 +5,10 @@
 //   all_reduce      the same, but each rank gets all rows of the sum
 //
 // A layer of a model split over GPUs is two of them: the first product of an MLP gathers its input,
-// the second one scatters its output. Where each rank has the whole input, the second one reduces. A is M x K, B is K x N (or N x K, transposed), C is M x N, all
-// of f16 or bf16, row-major with leading dimensions in elements.
+// the second one scatters its output. Where each rank has the whole input, the second one reduces.
+//
+// A is M x K, B is K x N (or N x K, transposed), C is M x N, all of f16 or bf16, row-major with
+// leading dimensions in elements.
 #pragma once
 
 #include <functional>
