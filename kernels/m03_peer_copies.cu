@@ -35,7 +35,7 @@ namespace {
 using namespace gemm;
 
 constexpr int BK = 64, MMA_M = 64;  // depth of a k-tile; rows of a wgmma
-constexpr int GROUP_M = 16;         // rows of tiles a raster group
+constexpr int GROUP_M = 16;         // rows of tiles that are worked on together
 constexpr int CHUNKS = 4;           // of a shard, at most; each with a flag
 static_assert(MOST_RANKS * CHUNKS <= 32, "a bit for each flag");
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;

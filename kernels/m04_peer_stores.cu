@@ -43,7 +43,7 @@ namespace {
 using namespace gemm;
 
 constexpr int BK = 64, MMA_M = 64;  // depth of a k-tile; rows of a wgmma
-constexpr int GROUP_M = 16;         // rows of tiles a raster group
+constexpr int GROUP_M = 16;         // rows of tiles that are worked on together
 constexpr int WARPS = 4;  // of a consumer: each sends its rows of a tile, and raises the flag
 constexpr int THREADS = 3 * 128, PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 

@@ -17,7 +17,7 @@ constexpr int BM = 128, BN = 128;               // block tile
 constexpr int TM = 8, TN = 8;                   // thread tile
 constexpr int THREADS = (BM / TM) * (BN / TN);  // 16 x 16
 template <class T>
-constexpr int BK = 32 / sizeof(T);  // depth of a k-tile: a row of sA is one 32-byte sector
+constexpr int BK = 32 / sizeof(T);  // depth of a k-tile: 32 bytes of each row of A, one sector
 static_assert(THREADS <= 1024, "a CTA has at most 1024 threads");
 
 // [region idea]

@@ -1,11 +1,11 @@
 // v8 double buffering: the next k-tile is fetched while this one is multiplied.
 //
-// before: v7 stops at two barriers per k-tile, and waits out the whole latency of global memory
-//         between them.
+// before: v7 stops at two barriers per k-tile. Before the first of them it waits out the whole
+//         latency of global memory.
 // idea:   There are two buffers. The next k-tile travels from global memory to registers while this
-//         one is multiplied. Afterwards it is committed to the other buffer.
+//         one is multiplied. Afterwards the next k-tile is stored to the other buffer (`commit`).
 // watch:  One barrier per k-tile is enough, since nobody writes the buffer that is being read.
-//         The price is 8 values per thread in registers and twice the shared memory.
+//         The price is 8 registers per thread and twice the shared memory.
 // needs:  Any GPU. A second kernel serves rows whose start or length is no multiple of 16 bytes.
 #include "device/epilogue.cuh"
 #include "device/tile_copy.cuh"
@@ -18,7 +18,7 @@ constexpr int BM = 128, BN = 128;               // block tile
 constexpr int TM = 8, TN = 8;                   // thread tile
 constexpr int THREADS = (BM / TM) * (BN / TN);  // 16 x 16
 template <class T>
-constexpr int BK = 32 / sizeof(T);  // depth of a k-tile: a row of sA is one 32-byte sector
+constexpr int BK = 32 / sizeof(T);  // depth of a k-tile: 32 bytes of each row of A, one sector
 static_assert(BM == BN && BM * 32 == THREADS * 16,
               "each thread copies one vector of A and one of B");
 static_assert(THREADS <= 1024, "a CTA has at most 1024 threads");
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v08(GemmArgs<T> p) {
         for (int i = 0; i < TM; ++i) acc[i][j] += rA[i] * rB[j];
     }
     if (more) commit(stage ^ 1);
-    __syncthreads();  // both: the next k-tile is there, and this one has been read
+    __syncthreads();  // after it the next k-tile is there, and nobody reads this one any more
   }
 
   // Epilogue.

@@ -17,7 +17,7 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BN = 128, WORDS = 16;        // block tile; a k-tile is 16 32-bit words deep
+constexpr int BM = 128, BN = 128, WORDS = 16;        // CTA tile; a k-tile is 16 32-bit words deep
 constexpr int WM = 64, WN = 32;                      // warp tile
 constexpr int MMA_M = 16, MMA_N = 8, MMA_WORDS = 8;  // one mma.sync; 8 words = 16 halves or 8 tf32
 constexpr int THREADS = (BM / WM) * (BN / WN) * 32;  // 2 x 4 warps
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v10(GemmArgs<T, T, TC> p) {
         for (int j = 0; j < WN / MMA_N; ++j) mma<T>(acc[i][j], rA[i], rB[j]);
     }
     if (more) commit(stage ^ 1);
-    __syncthreads();  // both: the next k-tile is there, and this one has been read
+    __syncthreads();  // after it the next k-tile is there, and nobody reads this one any more
   }
   // [/region loop]
 

@@ -14,12 +14,12 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BN = 128;                    // block tile
+constexpr int BM = 128, BN = 128;                    // CTA tile
 constexpr int WM = 32, WN = 64;                      // warp tile
 constexpr int TM = 8, TN = 8;                        // thread tile
 constexpr int THREADS = (BM / WM) * (BN / WN) * 32;  // 4 x 2 warps
 template <class T>
-constexpr int BK = 32 / sizeof(T);  // depth of a k-tile: a row of sA is one 32-byte sector
+constexpr int BK = 32 / sizeof(T);  // depth of a k-tile: 32 bytes of each row of A, one sector
 static_assert(BM == BN && BM * 32 == THREADS * 16,
               "each thread copies one vector of A and one of B");
 static_assert(THREADS <= 1024, "a CTA has at most 1024 threads");
@@ -36,12 +36,12 @@ GEMM_DEVICE int lane_n(int lane) { return (lane & 1) | lane >> 3 << 1; }
 template <class T, bool ALIGNED>
 __global__ void __launch_bounds__(THREADS, 2) gemm_v11(GemmArgs<T> p) {
   constexpr int VEC = Vec<T>::SIZE;
-  // Where am I? The grid is one-dimensional, block tiles row by row.
+  // Where am I? The grid is one-dimensional, CTA tiles row by row.
   const int tiles_n = cdiv(p.N, BN);
   const int bm = blockIdx.x / tiles_n, bn = blockIdx.x % tiles_n;
   const int tid = threadIdx.x, warp = tid / 32, lane = tid % 32;
   const int tm = warp / (BN / WN) * WM + lane_m(lane) * VEC;  // the thread tile's first row
-  const int tn = warp % (BN / WN) * WN + lane_n(lane) * VEC;  // and column in the block tile
+  const int tn = warp % (BN / WN) * WN + lane_n(lane) * VEC;  // and column in the CTA tile
 
   // Panels: the block's rows of A and columns of B.
   const T* gA = p.A + bm * BM * p.lda;
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v11(GemmArgs<T> p) {
         for (int i = 0; i < TM; ++i) acc[i][j] += rA[i] * rB[j];
     }
     if (more) commit(stage ^ 1);
-    __syncthreads();  // both: the next k-tile is there, and this one has been read
+    __syncthreads();  // after it the next k-tile is there, and nobody reads this one any more
   }
 
   // Epilogue.

@@ -18,12 +18,12 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BN = 128, STAGES = 3;        // block tile, k-tiles in the pipeline
+constexpr int BM = 128, BN = 128, STAGES = 3;        // CTA tile, k-tiles in the pipeline
 constexpr int WM = 32, WN = 64;                      // warp tile
 constexpr int TM = 8, TN = 8;                        // thread tile
 constexpr int THREADS = (BM / WM) * (BN / WN) * 32;  // 4 x 2 warps
 template <class T>
-constexpr int BK = 64 / sizeof(T);  // depth of a k-tile: a row of sA is two 32-byte sectors
+constexpr int BK = 64 / sizeof(T);  // depth of a k-tile: 64 bytes of each row of A, two sectors
 static_assert(BM * 32 == THREADS * 16,
               "each thread copies one vector of either half of A's k-tile");
 static_assert(WM / TM == 4 && WN / TN == 8, "lane_m and lane_n: 4 x 8 lanes");
@@ -62,12 +62,12 @@ GEMM_DEVICE void copy_tile_async(T (&s)[ROWS][STRIDE], const T* g, int64_t ld, i
 template <class T, bool ALIGNED>
 __global__ void __launch_bounds__(THREADS, 2) gemm_v12(GemmArgs<T> p) {
   constexpr int VEC = Vec<T>::SIZE;
-  // Where am I? The grid is one-dimensional, block tiles row by row.
+  // Where am I? The grid is one-dimensional, CTA tiles row by row.
   const int tiles_n = cdiv(p.N, BN);
   const int bm = blockIdx.x / tiles_n, bn = blockIdx.x % tiles_n;
   const int tid = threadIdx.x, warp = tid / 32, lane = tid % 32;
   const int tm = warp / (BN / WN) * WM + lane_m(lane) * VEC;  // the thread tile's first row
-  const int tn = warp % (BN / WN) * WN + lane_n(lane) * VEC;  // and column in the block tile
+  const int tn = warp % (BN / WN) * WN + lane_n(lane) * VEC;  // and column in the CTA tile
 
   // Panels: the block's rows of A and columns of B.
   const T* gA = p.A + bm * BM * p.lda;
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v12(GemmArgs<T> p) {
   int read = 0, write = STAGES - 1;  // stages
   for (int k0 = 0; k0 < p.K; k0 += BK<T>) {
     cp_async_wait<STAGES - 2>();
-    __syncthreads();  // both: this k-tile is there, and the one before has been read
+    __syncthreads();  // after it this k-tile is there, and nobody reads the one before any more
     fetch_b(stages[write]);
     fetch_a(0);
 #pragma unroll

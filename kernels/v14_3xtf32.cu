@@ -19,7 +19,7 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 64, BN = 128, BK = 32, STAGES = 3;  // block tile, k-tiles in the pipeline
+constexpr int BM = 64, BN = 128, BK = 32, STAGES = 3;  // CTA tile, k-tiles in the pipeline
 constexpr int WM = 64, WN = 32;                        // warp tile
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 8;        // one mma.sync
 constexpr int THREADS = (BM / WM) * (BN / WN) * 32;    // 4 warps in a row
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(THREADS, 2) gemm_v14(GemmArgs<float> p) {
   for (int s = 0; s < STAGES - 1; ++s) copy_next();
   for (int k_tile = 0; k_tile * BK < p.K; ++k_tile) {
     cp_async_wait<STAGES - 2>();
-    __syncthreads();  // both: this k-tile is there, and the one before has been read
+    __syncthreads();  // after it this k-tile is there, and nobody reads the one before any more
     copy_next();
     const Stage& s = stages[k_tile % STAGES];
     float sum[WM / MMA_M][WN / MMA_N][4] = {};  // of this k-tile, on tensor cores

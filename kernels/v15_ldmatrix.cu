@@ -18,7 +18,7 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BN = 128, BK = 32;           // block tile
+constexpr int BM = 128, BN = 128, BK = 32;           // CTA tile
 constexpr int WM = 64, WN = 32;                      // warp tile
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16;     // one mma.sync
 constexpr int THREADS = (BM / WM) * (BN / WN) * 32;  // 2 x 4 warps
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(THREADS, ALIGNED ? 2 : 1)  // unaligned takes 
       }
     }
     if (more) commit(stage ^ 1);
-    __syncthreads();  // both: the next k-tile is there, and this one has been read
+    __syncthreads();  // after it the next k-tile is there, and nobody reads this one any more
   }
 
   // Epilogue: lane (g, t) holds columns 2t and 2t + 1 of rows g and g + 8.

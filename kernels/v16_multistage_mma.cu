@@ -19,7 +19,7 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BN = 256, BK = 32, STAGES = 4;  // block tile, k-tiles in the pipeline
+constexpr int BM = 128, BN = 256, BK = 32, STAGES = 4;  // CTA tile, k-tiles in the pipeline
 constexpr int WM = 64, WN = 64;                         // warp tile
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16;        // one mma.sync
 constexpr int THREADS = (BM / WM) * (BN / WN) * 32;     // 2 x 4 warps
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(THREADS, 1) gemm_v16(GemmArgs<T> p) {
         load(k_tile, k + MMA_K);
       } else {
         cp_async_wait<STAGES - 2>();
-        __syncthreads();  // both: the next k-tile is there, and this one has been read
+        __syncthreads();  // after it the next k-tile is there, and nobody reads this one any more
         load(k_tile + 1, 0);
       }
       if (k == 0) copy_next();  // over the k-tile before this one

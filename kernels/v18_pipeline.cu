@@ -5,8 +5,8 @@
 // idea:   There are STAGES buffers, each with an mbarrier of its own. The loads of three k-tiles
 //         are issued before the first wait. A buffer is refilled once it has been multiplied.
 //         k-tile i uses stage i % STAGES. It completes phase i / STAGES of that stage's barrier.
-// watch:  96 KB per CTA are in flight instead of 32, with v17w's wgmma and registers. The price is
-//         96 KB of shared memory, so that two CTAs fit on an SM instead of three.
+// watch:  Up to 96 KB per CTA are in flight instead of 32, with v17w's wgmma and registers. The
+//         price is 96 KB of shared memory, so that two CTAs fit on an SM instead of three.
 // needs:  It needs sm_90a. Operands with rows that TMA cannot address are copied first.
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"

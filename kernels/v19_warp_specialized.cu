@@ -31,7 +31,7 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BN = 128, BK = 64, STAGES = 3;  // block tile, k-tiles in the pipeline
+constexpr int BM = 128, BN = 128, BK = 64, STAGES = 3;  // CTA tile, k-tiles in the pipeline
 constexpr int MMA_M = 64, MMA_K = 16;                   // one wgmma, BN wide
 constexpr int GROUP_M = 16;                             // rows of tiles that are worked on together
 constexpr int CONSUMERS = 128, THREADS = CONSUMERS + 32;  // a warpgroup, and the producer's warp

@@ -34,7 +34,7 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BN = 256, BK = 64, STAGES = 4;  // block tile, k-tiles in the pipeline
+constexpr int BM = 128, BN = 256, BK = 64, STAGES = 4;  // CTA tile, k-tiles in the pipeline
 constexpr int MMA_M = 64, MMA_K = 16;                   // one wgmma, BN wide
 constexpr int GROUP_M = 16;                             // rows of tiles that are worked on together
 // [region idea]

@@ -32,7 +32,7 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BN = 256, BK = 64, STAGES = 4;  // block tile, k-tiles in the pipeline
+constexpr int BM = 128, BN = 256, BK = 64, STAGES = 4;  // CTA tile, k-tiles in the pipeline
 constexpr int MMA_M = 64;                               // rows of one wgmma, BN wide
 constexpr int GROUP_M = 16;                             // rows of tiles that are worked on together
 constexpr int CONSUMERS = BM / MMA_M;                   // warpgroups, each with 64 rows

@@ -32,7 +32,7 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BN = 256, BK = 64, STAGES = 3;  // block tile, k-tiles in the pipeline
+constexpr int BM = 128, BN = 256, BK = 64, STAGES = 3;  // CTA tile, k-tiles in the pipeline
 constexpr int MMA_M = 64;                               // rows of one wgmma, BN wide
 constexpr int CLUSTER = 2, GROUP_M = 8;  // blocks, one above the other; rows of clusters a group
 constexpr int CONSUMERS = BM / MMA_M;    // warpgroups, each with 64 rows

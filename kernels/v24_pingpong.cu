@@ -4,8 +4,8 @@
 //         the first of the next the tensor cores wait, about 4000 cycles.
 // idea:   Each consumer computes tiles of its own. While consumer 0 stores one, consumer 1
 //         multiplies the next. An ordered barrier tells each when it is its turn.
-// watch:  A wait names a parity, which tells only neighbouring phases apart. So a consumer waits
-//         for k-tiles of its tile only when all k-tiles of the tile before have arrived.
+// watch:  A wait names a parity, which tells only neighbouring phases apart. So a consumer begins
+//         to wait for its own k-tiles only after all k-tiles of the tile before have arrived.
 // needs:  It needs sm_90a. Unaligned operands are copied first, an unaligned C is stored by rows.
 //
 //   role        threads   waits for               then               and tells
@@ -35,11 +35,11 @@
 namespace {
 using namespace gemm;
 
-constexpr int BM = 128, BN = 128, BK = 64, STAGES = 6;  // block tile, k-tiles in the pipeline
+constexpr int BM = 128, BN = 128, BK = 64, STAGES = 6;  // CTA tile, k-tiles in the pipeline
 constexpr int MMA_M = 64;                               // rows of one wgmma, BN wide
-constexpr int GROUP_M = 16;                             // rows of tiles per raster group, at most
-constexpr int EPILOGUE_STAGES = 2;                      // panels of C a consumer has on their way
-constexpr int CONSUMERS = 2, THREADS = (CONSUMERS + 1) * 128;  // warpgroups; and the producer's
+constexpr int GROUP_M = 16;                             // rows of tiles worked on together, at most
+constexpr int EPILOGUE_STAGES = 2;                      // buffers per consumer for panels of C
+constexpr int CONSUMERS = 2, THREADS = (CONSUMERS + 1) * 128;  // 2 consumer warpgroups, 1 producer
 constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 
 template <class TileA, class TileB>

@@ -43,7 +43,7 @@ namespace {
 using namespace gemm;
 
 constexpr int BK = 128, MMA_M = 64;  // depth of a k-tile; rows of a wgmma, and of a consumer
-constexpr int GROUP_M = 16;          // rows of tiles a raster group
+constexpr int GROUP_M = 16;          // rows of tiles that are worked on together
 constexpr int PRODUCER_REGS = 24, CONSUMER_REGS = 240;
 static_assert(BK == BlockScales::K, "a k-tile has one scale");
 

@@ -54,7 +54,10 @@ class Diff:
 
     def summary(self) -> str:
         moved = f" Moved to src/device/: {', '.join(self.moved)}." if self.moved else ""
-        return f"{self.idea} lines changed in the idea and {self.outside} outside it.{moved}"
+        return (
+            f"{self.idea} changed lines carry out the idea, "
+            f"{self.outside} others changed with them.{moved}"
+        )
 
 
 def code_lines(rung: Rung) -> list[Line]:

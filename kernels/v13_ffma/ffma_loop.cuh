@@ -48,7 +48,7 @@ struct OperandCopy {
   }
 };
 
-// The products of k_begin <= k < k_end for block tile (bm, bn), shared out among the groups of
+// The products of k_begin <= k < k_end for CTA tile (bm, bn), shared out among the groups of
 // warps, as sums at `to`, in shared memory or in global: see put_sums. Threads t, t + K_GROUP, ...
 // have parts of the same elements. k_begin is a multiple of BK. Rows of A and B are whole aligned
 // 16-byte groups.

@@ -4,8 +4,8 @@
 // A rung's Loop gives it
 //   Loop::Tile   BM, BN, BK (floats), SUMS (vectors a thread), THREADS, K_GROUPS (1), BLOCKS an SM,
 //                SMEM (bytes)
-//   Loop::place  which block tile of C is the n-th
-//   Loop::sum    the products of block tile (bm, bn) for k_begin <= k < k_end: every thread's sums
+//   Loop::place  which CTA tile of C is the n-th
+//   Loop::sum    the products of CTA tile (bm, bn) for k_begin <= k < k_end: every thread's sums
 //                to memory, by put_sums<THREADS>
 //   Loop::store<CLUSTER>  those in shared memory to C, of the CLUSTER blocks that have a tile
 #pragma once

@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(THREADS, 2)
         for (int i = 0; i < TM; ++i) acc[i][j] += rA[i] * rB[j];
     }
     if (more) commit(stage ^ 1);
-    __syncthreads();  // both: the next k-tile is there, and this one has been read
+    __syncthreads();  // after it the next k-tile is there, and nobody reads this one any more
   }
 
 #pragma unroll

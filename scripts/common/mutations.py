@@ -60,9 +60,13 @@ def of_tiles(header: str, breaks: str, find: str, replace: str) -> Mutation:
     return Mutation(f"src/tile/{header}", breaks, find, replace, ("v29",))
 
 
-BOTH = "    __syncthreads();  // both: the next k-tile is there, and this one has been read\n"
+BOTH = (
+    "    __syncthreads();  // after it the next k-tile is there, and nobody reads this one "
+    "any more\n"
+)
 BOTH_HERE = (
-    "    __syncthreads();  // both: this k-tile is there, and the one before has been read\n"
+    "    __syncthreads();  // after it this k-tile is there, and nobody reads the one before "
+    "any more\n"
 )
 
 CUDA_CORES = (
@@ -415,7 +419,7 @@ TENSOR_CORES = (
     of_rung(
         "v16_multistage_mma",
         "no barrier between k-tiles",
-        "        __syncthreads();  // both: the next k-tile is there, and this one has been read\n",
+        "    " + BOTH,
         "",
     ),
     of_rung(
@@ -455,7 +459,7 @@ TENSOR_CORES = (
     of_rung(
         "v17_raster",
         "no barrier between k-tiles",
-        "        __syncthreads();  // both: the next k-tile is there, and this one has been read\n",
+        "    " + BOTH,
         "",
     ),
     # v17u

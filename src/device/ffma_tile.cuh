@@ -30,7 +30,7 @@ struct Tiling {
       PIPELINE > ALL_SUMS ? PIPELINE : ALL_SUMS;  // bytes: the k-tiles, later the sums
 };
 
-// This thread's first row and column in the block tile. Bit 0 of the lane belongs to n and bit 1 to
+// This thread's first row and column in the CTA tile. Bit 0 of the lane belongs to n and bit 1 to
 // m: then lanes l, l^1 read the same words of A and l, l^2 the same of B, which halves the phases.
 template <class Tile>
 GEMM_DEVICE int2 thread_origin(int tid) {

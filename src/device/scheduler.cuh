@@ -16,7 +16,7 @@ __host__ __device__ constexpr TileIndex grouped_tile(int tile, int tiles_m, int 
   const int left = tiles_m - group * group_m, rows = left < group_m ? left : group_m;
   return {group * group_m + within % rows, within / rows};
 }
-// Rows of tiles a raster group: at most group_m, and nearly the same in all groups. 33 rows in
+// Rows of tiles per raster group: at most group_m, and nearly the same in all groups. 33 rows in
 // groups of 16, 16 and 1 would make the last group read all of B for one row.
 __host__ __device__ constexpr int raster_group_size(int tiles_m, int group_m) {
   return cdiv(tiles_m, cdiv(tiles_m, group_m));

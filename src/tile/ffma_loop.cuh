@@ -159,7 +159,7 @@ struct FfmaLoop {
     int read = 0, write = STAGES - 1;  // stages
     for (int k = 0; k < k_tiles; ++k) {
       cp_async_wait<STAGES - 2>();
-      __syncthreads();  // both: this k-tile is there, and the one before has been read
+      __syncthreads();  // after it this k-tile is there, and nobody reads the one before any more
       load.s = &stages[write];
       body(load, k + STAGES - 1);
       Multiply multiply{stages[read], sum, load};

@@ -37,7 +37,7 @@ struct Call {
   Strides a = {}, b = {}, c = {};  // of op(A), (m, k); of op(B)^T, (n, k); of C, (m, n)
   bool c_vectors = false;          // C's rows are whole aligned groups of 16 bytes
   int k_tiles = 0;
-  int group_m = 1;  // rows of tiles a raster group
+  int group_m = 1;  // rows of tiles per raster group
   Epilogue epilogue = {};
 
   bool operator==(const Call&) const = default;

@@ -229,7 +229,7 @@ struct MmaLoop {
           r.load(s, k + MMA_K);
         } else {
           cp_async_wait<STAGES - 2>();
-          __syncthreads();  // both: the next k-tile is there, and this one has been read
+          __syncthreads();  // after it the next k-tile is there, and nobody reads this one any more
           r.load(next, 0);
         }
         if (k == 0) load_ahead();
