@@ -143,10 +143,11 @@ void BulkLoads::issue(Load load, bool at_once) {
     in_flight_.push_back(std::move(load));
 }
 
-bool BulkLoads::land_next() {
+bool BulkLoads::land_next(bool newest) {
   if (in_flight_.empty()) return false;
-  const Load load = std::move(in_flight_.front());
-  in_flight_.pop_front();
+  const auto next = newest ? std::prev(in_flight_.end()) : in_flight_.begin();
+  const Load load = std::move(*next);
+  in_flight_.erase(next);
   land(load);
   return true;
 }

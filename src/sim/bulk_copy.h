@@ -57,8 +57,8 @@ class BulkLoads {
 
   void reset() { in_flight_.clear(); }
   void issue(Load load, bool at_once);
-  // The oldest lands; false when there is none.
-  bool land_next();
+  // The oldest lands, or the newest; false when there is none.
+  bool land_next(bool newest);
   // Whether a load in flight writes any of these bytes of `block`.
   bool writes(const Block& block, const void* p, size_t bytes) const;
   // Throws when one does.

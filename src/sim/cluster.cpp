@@ -163,7 +163,7 @@ void Cluster::run(const Work& work, int64_t first, const std::function<void(Bloc
         }
       }
       if (!any && unfinished > 0 && !barrier_.complete() && !wake_signalled() &&
-          !loads_.land_next() && !wait_outside())
+          !loads_.land_next(schedule_ == AsyncSchedule::newest_first) && !wait_outside())
         fail_deadlock();
     }
   } catch (const std::exception& e) {

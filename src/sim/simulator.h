@@ -37,10 +37,12 @@ inline bool outweighs(const LaunchStats& a, const LaunchStats& b) {
 }
 
 // When TMA's copies and wgmma happen, each between the earliest and the latest moment that the
-// program allows. A pipeline should be run under both:
+// program allows. A pipeline should be run under all:
 //   lazy_copies   copies as late as possible, wgmma at once: finds a missing wait for a full buffer
 //   eager_copies  copies at once, wgmma as late as possible: finds a buffer released too early
-enum class AsyncSchedule { lazy_copies, eager_copies };
+//   newest_first  as lazy_copies, the newest before older ones: finds who counts on an order, which
+//                 TMA does not promise
+enum class AsyncSchedule { lazy_copies, eager_copies, newest_first };
 
 // Sets the schedule of later launches; lazy_copies is the default.
 void set_async_schedule(AsyncSchedule schedule);

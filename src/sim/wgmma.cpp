@@ -531,7 +531,7 @@ const Collectives::Op WGMMA{
       }
       Block& block = *this_thread.block;
       block.wgmma.issue(caller("wgmma.mma_async", lanes[0].where), call, d,
-                        block.cluster->schedule() == AsyncSchedule::lazy_copies,
+                        block.cluster->schedule() != AsyncSchedule::eager_copies,
                         static_cast<WgmmaOperands*>(lanes[0].operands)->pc);
     }};
 
