@@ -56,21 +56,28 @@ struct Work {
   int ctas = 1;             // of an SM at a time, which wait by turns
   bool by_turns = false, in_clusters = false;
 };
-// The main loop: what it waits for longest, and a part of what comes second.
-double loop_us(const PlannedProblem& p, const EngineCosts& c, const Work& w) {
+constexpr double NO_LIMIT = std::numeric_limits<double>::infinity();
+
+// The main loop: what it waits for longest, and a part of what comes second. Infinite where it takes
+// `limit` or longer, which may be seen early.
+double loop_us(const PlannedProblem& p, const EngineCosts& c, const Work& w,
+               double limit = NO_LIMIT) {
   const double tensor = c.tensor * (w.by_turns ? c.ping_pong : 1);
   const double k_tile = w.by_turns ? 0 : w.bx == 64 ? c.k_tile_of_one : c.k_tile;
   const double multiply = w.depth * std::max(2e-6 * w.bx * w.by / tensor, k_tile / (BK * w.ctas));
+  const bool whole_lines = p.a == RowRequests::one && p.b == RowRequests::one;
+  const double factor = !w.in_clusters && whole_lines ? c.alone : 1;
+  if (multiply * factor >= limit) return NO_LIMIT;
   const double from_l2 = 2e-6 * w.all_depth * w.rows / c.l2 * std::pow(w.full, -c.edge);
   const double into_sm = 2e-6 * w.depth * (w.bx + w.columns) / c.fetch;
   const double memory = memory_us(p, c.memory);
-  const bool whole_lines = p.a == RowRequests::one && p.b == RowRequests::one;
   return std::sqrt(multiply * multiply + from_l2 * from_l2 + into_sm * into_sm + memory * memory) *
-         (!w.in_clusters && whole_lines ? c.alone : 1);
+         factor;
 }
 
+// `limit`: as loop_us's.
 double cooperative_us(const PlannedProblem& p, const Oriented& o, const Arch& arch,
-                      const Choice& choice) {
+                      const Choice& choice, double limit) {
   const EngineCosts& c = arch.costs->engine;
   const Configuration& config = choice.config();
   const Rectangle& cut = choice.cut;
@@ -86,16 +93,6 @@ double cooperative_us(const PlannedProblem& p, const Oriented& o, const Arch& ar
   const double columns = ceil_div(cut.height, atom) * atom;
   const double rows =
       config.bx * o.x_requests / cut.cluster.y() + columns * o.y_requests / cut.cluster.x();
-  const double loop = loop_us(p, c,
-                              {.depth = waves * k * on_sm,
-                               .all_depth = k * units * size,
-                               .bx = double(config.bx),
-                               .by = double(cut.height),
-                               .columns = columns,
-                               .rows = rows,
-                               .full = full(o, config.bx, cut.height),
-                               .ctas = on_sm,
-                               .in_clusters = size > 1});
   const double results = 1e-6 * config.bx * cut.height * on_sm;
   const double store = p.whole_epilogue ? c.store : store_us(p, c);
   double end = p.whole_epilogue ? pass_us(p, c) : 0, wave = c.wave;
@@ -111,8 +108,19 @@ double cooperative_us(const PlannedProblem& p, const Oriented& o, const Arch& ar
     end += waves * results * c.store_sums + sums / c.l2 + c.reduce_launch +
            results / on_sm * cut.clusters * size / arch.sms * store;
   }
-  return c.launch + c.cooperative + copies_us(p, c) + (size > 1 ? c.cluster : 0) +
-         (waves - 1) * wave + loop + end;
+  const double others = c.launch + c.cooperative + copies_us(p, c) + (size > 1 ? c.cluster : 0) +
+                        (waves - 1) * wave + end;
+  return others + loop_us(p, c,
+                          {.depth = waves * k * on_sm,
+                           .all_depth = k * units * size,
+                           .bx = double(config.bx),
+                           .by = double(cut.height),
+                           .columns = columns,
+                           .rows = rows,
+                           .full = full(o, config.bx, cut.height),
+                           .ctas = on_sm,
+                           .in_clusters = size > 1},
+                          limit - others);
 }
 
 // Tiles that two consumers compute by turns.
@@ -175,18 +183,24 @@ Choice choose_tiles(const PlannedProblem& p, const Arch& arch, int configuration
   return choice;
 }
 
-// Calls consider(choice) for every legal choice in one configuration.
+// Calls consider(choice) for every legal choice in one configuration. It returns a time: choices that
+// take as long are of no interest, and theirs may be infinite. `limit`: such a time at first.
 template <class Consider>
-void for_each_choice(const PlannedProblem& batch, const Arch& arch, int index,
+void for_each_choice(const PlannedProblem& batch, const Arch& arch, int index, double limit,
                      Consider&& consider_one) {
   const Configuration& config = CONFIGURATIONS[index];
   const EngineCosts& c = arch.costs->engine;
-  if (config.schedule == Schedule::tiles) return consider_one(choose_tiles(batch, arch, index));
+  if (config.schedule == Schedule::tiles) {
+    consider_one(choose_tiles(batch, arch, index));
+    return;
+  }
   PlannedProblem p = batch;
   p.products = 1;
+  const double times = double(batch.products) * batch.launches;
+  limit /= times;
   const auto consider = [&](Choice choice) {
-    choice.us *= batch.products * batch.launches;
-    consider_one(choice);
+    choice.us *= times;
+    limit = consider_one(choice) / times;
   };
   for (const bool swapped : {false, true}) {
     if (!supports(config, p, swapped)) continue;
@@ -236,7 +250,7 @@ void for_each_choice(const PlannedProblem& batch, const Arch& arch, int index,
           before = height;
           if (parts == 1) whole[step == 64] = height;  // more waves often have the same
           choice.cut = {shape, height, clusters_x, int(clusters), parts, in_cluster};
-          choice.us = cooperative_us(p, o, arch, choice);
+          choice.us = cooperative_us(p, o, arch, choice, limit);
           consider(choice);
         }
       };
@@ -295,8 +309,9 @@ Choice choose(const PlannedProblem& p, const Arch& arch, int configuration) {
   if (configuration < 0) best = choose_tiles(p, arch, -1);
   for (int i = 0; i < (configuration < 0 ? FIRST_TILE : CONFIGURATION_COUNT); ++i)
     if (configuration < 0 || configuration == i)
-      for_each_choice(p, arch, i, [&](const Choice& choice) {
+      for_each_choice(p, arch, i, best.us, [&](const Choice& choice) {
         if (best.configuration < 0 || choice.us < best.us) best = choice;
+        return best.us;
       });
   return best;
 }
@@ -304,8 +319,9 @@ Choice choose(const PlannedProblem& p, const Arch& arch, int configuration) {
 int candidates(const PlannedProblem& p, const Arch& arch, Choice* choices, int room) {
   int count = 0;
   for (int i = 0; i < CONFIGURATION_COUNT; ++i)
-    for_each_choice(p, arch, i, [&](const Choice& choice) {
+    for_each_choice(p, arch, i, NO_LIMIT, [&](const Choice& choice) {
       if (count < room) choices[count++] = choice;
+      return NO_LIMIT;
     });
   return count;
 }
