@@ -24,7 +24,10 @@ template <class T>
 class GatherThenMultiply final : public ShardedGemm {
  public:
   GatherThenMultiply(const ShardedProblem& p, Fabric& fabric, int variant)
-      : p_(p), fabric_(fabric), rung_(multiplier(p.dtype, variant)), ld_(exchange_ld(p.K)) {
+      : p_(p),
+        fabric_(fabric),
+        products_(p, fabric, multiplier(p.dtype, variant)),
+        ld_(exchange_ld(p.K)) {
     for (int rank = 0; rank < p.ranks; ++rank)
       gathered_.emplace_back(fabric, rank, p.ranks * shard_bytes(), "gathered A");
   }
@@ -47,8 +50,7 @@ class GatherThenMultiply final : public ShardedGemm {
     }
     fabric_.all_gather(from, to, shard_bytes());
     for (int rank = 0; rank < p_.ranks; ++rank)
-      launch_product(fabric_, rank, rung_, p_, p_.M, to[rank], ld_, call[rank], call[rank].C,
-                     call[rank].ldc);
+      products_.enqueue(rank, p_.M, to[rank], ld_, call[rank], call[rank].C, call[rank].ldc);
   }
 
  private:
@@ -57,7 +59,7 @@ class GatherThenMultiply final : public ShardedGemm {
 
   const ShardedProblem p_;
   Fabric& fabric_;
-  const Rung& rung_;
+  RankProducts products_;
   const int64_t ld_;
   std::vector<SharedMemory> gathered_;  // (ranks * shards.each(), K), pitch ld_
 };
@@ -67,7 +69,10 @@ template <class T>
 class MultiplyThenAdd final : public ShardedGemm {
  public:
   MultiplyThenAdd(const ShardedProblem& p, Fabric& fabric, int variant)
-      : p_(p), fabric_(fabric), rung_(multiplier(p.dtype, variant)), ld_(exchange_ld(p.N)) {
+      : p_(p),
+        fabric_(fabric),
+        products_(p, fabric, multiplier(p.dtype, variant)),
+        ld_(exchange_ld(p.N)) {
     for (int rank = 0; rank < p.ranks; ++rank) {
       // Zeros: what lies between rows is added, too.
       partial_.emplace_back(fabric, rank, p.ranks * p.shards().each() * ld_ * sizeof(T),
@@ -81,8 +86,8 @@ class MultiplyThenAdd final : public ShardedGemm {
     std::vector<const void*> from;
     std::vector<void*> to;
     for (int rank = 0; rank < p_.ranks; ++rank) {
-      launch_product(fabric_, rank, rung_, p_, p_.M, call[rank].A, call[rank].lda, call[rank],
-                     partial_[rank].as<T>(), ld_);
+      products_.enqueue(rank, p_.M, call[rank].A, call[rank].lda, call[rank],
+                        partial_[rank].as<T>(), ld_);
       from.push_back(partial_[rank].as<T>());
       to.push_back(in_place(call[rank], rank) ? call[rank].C : sum_[rank].as<T>());
     }
@@ -106,7 +111,7 @@ class MultiplyThenAdd final : public ShardedGemm {
 
   const ShardedProblem p_;
   Fabric& fabric_;
-  const Rung& rung_;
+  RankProducts products_;
   const int64_t ld_;
   std::vector<SharedMemory> partial_, sum_;  // (ranks * shards.each(), N) and what a rank keeps
 };

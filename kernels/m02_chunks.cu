@@ -18,7 +18,10 @@ template <class T>
 class Chunks final : public ShardedGemm {
  public:
   Chunks(const ShardedProblem& p, Fabric& fabric, int)
-      : p_(p), fabric_(fabric), rung_(dispatching_rung(p.dtype)), ld_(exchange_ld(p.K)) {
+      : p_(p),
+        fabric_(fabric),
+        products_(p, fabric, dispatching_rung(p.dtype)),
+        ld_(exchange_ld(p.K)) {
     for (int rank = 0; rank < p.ranks; ++rank)
       fetched_.emplace_back(fabric, rank, p.ranks * p.shards().each() * ld_ * sizeof(T),
                             "fetched A");
@@ -51,13 +54,13 @@ class Chunks final : public ShardedGemm {
   void launch_shard(const ShardedCall& call, int rank, int shard, const void* A, int64_t lda) {
     const ShardedOperands& of = call[rank];
     const int first = p_.shards().first(shard);
-    launch_product(fabric_, rank, rung_, p_, p_.shards().rows(shard), A, lda, of,
-                   static_cast<T*>(of.C) + first * of.ldc, of.ldc);
+    products_.enqueue(rank, p_.shards().rows(shard), A, lda, of,
+                      static_cast<T*>(of.C) + first * of.ldc, of.ldc);
   }
 
   const ShardedProblem p_;
   Fabric& fabric_;
-  const Rung& rung_;
+  RankProducts products_;
   const int64_t ld_;
   std::vector<SharedMemory> fetched_;  // (M, K), pitch ld_
 };

@@ -70,7 +70,10 @@ template <class T>
 class PeerLoads final : public ShardedGemm {
  public:
   PeerLoads(const ShardedProblem& p, Fabric& fabric, int)
-      : p_(p), fabric_(fabric), rung_(dispatching_rung(p.dtype)), ld_(exchange_ld(p.N)) {
+      : p_(p),
+        fabric_(fabric),
+        products_(p, fabric, dispatching_rung(p.dtype)),
+        ld_(exchange_ld(p.N)) {
     // Zeros: what lies between rows is read, too.
     for (const char* name : {"even parts", "odd parts"})
       parts_.push_back(std::make_unique<SymmetricMemory>(fabric, p.M * ld_ * sizeof(T), name,
@@ -81,8 +84,8 @@ class PeerLoads final : public ShardedGemm {
     // All have read what the call before the last one left in this buffer: they have met since.
     const SymmetricMemory& parts = *parts_[calls_++ % 2];
     for (const int rank : fabric_.here())
-      launch_product(fabric_, rank, rung_, p_, p_.M, call[rank].A, call[rank].lda, call[rank],
-                     parts.of<T>(rank), ld_);
+      products_.enqueue(rank, p_.M, call[rank].A, call[rank].lda, call[rank], parts.of<T>(rank),
+                        ld_);
     fabric_.join_ranks();
     Parts<T> from{.of = {}, .ld = ld_, .ranks = p_.ranks};
     for (int rank = 0; rank < p_.ranks; ++rank) from.of[rank] = parts.of<T>(rank);
@@ -99,7 +102,7 @@ class PeerLoads final : public ShardedGemm {
  private:
   const ShardedProblem p_;
   Fabric& fabric_;
-  const Rung& rung_;
+  RankProducts products_;
   const int64_t ld_;
   std::vector<std::unique_ptr<SymmetricMemory>> parts_;  // two, of each rank: (M, N), pitch ld_
   uint32_t calls_ = 0;

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from ._arrays import kind_of, run_by_copies
 from ._library import BACKENDS, Library, Problem, choice, flag, listed, real, tell_of_simulator
-from ._matmul import Prepared, _keep, _prepared, epilogue_of, type_code
+from ._matmul import Prepared, _prepared, epilogue_of, keep, type_code
 
 
 def _check_alike(kind: Any, name: str, arrays: Sequence[Any], a: Any) -> None:
@@ -95,7 +95,7 @@ def batched_matmul(
     prepared = _prepared.get(key)
     if prepared is None:
         made = Prepared(kind, a[0], b[0], first, code, "exact", gated)
-        prepared = _keep(_prepared, key, made)
+        prepared = keep(_prepared, key, made)
     if out is None:
         m, n = prepared.m, prepared.columns
         results = list(kind.empty(count * m, n, a[0], prepared.new_type).reshape((count, m, n)))

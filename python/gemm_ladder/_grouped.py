@@ -10,10 +10,10 @@ from ._library import BACKENDS, BYTES, TYPES, Library, choice, real, tell_of_sim
 from ._matmul import (
     Prepared,
     _check_overlap,
-    _keep,
     _prepared,
     epilogue_of,
     first_matrix,
+    keep,
     type_code,
 )
 
@@ -91,7 +91,7 @@ def grouped_matmul(
     key = ("groups", kind.key(a), kind.key(b), None if out is None else kind.key(out), code)
     prepared: Any = _prepared.get(key)
     if prepared is None:
-        prepared = _keep(_prepared, key, PreparedGroups(kind, a, b, out, code))
+        prepared = keep(_prepared, key, PreparedGroups(kind, a, b, out, code))
     ends = _ends(kind, offsets, prepared.groups, a)
     pa, pb = kind.pointer(a), kind.pointer(b)
     if out is None:

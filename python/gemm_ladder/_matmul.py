@@ -223,7 +223,7 @@ _epilogues: dict[Any, Epilogue] = {}
 _plans: dict[Any, Any] = {}
 
 
-def _keep(cache: dict[Any, Any], key: Any, value: Any) -> Any:
+def keep(cache: dict[Any, Any], key: Any, value: Any) -> Any:
     if len(cache) >= MOST_KEPT:
         cache.clear()  # who still uses one of them holds it
     cache[key] = value
@@ -244,7 +244,7 @@ def epilogue_of(alpha: float, beta: float, activation: Optional[str], slope: flo
             name: real(name, x) for name, x in (("alpha", alpha), ("beta", beta), ("slope", slope))
         }
         made = Epilogue(size=ctypes.sizeof(Epilogue), activation=code, **numbers)
-        found = _keep(_epilogues, parameters, made)
+        found = keep(_epilogues, parameters, made)
     return found
 
 
@@ -422,7 +422,7 @@ def matmul(
     prepared = _prepared.get(key)
     if prepared is None:
         make = PreparedBatch if len(a.shape) > 2 or len(b.shape) > 2 else Prepared
-        prepared = _keep(_prepared, key, make(kind, a, b, out, out_dtype, compute, gated))
+        prepared = keep(_prepared, key, make(kind, a, b, out, out_dtype, compute, gated))
     pa, pb = kind.pointer(a), kind.pointer(b)
     if out is None:
         result = prepared.empty(kind, a)
@@ -532,7 +532,7 @@ def _call(
         key = (bytes(problem), rung, device, id(library))
         plan = _plans.get(key)
         if plan is None:
-            plan = _keep(_plans, key, _create_plan(library, device, problem, rung))
+            plan = keep(_plans, key, _create_plan(library, device, problem, rung))
     library.check(library.run(ctypes.addressof(plan), epilogue_address, *pointers, stream))
 
 

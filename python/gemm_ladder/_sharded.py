@@ -34,7 +34,7 @@ from ._library import (
     small_integer,
     tell_of_simulator,
 )
-from ._matmul import type_code
+from ._matmul import keep, type_code
 
 
 def _library_and_devices(
@@ -126,6 +126,7 @@ class _ShardedGemm:
         self._handle = made.value or 0
         self._lock = threading.Lock()
         self._kept: list[Any] = []  # arrays of a call that failed: a GPU may still use them
+        self._stored_as: dict[Any, Stored] = {}  # what _stored has found
         self._destroy = weakref.finalize(self, library.sharded_destroy, self._handle)
         self._shards = [self._shard(problem, rank) for rank in range(ranks)]
 
@@ -261,6 +262,9 @@ class _ShardedGemm:
             raise TypeError(
                 f"{first} and {name} must be of one kind: {first} is one of {kind.name}"
             )
+        key = (name, kind.key(x))
+        if (known := self._stored_as.get(key)) is not None:
+            return known
         stored = Stored(kind, x, name)
         if (stored.rows, stored.cols) != (rows, cols):
             raise ValueError(f"{name} is {stored.rows} x {stored.cols}: wanted is {rows} x {cols}")
@@ -273,7 +277,7 @@ class _ShardedGemm:
             told = "columns" if transposed else "rows"
             raise ValueError(f"the {told} of {name} must be contiguous{_advice(name, transposed)}")
         stored.op, stored.ld = int(transposed), found[1]
-        return stored
+        return keep(self._stored_as, key, stored)
 
     def __repr__(self) -> str:
         try:

@@ -67,6 +67,10 @@ class Fabric {
   // waits. Counters may wrap around.
   virtual void wait_flag(void* stream, uint32_t* flag, uint32_t at_least,
                          Where where = Where::current()) = 0;
+  // Both at once: writes `value` to all of the first, and waits for it in all of the second.
+  virtual void exchange_flags(void* stream, const std::vector<uint32_t*>& to,
+                              const std::vector<uint32_t*>& from, uint32_t value,
+                              Where where = Where::current());
   virtual Event record(void* stream, Where where = Where::current()) = 0;
   virtual void wait(void* stream, Event event, Where where = Where::current()) = 0;
 

@@ -44,14 +44,20 @@ void Fabric::join_ranks(Where where) {
       if (other != rank) wait(compute(rank), now[other], where);
 }
 
+void Fabric::exchange_flags(void* stream, const std::vector<uint32_t*>& to,
+                            const std::vector<uint32_t*>& from, uint32_t value, Where where) {
+  for (uint32_t* const flag : to) write_flag(stream, flag, value, where);
+  for (uint32_t* const flag : from) wait_flag(stream, flag, value, where);
+}
+
 void join_by_flags(Fabric& fabric, void* stream, const std::vector<void*>& joined, uint32_t number,
                    Fabric::Where where) {
   const int rank = fabric.here()[0];
   const auto flag = [&](int of, int from) { return static_cast<uint32_t*>(joined[of]) + from; };
+  std::vector<uint32_t*> to, from;
   for (int other = 0; other < fabric.ranks(); ++other)
-    if (other != rank) fabric.write_flag(stream, flag(other, rank), number, where);
-  for (int other = 0; other < fabric.ranks(); ++other)
-    if (other != rank) fabric.wait_flag(stream, flag(rank, other), number, where);
+    if (other != rank) to.push_back(flag(other, rank)), from.push_back(flag(rank, other));
+  fabric.exchange_flags(stream, to, from, number, where);
 }
 
 std::vector<void*> Fabric::allocate_symmetric(size_t bytes, const std::string& name,

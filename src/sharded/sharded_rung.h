@@ -19,24 +19,59 @@ inline const Rung& dispatching_rung(DType dtype) {
   throw std::logic_error("no dispatcher is linked into this program");
 }
 
-// Queues C = A * B of `rows` rows on a rank's compute stream. ld: of A and C.
-inline void launch_product(Fabric& fabric, int rank, const Rung& rung, const ShardedProblem& p,
-                           int rows, const void* A, int64_t lda, const ShardedOperands& of, void* C,
-                           int64_t ldc) {
-  GemmCall call{.M = rows,
-                .N = p.N,
-                .K = p.K,
-                .A = A,
-                .lda = lda,
-                .B = of.B,
-                .ldb = of.ldb,
-                .C = C,
-                .ldc = ldc};
-  call.op_b = p.op_b;
-  call.stream = fabric.compute(rank);
-  const DeviceScope scope(fabric.device(rank));
-  rung.launch(call);
-}
+// Products by one rung, on all ranks: each is planned once, which takes tens of microseconds.
+class RankProducts {
+ public:
+  RankProducts(const ShardedProblem& p, Fabric& fabric, const Rung& rung)
+      : p_(p), fabric_(fabric), rung_(rung) {}
+
+  // Queues C = A * B of `rows` rows on a rank's compute stream. ld: of A and C.
+  void enqueue(int rank, int rows, const void* A, int64_t lda, const ShardedOperands& of, void* C,
+               int64_t ldc) {
+    GemmCall call{.M = rows,
+                  .N = p_.N,
+                  .K = p_.K,
+                  .A = A,
+                  .lda = lda,
+                  .B = of.B,
+                  .ldb = of.ldb,
+                  .C = C,
+                  .ldc = ldc};
+    call.op_b = p_.op_b;
+    call.stream = fabric_.compute(rank);
+    const DeviceScope scope(fabric_.device(rank));
+    launch(call, plan_of(call));
+  }
+
+ private:
+  // All that a plan depends on: no two ranks' GPUs differ.
+  struct Key {
+    int64_t rows, lda, ldb, ldc;
+    uintptr_t align_a, align_b, align_c;
+    bool operator==(const Key&) const = default;
+  };
+  struct Planned {
+    Key key;
+    Plan plan;
+  };
+
+  const Plan& plan_of(const GemmCall& call) {
+    const auto align = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 128; };
+    const Key key{call.M,        call.lda,      call.ldb,     call.ldc,
+                  align(call.A), align(call.B), align(call.C)};
+    for (const Planned& known : plans_)
+      if (known.key == key) return known.plan;
+    constexpr size_t MOST = 64;  // a caller whose operands always differ
+    if (plans_.size() == MOST) plans_.clear();
+    plans_.push_back({key, plan(rung_, call, current_arch())});
+    return plans_.back().plan;
+  }
+
+  const ShardedProblem p_;
+  Fabric& fabric_;
+  const Rung& rung_;
+  std::vector<Planned> plans_;
+};
 
 // A rank's product with its types, as kernels take it.
 template <class T>

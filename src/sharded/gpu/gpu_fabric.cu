@@ -93,22 +93,24 @@ struct Nccl {
 };
 #endif
 
-// cuStreamWriteValue32 and cuStreamWaitValue32.
-using StreamValue = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned int);
-StreamValue stream_value(const char* name) {
+// Functions of the driver on a stream, by name.
+template <class Function>
+Function* driver_function(const char* name) {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result{};
   GEMM_CUDA(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result));
   if (result != cudaDriverEntryPointSuccess)
     throw std::runtime_error(std::string("the driver has no ") + name);
-  return reinterpret_cast<StreamValue>(found);
+  return reinterpret_cast<Function*>(found);
 }
-StreamValue stream_writer() {
-  static const StreamValue write = stream_value("cuStreamWriteValue32");
+using StreamValue = CUresult(CUstream, CUdeviceptr, cuuint32_t, unsigned int);
+using StreamBatch = CUresult(CUstream, unsigned int, CUstreamBatchMemOpParams*, unsigned int);
+StreamValue* stream_writer() {
+  static StreamValue* const write = driver_function<StreamValue>("cuStreamWriteValue32");
   return write;
 }
-StreamValue stream_waiter() {
-  static const StreamValue wait = stream_value("cuStreamWaitValue32");
+StreamValue* stream_waiter() {
+  static StreamValue* const wait = driver_function<StreamValue>("cuStreamWaitValue32");
   return wait;
 }
 
@@ -311,19 +313,54 @@ class GpuFabric final : public Fabric {
                                  at_least, CU_STREAM_WAIT_VALUE_GEQ),
                  "cuStreamWaitValue32");
   }
+  // One call of the driver: each takes as long as a launch.
+  void exchange_flags(void* stream, const std::vector<uint32_t*>& to,
+                      const std::vector<uint32_t*>& from, uint32_t value, Where) override {
+    static StreamBatch* const batch = driver_function<StreamBatch>("cuStreamBatchMemOp");
+    std::vector<CUstreamBatchMemOpParams> all;
+    for (uint32_t* const flag : to) {
+      CUstreamBatchMemOpParams& op = all.emplace_back();
+      op.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32,
+                       .address = reinterpret_cast<CUdeviceptr>(flag),
+                       .value = value,
+                       .flags = CU_STREAM_WRITE_VALUE_DEFAULT,
+                       .alias = 0};
+    }
+    for (uint32_t* const flag : from) {
+      CUstreamBatchMemOpParams& op = all.emplace_back();
+      op.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32,
+                      .address = reinterpret_cast<CUdeviceptr>(flag),
+                      .value = value,
+                      .flags = CU_STREAM_WAIT_VALUE_GEQ,
+                      .alias = 0};
+    }
+    const DeviceScope scope(device_of(stream));
+    check_driver(
+        batch(static_cast<CUstream>(stream), static_cast<unsigned>(all.size()), all.data(), 0),
+        "cuStreamBatchMemOp");
+  }
 
-  Event record(void* stream, Where) override { return record_on(rank_of(stream), stream); }
+  Event record(void* stream, Where) override {
+    const int rank = rank_of(stream);
+    const DeviceScope scope(device(rank));
+    const int index = next_event(rank);
+    GEMM_CUDA(cudaEventRecord(events_[index], static_cast<cudaStream_t>(stream)));
+    return {index};
+  }
   void wait(void* stream, Event event, Where) override { wait_on(rank_of(stream), stream, event); }
   void begin_after(int rank, void* callers_stream) override {
-    wait_on(rank, compute(rank), record_on(rank, callers_stream));
+    wait_on(rank, compute(rank), now_in(rank, callers_stream));
     if (watch_ != nullptr) watch_->begin(of_[rank].streams.compute);
   }
   void end_before(int rank, void* callers_stream) override {
-    wait_on(rank, callers_stream, record_on(rank, compute(rank)));
+    wait_on(rank, callers_stream, now_in(rank, compute(rank)));
   }
   void join_ranks(Where where) override {
-    group_ == nullptr ? Fabric::join_ranks(where)
-                      : join_by_flags(*this, compute(here_[0]), joined_, ++joins_, where);
+    if (group_ != nullptr) return join_by_flags(*this, compute(here_[0]), joined_, ++joins_, where);
+    for (const int rank : here_) now_in(rank, compute(rank));
+    for (const int rank : here_)
+      for (const int other : here_)
+        if (other != rank) wait_on(rank, compute(rank), {of_[other].now});
   }
   std::string lost() override {
     if (group_ == nullptr) return {};
@@ -341,7 +378,7 @@ class GpuFabric final : public Fabric {
       const DeviceScope scope(of.device);
       const cudaStream_t streams[] = {of.streams.compute, of.streams.copies};
       for (size_t i = 0; i < std::size(streams); ++i) {
-        if (of.marks.size() == i) of.marks.push_back(make_event());
+        if (of.marks.size() == i) of.marks.push_back(make_event(cudaEventDisableTiming));
         GEMM_CUDA(cudaEventRecord(events_[of.marks[i]], streams[i]));
       }
     }
@@ -424,6 +461,7 @@ class GpuFabric final : public Fabric {
     std::vector<int> events;  // of its device: indices of events_
     size_t taken = 0;         // of those, again
     std::vector<int> marks;   // of compute and of copies: indices of events_
+    int now = -1;             // likewise, of now_in()
   };
 
   int rank_of(void* stream) const {
@@ -465,12 +503,14 @@ class GpuFabric final : public Fabric {
     }
   }
 
-  // By a stream of the rank's device, the fabric's or a caller's.
-  Event record_on(int rank, void* stream) {
+  // What is now in a stream of the rank's device, the fabric's or a caller's: to be waited for at
+  // once. One event without a time, as who waits for it waits for its last record.
+  Event now_in(int rank, void* stream) {
     const DeviceScope scope(device(rank));
-    const int index = next_event(rank);
-    GEMM_CUDA(cudaEventRecord(events_[index], static_cast<cudaStream_t>(stream)));
-    return {index};
+    int& now = of_[rank].now;
+    if (now < 0) now = make_event(cudaEventDisableTiming);
+    GEMM_CUDA(cudaEventRecord(events_[now], static_cast<cudaStream_t>(stream)));
+    return {now};
   }
   void wait_on(int rank, void* stream, Event event) {
     const DeviceScope scope(device(rank));
@@ -483,13 +523,13 @@ class GpuFabric final : public Fabric {
     constexpr size_t MOST = 4096;
     Rank& own = of_[rank];
     if (own.events.size() == MOST) return own.events[own.taken++ % MOST];
-    own.events.push_back(make_event());
+    own.events.push_back(make_event(cudaEventDefault));
     return own.events.back();
   }
   // Index of a new event of the current device.
-  int make_event() {
+  int make_event(unsigned flags) {
     cudaEvent_t event = nullptr;
-    GEMM_CUDA(cudaEventCreate(&event));
+    GEMM_CUDA(cudaEventCreateWithFlags(&event, flags));
     events_.push_back(event);
     return static_cast<int>(events_.size()) - 1;
   }
