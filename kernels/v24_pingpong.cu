@@ -11,7 +11,7 @@
 //   role        threads   waits for               then               and tells
 //   producer    one       empty[stage]            loads a k-tile     full[stage], TMA's bytes
 //   consumers   2 x 128   order[wg], full[stage]  wgmma of a tile    empty[stage], one k-tile later
-//                                                                    order[other], after a tile
+//                                                                    order[other], tile issued
 //
 //   barrier        completes after
 //   full[stage]    1 arrival, the producer's, and TMA's bytes

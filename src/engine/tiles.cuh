@@ -3,7 +3,7 @@
 //   role        threads   waits for               then                   and tells
 //   producer    one       empty[stage]            loads a k-tile         full[stage], TMA's bytes
 //   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles   empty[stage], a k-tile on;
-//                                                                        order[other], after a tile
+//                                                                        order[other], tile issued
 //
 // The barriers of ping-pong. Taught in v27.
 #pragma once

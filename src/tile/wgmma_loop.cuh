@@ -4,7 +4,7 @@
 //   role        threads   waits for               then                   and tells
 //   producer    one       empty[stage]            loads a k-tile         full[stage], TMA's bytes
 //   consumers   2 x 128   order[wg], full[stage]  wgmma of whole tiles   empty[stage], a k-tile on;
-//                                                                        order[other], after a tile
+//                                                                        order[other], tile issued
 #pragma once
 
 #include <algorithm>
