@@ -93,30 +93,21 @@ struct Nccl {
 };
 #endif
 
-// Functions of the driver on a stream, by name.
-template <class Function>
-Function* driver_function(const char* name) {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult result{};
-  GEMM_CUDA(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result));
-  if (result != cudaDriverEntryPointSuccess)
-    throw std::runtime_error(std::string("the driver has no ") + name);
-  return reinterpret_cast<Function*>(found);
-}
-using StreamValue = CUresult(CUstream, CUdeviceptr, cuuint32_t, unsigned int);
-using StreamBatch = CUresult(CUstream, unsigned int, CUstreamBatchMemOpParams*, unsigned int);
-StreamValue* stream_writer() {
-  static StreamValue* const write = driver_function<StreamValue>("cuStreamWriteValue32");
-  return write;
-}
-StreamValue* stream_waiter() {
-  static StreamValue* const wait = driver_function<StreamValue>("cuStreamWaitValue32");
-  return wait;
-}
-
-void check_driver(CUresult result, const char* call) {
-  if (result != CUDA_SUCCESS)
-    throw std::runtime_error(std::string(call) + ": error " + std::to_string(result));
+// Queues writes of flags and waits for flags, in one call of the driver: each takes as long as a launch.
+void queue_flags(cudaStream_t stream, std::vector<CUstreamBatchMemOpParams>& all) {
+  using StreamBatch = CUresult (*)(CUstream, unsigned, CUstreamBatchMemOpParams*, unsigned);
+  static const StreamBatch batch = [] {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result{};
+    GEMM_CUDA(cudaGetDriverEntryPointByVersion("cuStreamBatchMemOp", &found, 12000,
+                                               cudaEnableDefault, &result));
+    if (result != cudaDriverEntryPointSuccess)
+      throw std::runtime_error("the driver has no cuStreamBatchMemOp");
+    return reinterpret_cast<StreamBatch>(found);
+  }();
+  if (const CUresult error = batch(stream, static_cast<unsigned>(all.size()), all.data(), 0);
+      error != CUDA_SUCCESS)
+    throw std::runtime_error("cuStreamBatchMemOp: error " + std::to_string(error));
 }
 
 // The two streams of one GPU, which all fabrics share. Never destroyed: at exit CUDA may be gone
@@ -301,43 +292,29 @@ class GpuFabric final : public Fabric {
       GEMM_CUDA(cudaMemcpy2DAsync(r.to, r.to_pitch, r.from, r.from_pitch, r.width, r.rows,
                                   cudaMemcpyDeviceToDevice, on));
   }
-  void write_flag(void* stream, uint32_t* flag, uint32_t value, Where) override {
-    const DeviceScope scope(device_of(stream));
-    check_driver(stream_writer()(static_cast<CUstream>(stream), reinterpret_cast<CUdeviceptr>(flag),
-                                 value, 0),
-                 "cuStreamWriteValue32");
+  void write_flag(void* stream, uint32_t* flag, uint32_t value, Where where) override {
+    exchange_flags(stream, {flag}, {}, value, where);
   }
-  void wait_flag(void* stream, uint32_t* flag, uint32_t at_least, Where) override {
-    const DeviceScope scope(device_of(stream));
-    check_driver(stream_waiter()(static_cast<CUstream>(stream), reinterpret_cast<CUdeviceptr>(flag),
-                                 at_least, CU_STREAM_WAIT_VALUE_GEQ),
-                 "cuStreamWaitValue32");
+  void wait_flag(void* stream, uint32_t* flag, uint32_t at_least, Where where) override {
+    exchange_flags(stream, {}, {flag}, at_least, where);
   }
-  // One call of the driver: each takes as long as a launch.
   void exchange_flags(void* stream, const std::vector<uint32_t*>& to,
                       const std::vector<uint32_t*>& from, uint32_t value, Where) override {
-    static StreamBatch* const batch = driver_function<StreamBatch>("cuStreamBatchMemOp");
     std::vector<CUstreamBatchMemOpParams> all;
-    for (uint32_t* const flag : to) {
-      CUstreamBatchMemOpParams& op = all.emplace_back();
-      op.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32,
-                       .address = reinterpret_cast<CUdeviceptr>(flag),
-                       .value = value,
-                       .flags = CU_STREAM_WRITE_VALUE_DEFAULT,
-                       .alias = 0};
-    }
-    for (uint32_t* const flag : from) {
-      CUstreamBatchMemOpParams& op = all.emplace_back();
-      op.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32,
-                      .address = reinterpret_cast<CUdeviceptr>(flag),
-                      .value = value,
-                      .flags = CU_STREAM_WAIT_VALUE_GEQ,
-                      .alias = 0};
-    }
+    for (uint32_t* const flag : to)
+      all.emplace_back().writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_32,
+                                       reinterpret_cast<CUdeviceptr>(flag),
+                                       {value},
+                                       CU_STREAM_WRITE_VALUE_DEFAULT,
+                                       0};
+    for (uint32_t* const flag : from)
+      all.emplace_back().waitValue = {CU_STREAM_MEM_OP_WAIT_VALUE_32,
+                                      reinterpret_cast<CUdeviceptr>(flag),
+                                      {value},
+                                      CU_STREAM_WAIT_VALUE_GEQ,
+                                      0};
     const DeviceScope scope(device_of(stream));
-    check_driver(
-        batch(static_cast<CUstream>(stream), static_cast<unsigned>(all.size()), all.data(), 0),
-        "cuStreamBatchMemOp");
+    queue_flags(static_cast<cudaStream_t>(stream), all);
   }
 
   Event record(void* stream, Where) override {
@@ -482,9 +459,11 @@ class GpuFabric final : public Fabric {
       join_by_flags(*this, stream, joined_, ++joins_, Where::current());
       poll(here_[0], end, [&] { return cudaStreamQuery(stream); });
     } catch (...) {
-      for (int other = 0; other < ranks(); ++other)  // nothing may wait for them any more
-        stream_writer()(of_[here_[0]].streams.copies,
-                        reinterpret_cast<CUdeviceptr>(flag_of(here_[0]) + other), joins_, 0);
+      for (int other = 0; other < ranks(); ++other) try {  // nothing may wait for them any more
+          write_flag(of_[here_[0]].streams.copies, flag_of(here_[0]) + other, joins_,
+                     Where::current());
+        } catch (const std::exception&) {  // the first failure is the one to tell
+        }
       cudaStreamDestroy(stream);
       throw;
     }
