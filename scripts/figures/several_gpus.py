@@ -1,7 +1,6 @@
 """Runs on several GPUs, of gemm_bench --gpus and of bench/ranks.py, as tables' rows and a figure.
 
-embed.py writes the tables. plot.py draws plots/several_gpus.svg from plots/results/h100/two_gpus.json:
-the one GPU of which two of a host have been measured.
+embed.py writes the tables. plot.py draws plots/several_gpus.svg from runs of two and of four H200s.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Optional
 from common import ladder
 
 if TYPE_CHECKING:  # embed.py runs without it
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FILE = Path("h100") / "two_gpus.json"
+RANKS = {gpus: Path("h200") / f"{name}_ranks.json" for gpus, name in {2: "two", 4: "four"}.items()}
+ALONE = Path("h200") / "four_gpus.json"  # also has our GEMM alone
 COLLECTIVES = {"all_gather": "all-gather, then GEMM", "reduce_scatter": "GEMM, then reduce-scatter"}
-COLORS = {"m2": "#7570b3", "m3": "#1b6ca8", "m4": "#d95f02"}
-M1, WIRE, GEMM = "#555555", "#9a9a9a", "#d4d4d4"
+SHAPES = {"8192x8192x8192": "#1b6ca8", "2048x8192x8192": "#d95f02", "4096x4096x4096": "#2a8a57"}
+NCCL = ("nccl, cublas", "nccl, ours")
 
 
 @dataclass(frozen=True)
@@ -54,68 +53,47 @@ def load_ranks(path: Path) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
     return problems
 
 
-def draw_problem(ax: Axes, y: float, problem: Sharded) -> float:
-    """Its bars from y downwards; returns where the next problem begins."""
-    m1 = problem.rungs["m1"]
-    whole = m1["serial_ms"]
-    ax.text(0, y, problem.shape.replace("x", " x "), fontsize=9, va="center")
-    y += 0.85
-    ax.barh(y, 1, 0.8, color=M1)
-    ax.text(0.01, y, f"m1: {whole:.2f} ms", fontsize=8.5, va="center", color="w")
-    y += 0.7
-    for part, color, left in (("gemm", GEMM, 0.0), ("wire", WIRE, m1["gemm_ms"])):
-        ax.barh(y, m1[f"{part}_ms"] / whole, 0.35, left=left / whole, color=color)
-    y -= 0.1
-    for tag, color in COLORS.items():
-        run = problem.rungs.get(tag)
-        if run is None:
-            continue
-        y += 0.9
-        ax.barh(y, 1 / run["speedup"], 0.8, color=color)
-        low, high = 1 / run["speedup_p90"], 1 / run["speedup_p10"]
-        ax.plot([low, high], [y, y], color="black", linewidth=1.2)
-        ax.text(
-            0.01,
-            y,
-            f"{tag}: {run['speedup']:.2f} times as fast",
-            fontsize=8.5,
-            va="center",
-            color="w",
-        )
-    return y + 1.3
-
-
-def draw(path: Path) -> Optional[Figure]:
-    if not ladder.result_exists(path):
+def draw(results: Path) -> Optional[Figure]:
+    """How many times as much all GPUs compute as one does that waits for no transfer."""
+    runs = {gpus: results / file for gpus, file in RANKS.items()}
+    if not all(ladder.result_exists(file) for file in (*runs.values(), results / ALONE)):
         return None
     import matplotlib.pyplot as plt
 
     from figures.figure_style import GREY
+    from figures.overlay import spread_apart
 
-    problems, context = load(path)
-    fig, axes = plt.subplots(1, 2, figsize=(10, 5.8))
-    longest, most = 1.0, 1.0
+    alone = {
+        (problem.collective, problem.shape): problem.rungs["m1"]["gemm_ms"]
+        for problem in load(results / ALONE)[0]
+    }
+    measured = {gpus: load_ranks(file) for gpus, file in runs.items()}
+    ours: list[float] = []
+    fig, axes = plt.subplots(1, 2, figsize=(10, 4.6), sharey=True)
     for ax, (collective, title) in zip(axes, COLLECTIVES.items()):
-        y = 0.0
-        for problem in problems:
-            if problem.collective == collective:
-                m1 = problem.rungs["m1"]
-                longest = max(longest, (m1["gemm_ms"] + m1["wire_ms"]) / m1["serial_ms"])
-                most = max(
-                    most, *(run["speedup"] for run in problem.rungs.values() if "speedup" in run)
-                )
-                y = draw_problem(ax, y, problem)
-        ax.axvline(1, color=GREY, linewidth=0.8)
-        ax.set_ylim(y - 0.6, -0.7)
-        ax.set_yticks([])
-        ax.spines["left"].set_visible(False)
-        ax.grid(False)
-        ax.set_xlabel("time over that of m1")
+        ax.plot([1, 4], [1, 4], color=GREY, linewidth=0.8)
+        labels = [(4.0, "bound: no transfer", GREY)]
+        for shape, color in SHAPES.items():
+            for name, ways, style in (("ours", ("ours",), "-"), ("NCCL", NCCL, "--")):
+                points = {1: 1.0}
+                for gpus, problems in measured.items():
+                    timed = problems[collective, shape]
+                    fastest = min(timed[way]["ms"] for way in ways)
+                    points[gpus] = gpus * alone[collective, shape] / fastest
+                ours += [points[4]] if name == "ours" else []
+                ax.plot(*zip(*points.items()), style, color=color, marker="o", markersize=3.5)
+                labels.append((points[4], f"{points[4]:.2f}  {name}, {shape}", color))
+        heights = spread_apart([y for y, _, _ in labels], 0.17, 1.0, 4.2)
+        for y, (_, text, color) in zip(heights, labels):
+            ax.text(4.08, y, text, color=color, fontsize=8.5, va="center")
+        ax.set_xticks([1, 2, 4])
+        ax.set_xlim(0.9, 6.6)
+        ax.set_xlabel("GPUs")
         ax.set_title(title, loc="left", fontsize=10)
-    for ax in axes:
-        ax.set_xlim(0, longest * 1.01)
+    axes[0].set_ylabel("times as fast as one GPU")
+    context = ladder.read_json(runs[4])["context"]
     fig.suptitle(
-        f"Hiding the transfer on two GPUs: up to {most:.2f} times as fast",
+        f"Four GPUs do {min(ours):.1f} to {max(ours):.1f} times the work of one",
         x=0.02,
         ha="left",
         fontsize=12,
@@ -123,18 +101,16 @@ def draw(path: Path) -> Optional[Figure]:
     )
     fig.text(
         0.02,
-        0.875,
-        f"bf16, M x N x K; {context['gpus']} x {context['gpu']}, driver {context['driver']}, CUDA {context['cuda_runtime']}, revision {context['git_revision']}. "
-        "m1: transfer, then product; m2: a copy\nengine fetches shards meanwhile; m3: one kernel waits for "
-        "chunks; m4: its epilogue stores into the other GPU.\n"
-        "Thin bars below m1: light, our GEMM alone; dark, NCCL alone. Black lines: p10 to p90.",
+        0.9,
+        f"bf16, M x N x K; {context['gpu']}, a process for each GPU, driver {context['driver']}. Each GPU has as much to multiply as one alone has, so P GPUs\n"
+        "without any transfer were P times as fast. NCCL: the collective and the faster of cuBLAS and our GEMM, one after the other.",
         color=GREY,
         fontsize=9,
-        va="center",
+        va="top",
     )
-    fig.subplots_adjust(left=0.02, right=0.98, top=0.78, bottom=0.1, wspace=0.06)
+    fig.subplots_adjust(left=0.06, right=0.98, top=0.76, bottom=0.11, wspace=0.05)
     return fig
 
 
 def figures(root: Path) -> dict[Path, Optional[Figure]]:
-    return {root / "plots" / "several_gpus.svg": draw(root / "plots" / "results" / FILE)}
+    return {root / "plots" / "several_gpus.svg": draw(root / "plots" / "results")}
