@@ -5,8 +5,8 @@
 // idea:   There are STAGES buffers, each with an mbarrier of its own. The loads of three k-tiles
 //         are issued before the first wait. A buffer is refilled once it has been multiplied.
 //         k-tile i uses stage i % STAGES. It completes phase i / STAGES of that stage's barrier.
-// watch:  Up to 96 KB per CTA are in flight instead of 32, with v17w's wgmma and registers. The
-//         price is 96 KB of shared memory, so that two CTAs fit on an SM instead of three.
+// watch:  Up to 96 KB per CTA are in flight instead of 32. The wgmma and the registers are v17w's.
+//         The price is 96 KB of shared memory: two CTAs fit on an SM instead of three.
 // needs:  It needs sm_90a. Operands with rows that TMA cannot address are copied first.
 #include "device/dynamic_shared.cuh"
 #include "device/operand_tile.cuh"
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(THREADS, 2)
             TileB::descriptor(s.stages[stage].B) + k * TileB::K_STEP, true);
     wgmma_commit();
     wgmma_wait<0>();
-    if (tid == 0 && k_tile + STAGES < k_tiles) load(k_tile + STAGES);  // over the tile just read
+    if (tid == 0 && k_tile + STAGES < k_tiles) load(k_tile + STAGES);  // into the stage just read
   }
 #pragma unroll
   for (int i = 0; i < BM / MMA_M; ++i) fence_operand(acc[i]);

@@ -4,14 +4,14 @@
 //         the first of the next the tensor cores wait, about 4000 cycles.
 // idea:   Each consumer computes tiles of its own. While consumer 0 stores one, consumer 1
 //         multiplies the next. An ordered barrier tells each when it is its turn.
-// watch:  A wait names a parity, which tells only neighbouring phases apart. So a consumer begins
-//         to wait for its own k-tiles only after all k-tiles of the tile before have arrived.
+// watch:  A parity cannot tell a phase from the one two later. So a consumer waits for its k-tiles
+//         only when all k-tiles of the other consumer's tile have arrived.
 // needs:  It needs sm_90a. Unaligned operands are copied first, an unaligned C is stored by rows.
 //
 //   role        threads   waits for               then               and tells
 //   producer    one       empty[stage]            loads a k-tile     full[stage], TMA's bytes
-//   consumers   2 x 128   order[wg], full[stage]  wgmma of a tile    empty[stage], one k-tile later
-//                                                                    order[other], tile issued
+//   consumers   2 x 128   order[wg], full[stage]  wgmma of a tile    empty[stage], when it was read
+//                                                                    order[other], all issued
 //
 //   barrier        completes after
 //   full[stage]    1 arrival, the producer's, and TMA's bytes

@@ -77,7 +77,7 @@ def table(path: Path, wanted: str) -> str:
     if not rows or rows[0][:2] != ["metric", "unit"]:
         raise BadInput(f"{path.name}: its first line is not metric,unit,...")
     columns, values = rows[0][2:], {row[0]: row[2:] for row in rows[1:]}
-    head = "cycles a warp waits for each instruction" if wanted == "stalls" else ""
+    head = "cycles a warp waits between two of its instructions" if wanted == "stalls" else ""
     lines = [f"| {head} | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
     for title, metric in TABLES[wanted]:
         if metric not in values:
