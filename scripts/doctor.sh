@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tells why this machine may be slower than the committed figures.
 #
-#   scripts/doctor.sh    GPU, clocks, power cap, throttling, toolkit, ptxas warning C7510
+#   scripts/doctor.sh    GPU, clocks, power cap, throttling, toolkit, wgmma that ptxas serialised
 #
 # Exit status: 0 also where there is no GPU, 2 no such option.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -44,13 +44,13 @@ else
   say "toolkit: no nvcc in PATH"
 fi
 
-# C7510: ptxas puts a wait behind each wgmma. Its report stands in the build folder.
+# ptxas may put a wait behind each wgmma (C7510 to C7515). Its report stands in the build folder.
 if [[ ! -d build/ptxas ]]; then
-  say "C7510: nothing built with nvcc yet"
-elif grep -rqs C7510 build/ptxas; then
-  say "C7510: ptxas serialised wgmma; these kernels are slower than they should be"
+  say "wgmma: nothing built with nvcc yet"
+elif grep -rqs 'Potential Performance Loss' build/ptxas; then
+  say "wgmma: ptxas serialised them; these kernels are slower than they should be"
 else
-  say "C7510: none in the reports of ptxas"
+  say "wgmma: none serialised, by the reports of ptxas"
 fi
 
 folder=$(tr '[:upper:]' '[:lower:]' <<<"$name" | grep -oE 'h200|h100|a100' | head -1 || true)

@@ -1,4 +1,4 @@
-"""No kernel spills registers or needs a stack frame, by ptxas's own words. GEMM_PTXAS_DIR holds one
+"""No kernel spills registers, needs a stack frame or has its wgmma serialised, by ptxas's own words. GEMM_PTXAS_DIR holds one
 text per file, the output of nvcc -Xptxas -v. Without it (no CUDA in the build): exit 77,
 which CTest shows as skipped."""
 
@@ -20,6 +20,10 @@ SIZES = re.compile(
     r"Function properties for (\S+)\s+"
     r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
 )
+# Each wgmma then waits for the one before: a kernel at two thirds of its speed.
+SERIALISED = re.compile(
+    r"wgmma\.mma_async instructions are serialized due to (.*?) in the function '(\S+?)'"
+)
 
 
 # Row panels of 128 x 192 with the whole epilogue spill where C^T is computed: up to 168 bytes of stack.
@@ -28,8 +32,8 @@ KNOWN = re.compile(r"gemm_row_panels.*FusedArgs.*Li6ELNS0_5MajorE[01]ELb1E")
 
 
 def excesses(log: str) -> list[str]:
-    """A line a kernel that has a stack frame or spills."""
-    return [
+    """A line a kernel that has a stack frame or spills, or whose wgmma are serialised."""
+    return [f"{name}: wgmma serialised: {why}" for why, name in SERIALISED.findall(log)] + [
         f"{name}: {stack} bytes stack frame, {stores} spill stores, {loads} spill loads"
         for name, stack, stores, loads in SIZES.findall(log)
         if (stack, stores, loads) != ("0", "0", "0")
@@ -47,6 +51,14 @@ ptxas info    : Used 128 registers, used 1 barriers
         self.assertEqual(excesses(log.format(0, 0)), [])
         self.assertEqual(len(excesses(log.format(16, 0))), 1)
         self.assertEqual(len(excesses(log.format(0, 4) + log.format(0, 0))), 1)
+
+    def test_finds_serialised_wgmma(self) -> None:
+        log = (
+            "ptxas info    : (C7515) Potential Performance Loss: wgmma.mma_async instructions are"
+            " serialized due to non wgmma instructions defining accumulator registers of a wgmma"
+            " between start and end of the pipeline stage in the function '_Z8gemm_v24'\n"
+        )
+        self.assertEqual(len(excesses(log)), 1)
 
 
 class Resources(unittest.TestCase):
