@@ -82,8 +82,8 @@ class Case(Arguments):
             named["beta"] = self.number()
         if addend in ("c", "residual"):
             named[addend] = self.array(addend, of_c, self.of_c)
-        if addend == "residual" and self.chance(0.1):
-            named["out"] = named["residual"]
+        if addend == "residual" and self.chance(0.1) and not self.must_refuse:
+            named["out"] = named["residual"]  # one of a wrong type would be right for both
         elif addend == "out" or self.chance(0.4):
             named["out"] = self.array("out", of_c, self.of_c)
         if self.dtype == F32 and self.chance(0.1):
