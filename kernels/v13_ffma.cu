@@ -25,7 +25,7 @@ using namespace gemm;
 // CLUSTER CTAs compute a tile by split-K, each an equal share of its k-tiles and of the stores.
 template <class Loop, int CLUSTER>
 __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
-    gemm_v13(GemmArgs<float> p) {
+    gemm_v13(GemmArgs<float> p, bool aligned_c) {
   using Tile = typename Loop::Tile;
   grid_launch_dependents();
   const int rank = CLUSTER > 1 ? int(cluster_rank()) : 0;
@@ -34,14 +34,14 @@ __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
   Vec<float>* const sums = static_cast<Vec<float>*>(dynamic_shared());
   Loop::sum(p, at.m, at.n, begin, p.K - begin > k_span ? begin + k_span : p.K, sums);
   grid_dependency_wait();  // so as to end after the kernel before
-  Loop::template store<CLUSTER>(p, at.m, at.n, rank, sums);
+  Loop::template store<CLUSTER>(p, aligned_c, at.m, at.n, rank, sums);
 }
 
 // [region idea]
 // CLUSTER blocks a tile; if STREAM, what fills no wave of it by stream-K. Unless `first`, it begins
 // as SMs become free, and ends after the kernel before it.
-template <class Tile, bool STREAM, int CLUSTER, bool A_K_MAJOR, bool ALIGNED>
-void launch_tiles(const GemmArgs<float>& p, Stream stream, bool first) {
+template <class Tile, bool STREAM, int CLUSTER, bool A_K_MAJOR>
+void launch_tiles(const GemmArgs<float>& p, bool aligned_c, Stream stream, bool first) {
   const int64_t tiles = int64_t{cdiv(p.M, Tile::BM)} * cdiv(p.N, Tile::BN);
   StreamK rest{};  // no tile
   if (STREAM) rest = StreamK::of(tiles, cdiv(p.K, Tile::BK), sm_count() * Tile::BLOCKS);
@@ -50,13 +50,13 @@ void launch_tiles(const GemmArgs<float>& p, Stream stream, bool first) {
   constexpr bool LARGE = Tile::BM * Tile::BN >= 128 * 256;
   constexpr int COPY = A_K_MAJOR ? Tile::COPY : LARGE ? 2 : 4;
   constexpr int COMMIT = A_K_MAJOR ? Tile::COMMIT : 12;
-  using Loop = FfmaLoop<Tile, A_K_MAJOR, ALIGNED, COPY, COMMIT>;
+  using Loop = FfmaLoop<Tile, A_K_MAJOR, COPY, COMMIT>;
   gemm::launch(gemm_v13<Loop, CLUSTER>, whole * CLUSTER, dim3(Tile::THREADS),
-               {.smem = Tile::SMEM, .cluster = CLUSTER, .pdl = !first && has_clusters()}, stream,
-               p);
+               {.smem = Tile::SMEM, .cluster = CLUSTER, .pdl = !first && has_clusters()}, stream, p,
+               aligned_c);
   if constexpr (STREAM)
-    launch_stream_k<FfmaLoop<Tile, A_K_MAJOR, ALIGNED, 0, 10>>(p, rest, stream,
-                                                               first && whole == 0);
+    launch_stream_k<FfmaLoop<Tile, A_K_MAJOR, 0, 10>>(p, aligned_c, rest, stream,
+                                                      first && whole == 0);
 }
 // [/region idea]
 
@@ -65,8 +65,8 @@ using Column = Tiling<64, 32, 64, 8, 4, 3, 4>;  // and of a few columns
 using ThinRow = Tiling<16, 64, 64, 4, 4, 3, 4>;
 using ThinColumn = Tiling<64, 16, 64, 4, 4, 3, 4, 1, 2, 10, 8>;
 
-template <class Tile, bool STREAM, int CLUSTER, bool A_K_MAJOR, bool ALIGNED>
-void launch_parts(GemmArgs<float> p, Stream stream) {
+template <class Tile, bool STREAM, int CLUSTER, bool A_K_MAJOR>
+void launch_parts(GemmArgs<float> p, bool aligned_c, Stream stream) {
   const bool thin =
       has_clusters();  // a cluster has an edge's tile; else the last tiles are cut off
   const int m = thin ? thin_edge(p.M, Tile::BM) : 0, n = thin ? thin_edge(p.N, Tile::BN) : 0;
@@ -81,9 +81,9 @@ void launch_parts(GemmArgs<float> p, Stream stream) {
   column.C += p.N - n;
   p.N -= n;
   const auto edge = [&]<class Thin>(Thin, const GemmArgs<float>& q) {  // or nothing: no tile
-    launch_tiles<Thin, false, 2, A_K_MAJOR, ALIGNED>(q, stream, false);
+    launch_tiles<Thin, false, 2, A_K_MAJOR>(q, aligned_c, stream, false);
   };
-  launch_tiles<Tile, STREAM, CLUSTER, A_K_MAJOR, ALIGNED>(p, stream, true);
+  launch_tiles<Tile, STREAM, CLUSTER, A_K_MAJOR>(p, aligned_c, stream, true);
   m <= 16 ? edge(ThinRow{}, row) : edge(Row{}, row);
   n <= 16 ? edge(ThinColumn{}, column) : edge(Column{}, column);
 }
@@ -108,9 +108,7 @@ void launch(const GemmArgs<float>& call, const Plan&, Stream stream) {
   const bool aligned_c =
       reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % 4 == 0 && p.N % 4 == 0;
   with_constant(!ta, [&](auto a_k_major) {
-    with_constant(aligned_c, [&](auto aligned) {
-      launch_parts<Tile, STREAM, CLUSTER, a_k_major(), aligned()>(p, stream);
-    });
+    launch_parts<Tile, STREAM, CLUSTER, a_k_major()>(p, aligned_c, stream);
   });
 }
 

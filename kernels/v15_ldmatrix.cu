@@ -139,6 +139,6 @@ void launch(const GemmArgs<T>& p, Stream stream) {
 const Registration rung({.prev = "v10",
                          .idea = "ldmatrix from XOR-swizzled shared memory",
                          .needs = {.sm = 80}},
-                        {f16(launch<half>), bfloat16(launch<bf16>)});
+                        {f16(launch<half>)});
 
 }  // namespace

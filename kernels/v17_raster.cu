@@ -130,6 +130,6 @@ void launch(const GemmArgs<T>& p, Stream stream) {
 const Registration rung({.prev = "v16",
                          .idea = "L2 rasterisation: block tiles in groups of rows",
                          .needs = {.sm = 80}},
-                        {f16(launch<half>), bfloat16(launch<bf16>)});
+                        {f16(launch<half>)});
 
 }  // namespace

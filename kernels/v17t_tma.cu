@@ -169,6 +169,6 @@ void launch(const GemmArgs<T>& p, Stream stream) {
 const Registration rung({.prev = "v17",
                          .idea = "TMA: one thread loads a k-tile, an mbarrier counts its bytes",
                          .needs = {.sm = 90, .transposed = true}},
-                        {f16(launch<half>), bfloat16(launch<bf16>)});
+                        {f16(launch<half>)});
 
 }  // namespace

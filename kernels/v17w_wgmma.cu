@@ -118,6 +118,6 @@ void launch(const GemmArgs<T>& p, Stream stream) {
 const Registration rung({.prev = "v17t",
                          .idea = "wgmma: four warps multiply from shared memory, by descriptors",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-                        {f16(launch<half>), bfloat16(launch<bf16>)});
+                        {f16(launch<half>)});
 
 }  // namespace

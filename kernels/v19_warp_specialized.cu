@@ -147,6 +147,6 @@ void launch(const GemmArgs<T>& p, Stream stream) {
 const Registration rung({.prev = "v18",
                          .idea = "warp specialisation: a producer warp, a pipeline of buffers",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-                        {f16(launch<half>), bfloat16(launch<bf16>)});
+                        {f16(launch<half>)});
 
 }  // namespace

@@ -132,6 +132,6 @@ const Registration rung(
     {.prev = "v20",
      .idea = "persistent CTAs: the next tile is loaded while this one is stored",
      .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-    {f16(launch<half>), bfloat16(launch<bf16>)});
+    {f16(launch<half>)});
 
 }  // namespace

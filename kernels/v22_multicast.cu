@@ -156,6 +156,6 @@ void launch(const GemmArgs<T>& p, Stream stream) {
 const Registration rung({.prev = "v21",
                          .idea = "clusters: a tile of B is loaded once for two CTAs",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-                        {f16(launch<half>), bfloat16(launch<bf16>)});
+                        {f16(launch<half>)});
 
 }  // namespace

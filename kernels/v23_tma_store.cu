@@ -152,6 +152,6 @@ void launch(const GemmArgs<T>& p, Stream stream) {
 const Registration rung({.prev = "v22",
                          .idea = "stmatrix and TMA store: results leave in tiles",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-                        {f16(launch<half>), bfloat16(launch<bf16>)});
+                        {f16(launch<half>)});
 
 }  // namespace

@@ -16,11 +16,9 @@
 #include "device/dynamic_shared.cuh"
 #include "device/fused_epilogue.cuh"
 #include "device/k_major.cuh"
-#include "device/multicast.cuh"
 #include "device/operand_tile.cuh"
 #include "device/persistent.cuh"
 #include "device/pipeline.cuh"
-#include "device/ptx/cluster.cuh"
 #include "device/ptx/grid.cuh"
 #include "device/ptx/mbarrier.cuh"
 #include "device/ptx/tma.cuh"
@@ -47,7 +45,7 @@ struct Shared {                                // every panel starts at a multip
 };
 
 // Args: GemmArgs, or FusedArgs for a kernel with the whole epilogue.
-template <class Args, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER>
+template <class Args, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v30(Args p, bool aligned_c, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
@@ -60,23 +58,22 @@ __global__ void __launch_bounds__(THREADS, 1)
   constexpr int AT_ONCE = BN == 128 ? 64 : BN == 192 ? 16 : 32;  // more results of 192 would spill
   const int tid = threadIdx.x, wg = warpgroup(), k_tiles = cdiv(p.K, BK);
   const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
-  const int begin = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER, step = gridDim.x / CLUSTER;
   auto& s = *static_cast<Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>*>(dynamic_shared());
   if (tid == 0) {
     init_ordered_barrier(s.order);
-    init_pipeline<STAGES>(s.full, s.empty, CLUSTER);
+    init_pipeline<STAGES>(s.full, s.empty, 1);
   }
-  sync_cluster<CLUSTER>();
+  __syncthreads();
 
   PipelineState<STAGES> state;
   if (wg == 2) {
     // The producer.
     setmaxnreg_dec<PRODUCER_REGS>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
-    for_each_tile<GROUP_M, CLUSTER>(begin, step, rank, tiles_m, tiles_n, [&](int bm, int bn) {
+    for_each_tile<GROUP_M>(blockIdx.x, gridDim.x, tiles_m, tiles_n, [&](int bm, int bn) {
       grid_dependency_wait(bm, bn);
-      produce_shared<TileA, TileB, CLUSTER>(s.A[0], s.B[0], s.full, s.empty, state, map_a, map_b,
-                                            bm * BM, bn * BN, k_tiles, rank);
+      produce<TileA, TileB>(s.A[0], s.B[0], s.full, s.empty, state, map_a, map_b, bm * BM, bn * BN,
+                            0, k_tiles);
     });
     return;
   }
@@ -102,8 +99,8 @@ __global__ void __launch_bounds__(THREADS, 1)
       multiply_k_tile<TileA, TileB>(acc, s.A[stage], s.B[stage]);
       if (k_tile == k_tiles - 1 && tid % 32 == 0) mbarrier_arrive(other);
     };
-    const int last = multiply_k_tiles<CLUSTER>(s.full, s.empty, state, k_tiles, multiply);
-    finish_k_tiles<CLUSTER>(s.empty, k_tiles, last);
+    const int last = multiply_k_tiles<1>(s.full, s.empty, state, k_tiles, multiply);
+    finish_k_tiles<1>(s.empty, k_tiles, last);
     state.skip(k_tiles);  // the other consumer's tile
 
     // Epilogue.
@@ -114,7 +111,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       apply_epilogue<AT_ONCE>(p, aligned_c, m, n, acc[i]);
       if constexpr (sizeof(TC) == 4) {
         store_pairs(p, aligned_c, m, n, acc[i]);
-      } else if (aligned_c && left * CLUSTER <= gridDim.x) {  // the CTA's last tile
+      } else if (aligned_c && left <= gridDim.x) {  // the CTA's last tile
         store_accumulators_aligned(p, m, n, acc[i]);
       } else {
         store_panels(p, aligned_c, map_c, m, n, staging, i, acc[i]);
@@ -122,55 +119,45 @@ __global__ void __launch_bounds__(THREADS, 1)
     }
   };
   // [/region idea]
-  for_each_tile<GROUP_M, CLUSTER>(begin + wg * step, 2 * step, rank, tiles_m, tiles_n, compute);
+  for_each_tile<GROUP_M>(blockIdx.x + wg * gridDim.x, 2 * gridDim.x, tiles_m, tiles_n, compute);
   if (tid % 32 == 0) tma_store_wait_read<0>();
-  if (CLUSTER > 1) sync_cluster<CLUSTER>();  // the neighbour's last arrivals have come
 }
 
-template <class Args, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER>
+template <class Args, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
 void launch_args(const Args& p, const Plan& plan, Stream stream) {
   using T = typename Args::TypeA;
-  const int64_t cluster_tiles = int64_t{cdiv(p.M, BM * CLUSTER)} * cdiv(p.N, BN);
-  const int64_t grid = std::min<int64_t>(cluster_tiles, plan.ctas / CLUSTER) * CLUSTER;
+  const int64_t grid = std::min(int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN), int64_t{plan.ctas});
   using TileA = OperandTile<T, BM, Major::K>;
   using TileB = OperandTile<T, BN, Major::K>;
   const KMajorOperands<T> in(p, stream);
-  gemm::launch(gemm_v30<Args, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER>, grid, dim3(THREADS),
-               {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>),
-                .cluster = CLUSTER,
-                .pdl = true},
-               stream, p, has_aligned_c(p), TileA::map(in.A.data, p.M, p.K, in.A.ld),
-               TileB::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
+  gemm::launch(gemm_v30<Args, BM, BN, STAGES, EPILOGUE_STAGES>, grid, dim3(THREADS),
+               {.smem = sizeof(Shared<TileA, TileB, STAGES, EPILOGUE_STAGES>), .pdl = true}, stream,
+               p, has_aligned_c(p), TileA::map(in.A.data, p.M, p.K, in.A.ld),
+               TileB::map(in.B.data, p.N, p.K, in.B.ld), c_map(p, 16));
 }
-template <class T, class TC, int BM, int BN, int STAGES, int EPILOGUE_STAGES, int CLUSTER>
+template <class T, class TC, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
 void launch(const GemmArgs<T, T, TC>& p, const Plan& plan, Stream stream) {
-  launch_args<GemmArgs<T, T, TC>, BM, BN, STAGES, EPILOGUE_STAGES, CLUSTER>(p, plan, stream);
+  launch_args<GemmArgs<T, T, TC>, BM, BN, STAGES, EPILOGUE_STAGES>(p, plan, stream);
 }
 template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
 void launch_fused(const FusedArgs<T, T, bf16>& p, const Plan& plan, Stream stream) {
-  launch_args<FusedArgs<T, T, bf16>, BM, BN, STAGES, EPILOGUE_STAGES, 1>(p, plan, stream);
+  launch_args<FusedArgs<T, T, bf16>, BM, BN, STAGES, EPILOGUE_STAGES>(p, plan, stream);
 }
 
-// The variants: their tiles, and what a result costs in each; plans choose from the first.
-constexpr TileCost TILES[] = {
-    {128, 192, 1.0}, {128, 128, 1.05}, {64, 128, 1.6}, {64, 64, 2.2}, {128, 192, 1.0}};
-constexpr int CLUSTERS[] = {1, 1, 1, 1, 2}, CHOICES = 4;
+// The variants: their tiles, and what a result costs in each.
+constexpr TileCost TILES[] = {{128, 192, 1.0}, {128, 128, 1.05}, {64, 128, 1.6}, {64, 64, 2.2}};
 
 template <class T>
 const Variant<T, bf16> VARIANTS[] = {
-    {"128x192 s5", launch<T, bf16, 128, 192, 5, 1, 1>, nullptr, launch_fused<T, 128, 192, 5, 1>},
-    {"128x128 s6", launch<T, bf16, 128, 128, 6, 2, 1>, nullptr, launch_fused<T, 128, 128, 6, 2>},
-    {"64x128 s8", launch<T, bf16, 64, 128, 8, 2, 1>, nullptr, launch_fused<T, 64, 128, 8, 2>},
-    {"64x64 s12", launch<T, bf16, 64, 64, 12, 1, 1>, nullptr, launch_fused<T, 64, 64, 12, 1>},
-    {"128x192 s5 c2", launch<T, bf16, 128, 192, 5, 1, 2>}};
-static_assert(std::size(TILES) == std::size(VARIANTS<f8e4m3>) &&
-              std::size(TILES) == std::size(CLUSTERS));
+    {"128x192 s5", launch<T, bf16, 128, 192, 5, 1>, nullptr, launch_fused<T, 128, 192, 5, 1>},
+    {"128x128 s6", launch<T, bf16, 128, 128, 6, 2>, nullptr, launch_fused<T, 128, 128, 6, 2>},
+    {"64x128 s8", launch<T, bf16, 64, 128, 8, 2>, nullptr, launch_fused<T, 64, 128, 8, 2>},
+    {"64x64 s12", launch<T, bf16, 64, 64, 12, 1>, nullptr, launch_fused<T, 64, 64, 12, 1>}};
+static_assert(std::size(TILES) == std::size(VARIANTS<f8e4m3>));
 
 template <class T>
 Plan plan(const FusedArgs<T, T, bf16>& p, const Arch& arch, int variant) {
-  const int choices = variant < 0 ? CHOICES : int{std::size(TILES)};
-  TileChoice tile = choose_tile(p.M, p.N, TILES, choices, arch.sms, variant);
-  tile.tiling.cluster = CLUSTERS[tile.index];
+  const TileChoice tile = choose_tile(p.M, p.N, TILES, std::size(TILES), arch.sms, variant);
   Plan plan{.variant = tile.index};
   plan.keep(tile.tiling);
   return plan;
@@ -184,7 +171,7 @@ std::string explain(const GemmArgs<T, T, bf16>&, const Plan& plan) {
 // Results in float: one configuration.
 template <class T>
 void launch_to_float(const GemmArgs<T, T, float>& p, Stream stream) {
-  launch<T, float, 128, 128, 6, 2, 1>(p, Plan{.ctas = persistent_blocks()}, stream);
+  launch<T, float, 128, 128, 6, 2>(p, Plan{.ctas = persistent_blocks()}, stream);
 }
 
 const Registration rung(

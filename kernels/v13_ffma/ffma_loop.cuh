@@ -133,7 +133,7 @@ GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int k_begin,
 }
 
 // What stream_k.cuh wants of a rung.
-template <class Tile_, bool A_K_MAJOR, bool ALIGNED, int COPY, int COMMIT>
+template <class Tile_, bool A_K_MAJOR, int COPY, int COMMIT>
 struct FfmaLoop {
   using Tile = Tile_;
   // Eight rows of tiles share what they read through L2.
@@ -147,9 +147,10 @@ struct FfmaLoop {
   // The sums of this block, the rank-th of CLUSTER, to C: those of all groups and blocks, added up
   // in order of K. Each block stores its share of the tile.
   template <int CLUSTER>
-  static GEMM_DEVICE void store(const GemmArgs<float>& p, int bm, int bn, int rank,
+  static GEMM_DEVICE void store(const GemmArgs<float>& p, bool aligned_c, int bm, int bn, int rank,
                                 const Vec<float>* sums) {
-    if constexpr (!ALIGNED && CLUSTER * Tile::K_GROUPS == 1) return store_rows(p, bm, bn, sums);
+    if constexpr (CLUSTER * Tile::K_GROUPS == 1)
+      if (!aligned_c) return store_rows(p, bm, bn, sums);
     sync_cluster<CLUSTER>();
     const int group = threadIdx.x / Tile::K_GROUP, t = threadIdx.x % Tile::K_GROUP;
     const int2 at = thread_origin<Tile>(t);
@@ -168,9 +169,11 @@ struct FfmaLoop {
         const int i = q * 4 / Tile::TN * 2, j = q * 4 % Tile::TN;
         const int n = bn * Tile::BN + at.y + tile_row<4, Tile::LN>(0, j);
 #pragma unroll
-        for (int r = 0; r < 2; ++r)
-          store_group<ALIGNED>(out, bm * Tile::BM + at.x + tile_row<4, Tile::LM>(0, i + r), n,
-                               block.row[r]);
+        for (int r = 0; r < 2; ++r) {
+          const int m = bm * Tile::BM + at.x + tile_row<4, Tile::LM>(0, i + r);
+          aligned_c ? store_group<true>(out, m, n, block.row[r])
+                    : store_group<false>(out, m, n, block.row[r]);
+        }
       }
     });
     if constexpr (CLUSTER > 1) sync_cluster<CLUSTER>();  // nobody reads a block that ended

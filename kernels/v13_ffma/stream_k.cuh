@@ -53,7 +53,7 @@ GEMM_DEVICE Vec<float> add(Vec<float> a, const Vec<float>& b) {
 // n-th tile's own block: its other k-tiles, then the helpers' parts, always in the same order.
 template <class Loop, bool OWN>
 __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
-    stream_k(GemmArgs<float> p, StreamK work, Vec<float>* parts) {
+    stream_k(GemmArgs<float> p, bool aligned_c, StreamK work, Vec<float>* parts) {
   using Tile = typename Loop::Tile;
   constexpr int PART = Tile::SUMS * Tile::THREADS;  // vectors
   grid_launch_dependents();
@@ -82,23 +82,25 @@ __global__ void __launch_bounds__(Loop::Tile::THREADS, Loop::Tile::BLOCKS)
 #pragma unroll 16
       for (int v = threadIdx.x; v < PART; v += Tile::THREADS) sums[v] = add(sums[v], part[v]);
     }
-    Loop::template store<1>(p, where.m, where.n, 0, sums);
+    Loop::template store<1>(p, aligned_c, where.m, where.n, 0, sums);
   }
 }
 
 // The last tiles of C, those that fill no wave, by two kernels that run at once. Unless `first`,
 // they begin as soon as the kernel before has SMs to spare, and end after it.
 template <class Loop>
-void launch_stream_k(const GemmArgs<float>& p, const StreamK& work, Stream stream, bool first) {
+void launch_stream_k(const GemmArgs<float>& p, bool aligned_c, const StreamK& work, Stream stream,
+                     bool first) {
   using Tile = typename Loop::Tile;
   static_assert(Tile::K_GROUPS == 1, "a part is one group's sums");
   const Workspace parts(size_t(work.helpers + work.tiles) * Tile::BM * Tile::BN * sizeof(float),
                         stream);
   launch(stream_k<Loop, false>, work.helpers, dim3(Tile::THREADS),
-         {.smem = Tile::SMEM, .pdl = !first && has_clusters()}, stream, p, work,
+         {.smem = Tile::SMEM, .pdl = !first && has_clusters()}, stream, p, aligned_c, work,
          parts.as<Vec<float>>());
   launch(stream_k<Loop, true>, work.tiles, dim3(Tile::THREADS),
-         {.smem = Tile::SMEM, .pdl = has_clusters()}, stream, p, work, parts.as<Vec<float>>());
+         {.smem = Tile::SMEM, .pdl = has_clusters()}, stream, p, aligned_c, work,
+         parts.as<Vec<float>>());
 }
 
 GEMM_BUILD_NAMESPACE_END

@@ -947,15 +947,6 @@ HEADERS = (
         "wgmma_wait<BUFFERS - 1>(part[0]",
         "wgmma_wait<BUFFERS>(part[0]",
     ),
-    of_header(
-        "promotion.cuh",
-        "v31 v32",
-        "nobody waits for the lead",
-        "    mbarrier_wait(barrier, parity GEMM_CALLER_PASS);\n",
-        "",
-        EQUIVALENT,
-        "how far apart consumers are is a matter of speed",
-    ),
     # The tile layer.
     of_tiles("view.cuh", "reads what is masked out", "    if (!mask) return;\n", ""),
     of_tiles(
@@ -1406,13 +1397,6 @@ HEADERS = (
         "the producer does not wait for empty stages",
         "    mbarrier_wait(&empty[state.stage], state.phase ^ 1 GEMM_CALLER_PASS);\n",
         "",
-    ),
-    of_header(
-        "persistent.cuh",
-        "v31",
-        "every cluster's tiles are the first block's",
-        "work(row * CLUSTER + rank, n);",
-        "work(row * CLUSTER, n);",
     ),
     of_header(
         "multicast.cuh",

@@ -28,30 +28,27 @@ __host__ __device__ constexpr TileIndex tile_in_order(int tile, int tiles_m, int
   return {group * group_m + (nth >> both), first + (nth & both)};
 }
 
-// Calls work(m, n) for every `step`-th cluster tile from `first` on. A cluster tile is CLUSTER tiles
-// one above the other, and so are `raster`'s; (m, n) is that of CTA `rank` of the cluster, and may lie
-// below C in the last one. If `work` takes a third argument, it is the number of cluster tiles from
-// this one to the last.
-template <int CLUSTER, class Work>
-GEMM_DEVICE void for_each_tile(int first, int step, int rank, int tiles_m, int tiles_n,
-                               Raster raster, Work&& work) {
-  const int rows = cdiv(tiles_m, CLUSTER);
-  const int64_t cluster_tiles = int64_t{rows} * tiles_n;
-  for (int64_t cluster_tile = first; cluster_tile < cluster_tiles; cluster_tile += step) {
-    const auto [row, n] = tile_in_order(cluster_tile, rows, tiles_n, raster);
+// Calls work(m, n) for every `step`-th tile from `first` on. If `work` takes a third argument, it is
+// the number of tiles from this one to the last.
+template <class Work>
+GEMM_DEVICE void for_each_tile(int first, int step, int tiles_m, int tiles_n, Raster raster,
+                               Work&& work) {
+  const int64_t tiles = int64_t{tiles_m} * tiles_n;
+  for (int64_t tile = first; tile < tiles; tile += step) {
+    const auto [m, n] = tile_in_order(tile, tiles_m, tiles_n, raster);
     if constexpr (std::is_invocable_v<Work, int, int>)
-      work(row * CLUSTER + rank, n);
+      work(m, n);
     else
-      work(row * CLUSTER + rank, n, cluster_tiles - cluster_tile);
+      work(m, n, tiles - tile);
   }
 }
 // The tiles in raster groups of at most GROUP_M rows of tiles.
-template <int GROUP_M, int CLUSTER, class Work>
-GEMM_DEVICE void for_each_tile(int first, int step, int rank, int tiles_m, int tiles_n,
-                               Work&& work) {
-  const Raster raster{raster_group_size(cdiv(tiles_m, CLUSTER), GROUP_M / CLUSTER)};
-  for_each_tile<CLUSTER>(first, step, rank, tiles_m, tiles_n, raster, work);
+template <int GROUP_M, class Work>
+GEMM_DEVICE void for_each_tile(int first, int step, int tiles_m, int tiles_n, Work&& work) {
+  const Raster raster{raster_group_size(tiles_m, GROUP_M)};
+  for_each_tile(first, step, tiles_m, tiles_n, raster, work);
 }
+
 // What a launch computes: one product, the equal ones of a batch, or its groups (Batch::ends).
 enum class Products { one, batch, groups };
 
@@ -102,14 +99,10 @@ GEMM_DEVICE void for_each_tile_of_batch(const Args& p, int first, int step, int 
       row_0 = end;
     }
   } else {
-    for_each_tile<1>(first, step, 0, tiles_m, tiles_n, raster, [&](int m, int n, int64_t left) {
+    for_each_tile(first, step, tiles_m, tiles_n, raster, [&](int m, int n, int64_t left) {
       work(m, n, left, 0, RowRange{0, p.M});
     });
   }
-}
-template <int GROUP_M, class Work>
-GEMM_DEVICE void for_each_tile(int first, int step, int tiles_m, int tiles_n, Work&& work) {
-  for_each_tile<GROUP_M, 1>(first, step, 0, tiles_m, tiles_n, work);
 }
 
 GEMM_BUILD_NAMESPACE_END

@@ -16,7 +16,6 @@ enum class Pairs { none, columns, rows };
 // How tiles cover C, and in how many waves an architecture's SMs compute them.
 struct Tiling {
   int bm = 0, bn = 0;
-  int cluster = 1;  // CTAs that share a tile
   Pairs pairs = Pairs::none;
   int64_t tiles = 0;
   double waves = 0;
