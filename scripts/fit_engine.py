@@ -202,10 +202,10 @@ def load(paths: list[str]):
 
 
 def estimate(t, c):
-    asked = np.array([1.0, c["sectors"], c["half"]])
+    asked = np.array([1.0, c["sectors"], 1.5 * c["sectors"]])
     rows = t["x_rows"] * asked[t["qx"].astype(int)] + t["y_rows"] * asked[t["qy"].astype(int)]
     tensor = c["tensor"] * np.where(t["pp"] > 0, c["ping_pong"], 1)
-    k_tile = np.where(t["bx"] == 64, c["k_tile_of_one"], c["k_tile"])
+    k_tile = c["k_tile"] * np.where(t["bx"] == 64, 1, 1.5)
     k_tile = np.where(t["pp"] > 0, 0, k_tile)
     multiply = t["depth"] * np.maximum(
         2e-6 * t["bx"] * t["mult"] / tensor, k_tile / (BK * t["on_sm"])
@@ -219,26 +219,23 @@ def estimate(t, c):
     results = t["results"] / t["on_sm"]  # of a tile
     sums = 4 * results * t["tiles"] * t["parts"]
     split = (
-        t["waves"] * t["results"] * c["store_sums"]
+        t["waves"] * t["results"] * c["moved"]
         + sums / c["l2"]
-        + c["reduce_launch"]
+        + c["launch"]
         + results * t["tiles"] / SMS * c["store"]
     )
-    in_cluster = t["waves"] * (
-        (t["parts"] > 1) * (c["cluster"] + t["results"] * c["exchange"])
-        + t["results"] / t["parts"] * (c["store"] + c["add"] + t["apart"] * c["apart"])
+    meet = 2 * c["cooperative"]
+    in_cluster = (t["waves"] - 1) * c["launch"] + t["waves"] * (
+        (t["parts"] > 1) * (meet + t["results"] * c["moved"])
+        + t["results"] / t["parts"] * (c["store"] + (2 + t["apart"]) * c["moved"])
     )
     end = np.where(t["parts"] > 1, split, t["waves"] * store)
     cooperative = (
-        c["cooperative"]
-        + (t["size"] > 1) * c["cluster"]
-        + (t["waves"] - 1) * np.where(t["adds"] > 0, c["launch"], c["wave"])
-        + loop
-        + np.where(t["adds"] > 0, in_cluster, end)
+        c["cooperative"] + (t["size"] > 1) * meet + loop + np.where(t["adds"] > 0, in_cluster, end)
     )
     hidden = np.maximum(0, store * c["staged"] - loop / t["waves"])
     ping_pong = loop + store + (t["waves"] - 1) * hidden
-    ping_pong += t["apart"] * t["waves"] * t["results"] * c["apart"]
+    ping_pong += t["apart"] * t["waves"] * t["results"] * c["moved"]
     return c["launch"] + np.where(t["pp"] > 0, ping_pong, cooperative)
 
 
@@ -267,8 +264,7 @@ def main() -> int:
     best = np.array([times[begin:end].min() for begin, end in spans])[problem_of]
     weight = (best / times) ** 3  # what is near the best decides
     of_problem = np.bincount(problem_of, weight)
-    fixed = ("residual", "vectors", "function", "copy_launch", "copies")
-    names = [n for n in now if n not in fixed]
+    names = [n for n in now if n != "copies"]
 
     def residual(logs):
         """Errors within a problem count three times those that all its choices share."""

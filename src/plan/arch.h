@@ -33,26 +33,19 @@ struct FfmaCosts {
 
 // What takes time in the engine's kernels (plan/engine.cpp). Fitted by scripts/fit_engine.py.
 struct EngineCosts {
-  double launch;       // us of a kernel with one k-tile
-  double cooperative;  // us by which cooperative kernels begin later than others
-  double cluster;      // us in which the CTAs of a cluster wait for each other
-  double wave;         // us to begin and end another tile
-  // us of a k-tile at least: of several consumers, of one; by turns they wait for nothing
-  double k_tile, k_tile_of_one;
+  double launch;             // us of a kernel with one k-tile
+  double cooperative;        // us by which cooperative kernels begin later than others
+  double k_tile;             // us of a k-tile at least, of one consumer that does not take turns
   double tensor;             // TFLOPS of an SM's tensor cores in a tile
   double ping_pong;          // tensor where two consumers take turns, as a part of it
   double memory, l2, fetch;  // TB/s from memory; from L2 into all SMs, into one
-  double sectors, half;      // requests for a row across lines: of whole sectors, of half ones
+  double sectors;            // requests for a row across lines, of whole sectors
   double edge;               // L2 slows by this power of the part of all tiles that lies in C
   double alone;              // a main loop's time without clusters, rows in whole lines
   double store;              // ps a result stored
   double staged;             // a store's time while the other consumer multiplies, in stores
-  double residual, vectors, function;  // what an epilogue takes besides, likewise
-  double store_sums;                   // ps a sum that a CTA stores for the second kernel
-  double reduce_launch;                // us of that kernel
-  double exchange, add;  // ps a sum sent to another CTA of the cluster, a result added up there
-  double copy_launch, copies;  // of a kernel that copies operands first: us, TB/s
-  double apart;                // ps a result, where rows of C are not in whole 16 bytes
+  double moved;              // ps a sum that another CTA adds up; a result not in whole 16 bytes
+  double copies;             // TB/s of a kernel that copies operands first
 };
 
 // What kernels' choices cost on one architecture. Measured, see plots/NOTES.md.

@@ -37,11 +37,6 @@ double full(const Oriented& o, int bx, int height) {
   return double(o.X) * o.Y / (columns * rows);
 }
 
-// What storing a million results of an SM takes, with the epilogue, in microseconds.
-double store_us(const PlannedProblem& p, const EngineCosts& c) {
-  return c.store + epilogue_us(p, c);
-}
-
 // An epilogue pass: it reads the product, and C, and writes.
 double pass_us(const PlannedProblem& p, const EngineCosts& c) {
   return c.launch + 1e-6 * p.element_bytes * p.M * p.N * (p.reads_c ? 3 : 2) / c.memory;
@@ -63,7 +58,8 @@ constexpr double NO_LIMIT = std::numeric_limits<double>::infinity();
 double loop_us(const PlannedProblem& p, const EngineCosts& c, const Work& w,
                double limit = NO_LIMIT) {
   const double tensor = c.tensor * (w.by_turns ? c.ping_pong : 1);
-  const double k_tile = w.by_turns ? 0 : w.bx == 64 ? c.k_tile_of_one : c.k_tile;
+  // Several consumers wait for the last of them; by turns they wait for nothing.
+  const double k_tile = w.by_turns ? 0 : c.k_tile * (w.bx == 64 ? 1 : 1.5);
   const double multiply = w.depth * std::max(2e-6 * w.bx * w.by / tensor, k_tile / (BK * w.ctas));
   const bool whole_lines = p.a == RowRequests::one && p.b == RowRequests::one;
   const double factor = !w.in_clusters && whole_lines ? c.alone : 1;
@@ -95,21 +91,21 @@ double cooperative_us(const PlannedProblem& p, const Oriented& o, const Arch& ar
       config.bx * o.x_requests / cut.cluster.y() + columns * o.y_requests / cut.cluster.x();
   const double results = 1e-6 * config.bx * cut.height * on_sm;
   const double store = p.whole_epilogue ? c.store : store_us(p, c);
-  double end = p.whole_epilogue ? pass_us(p, c) : 0, wave = c.wave;
+  // The CTAs of a cluster wait for each other when they begin and when they end.
+  const double meet = 2 * c.cooperative;
+  double end = p.whole_epilogue ? pass_us(p, c) : 0;
   if (cut.in_cluster) {
-    // Each CTA has one tile, and nothing hides its beginning.
-    wave = c.launch;
-    end += waves * (cut.parts > 1 ? c.cluster + results * c.exchange : 0) +
-           waves * results / cut.parts * (store + c.add + (p.aligned_c ? 0 : c.apart));
+    // Each CTA has one tile, and nothing hides its beginning. A result added up is read and stored.
+    end += (waves - 1) * c.launch + waves * (cut.parts > 1 ? meet + results * c.moved : 0) +
+           waves * results / cut.parts * (store + (p.aligned_c ? 2 : 3) * c.moved);
   } else if (cut.parts == 1) {
     end += waves * results * store;
   } else {
     const double sums = 4.0 * config.bx * cut.height * 1e-6 * units * size;  // millions of bytes
-    end += waves * results * c.store_sums + sums / c.l2 + c.reduce_launch +
+    end += waves * results * c.moved + sums / c.l2 + c.launch +
            results / on_sm * cut.clusters * size / arch.sms * store;
   }
-  const double others = c.launch + c.cooperative + copies_us(p, c) + (size > 1 ? c.cluster : 0) +
-                        (waves - 1) * wave + end;
+  const double others = c.launch + c.cooperative + copies_us(p, c) + (size > 1 ? meet : 0) + end;
   return others + loop_us(p, c,
                           {.depth = waves * k * on_sm,
                            .all_depth = k * units * size,
@@ -299,7 +295,7 @@ double whole_tiles_us(const PlannedProblem& p, const Arch& arch, int bm, int bn)
                                  .tallest = double(bn),
                                  .rows = bm * o.x_requests + bn * o.y_requests,
                                  .full = full(o, bm, bn)});
-  return us + (p.aligned_c ? 0 : waves * bm * bn * 1e-6 * c.apart);
+  return us + (p.aligned_c ? 0 : waves * bm * bn * 1e-6 * c.moved);
 }
 
 Choice choose(const PlannedProblem& p, const Arch& arch, int configuration) {

@@ -23,19 +23,18 @@ inline double memory_us(const PlannedProblem& p, double memory) {
 
 // Requests for 128 bytes of a row.
 inline double requests(RowRequests r, const EngineCosts& c) {
-  return r == RowRequests::one ? 1 : r == RowRequests::sectors ? c.sectors : c.half;
+  return r == RowRequests::one ? 1 : r == RowRequests::sectors ? c.sectors : 1.5 * c.sectors;
 }
 
 // Copies of the operands that TMA cannot address (device/repack.cuh): a kernel before the kernel.
 inline double copies_us(const PlannedProblem& p, const EngineCosts& c) {
   const double elements = p.copied_elements();
-  return elements == 0 ? 0 : c.copy_launch + 2e-6 * p.element_bytes * elements / c.copies;
+  return elements == 0 ? 0 : c.launch + 2e-6 * p.element_bytes * elements / c.copies;
 }
 
-// What an epilogue takes besides storing, for a million results of an SM that nothing hides.
-inline double epilogue_us(const PlannedProblem& p, const EngineCosts& c) {
-  return c.store * ((p.reads_c ? c.residual : 0) + (p.vectors ? c.vectors : 0) +
-                    (p.function ? c.function : 0));
+// What a million results of an SM take that nothing hides: storing them, and the epilogue besides.
+inline double store_us(const PlannedProblem& p, const EngineCosts& c) {
+  return c.store * (1 + (p.reads_c ? 2 : 0) + (p.vectors ? 0.5 : 0) + (p.function ? 2 : 0));
 }
 
 }  // namespace gemm
