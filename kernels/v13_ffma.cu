@@ -105,10 +105,8 @@ void launch(const GemmArgs<float>& call, const Plan&, Stream stream) {
     p.A = p.B = nullptr;
     p.lda = p.ldb = 0;
   }
-  const bool aligned_c =
-      reinterpret_cast<uintptr_t>(p.C) % 16 == 0 && p.ldc % 4 == 0 && p.N % 4 == 0;
   with_constant(!ta, [&](auto a_k_major) {
-    launch_parts<Tile, STREAM, CLUSTER, a_k_major()>(p, aligned_c, stream);
+    launch_parts<Tile, STREAM, CLUSTER, a_k_major()>(p, has_aligned_c(p), stream);
   });
 }
 

@@ -276,7 +276,7 @@ void launch(const GemmArgs<float>& call, const Plan&, Stream stream) {
   const Split split{ctas, SPLITS / ctas};
   const int64_t tiles = int64_t{cdiv(p.M, Tile::BM)} * cdiv(p.N, Tile::BN);
   const int groups = cdiv(p.N, 4);
-  const bool aligned_c = tma_can_address(p.C, p.ldc) && p.N % 4 == 0;
+  const bool aligned_c = has_aligned_c(p);
   const bool first_aligned = split.parts > 1 || aligned_c;
   const Workspace partial(
       split.parts > 1 ? size_t(split.parts) * p.M * groups * sizeof(Vec<float>) : 0, stream);

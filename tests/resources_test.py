@@ -1,6 +1,6 @@
-"""No kernel spills registers, needs a stack frame or has its wgmma serialised, by ptxas's own words. GEMM_PTXAS_DIR holds one
-text per file, the output of nvcc -Xptxas -v. Without it (no CUDA in the build): exit 77,
-which CTest shows as skipped."""
+"""No kernel spills registers, needs a stack frame or has its wgmma serialised, by ptxas's own
+words. GEMM_PTXAS_DIR holds one text per file, the output of nvcc -Xptxas -v. Without it (no CUDA
+in the build): exit 77, which CTest shows as skipped."""
 
 from __future__ import annotations
 
