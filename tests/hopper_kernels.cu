@@ -335,6 +335,7 @@ __global__ void __launch_bounds__(128)
   const uint64_t b = wgmma_descriptor<B_MAJOR, S>(tiles + a_bytes, b_panel);
   float acc[N / 2];
   for (float& x : acc) x = 1e30f;  // the first step must not add to it
+  fence_operand(acc);
   wgmma_fence();
   for (int k = 0; k < steps; ++k)
     wgmma<T, N, A_MAJOR, B_MAJOR>(acc, a + (k * k_step_bytes<A_MAJOR, S>(a_panel) >> 4),
