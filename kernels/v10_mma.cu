@@ -37,7 +37,6 @@ GEMM_DEVICE uint32_t pack(float x, float) { return cvt_rna_tf32(x); }
 template <class T>
 GEMM_DEVICE void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   if constexpr (std::is_same_v<T, half>) mma_m16n8k16_f16(d, a, b);
-  if constexpr (std::is_same_v<T, bf16>) mma_m16n8k16_bf16(d, a, b);
   if constexpr (std::is_same_v<T, float>) mma_m16n8k8_tf32(d, a, b);
 }
 // [/region idea]
@@ -149,8 +148,7 @@ void launch(const GemmArgs<T, T, TC>& p, Stream stream) {
 }
 
 const Registration rung({.prev = "v8", .idea = "tensor cores: mma.sync", .needs = {.sm = 80}},
-                        {f16(launch<half>), tf32(launch<float>), bfloat16(launch<bf16>),
-                         entry(DType::f16_f32, launch<half, float>),
-                         twin(DType::bf16_f32, launch<bf16, float>)});
+                        {f16(launch<half>), tf32(launch<float>),
+                         entry(DType::f16_f32, launch<half, float>)});
 
 }  // namespace

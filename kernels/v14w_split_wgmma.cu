@@ -51,12 +51,12 @@ struct Maps {
   TensorMap A_hi, A_lo, B_hi, B_lo;
 };
 
-template <Major A_MAJOR, Major B_MAJOR>
+using TileA = OperandTile<half, BM, Major::K>;
+using TileB = OperandTile<half, BN, Major::MN>;
+
 __global__ void __launch_bounds__(THREADS, 1)
     gemm_v14w(GemmArgs<float> p, bool aligned_c, const __grid_constant__ Maps maps,
               const int* a_exponents, const int* b_exponents) {
-  using TileA = OperandTile<half, BM, A_MAJOR>;
-  using TileB = OperandTile<half, BN, B_MAJOR>;
   // Where am I?
   const auto [bm, bn] = grouped_tile<GROUP_M>(blockIdx.x, cdiv(p.M, BM), cdiv(p.N, BN));
   const int tid = threadIdx.x, wg = tid / 128;
@@ -97,9 +97,9 @@ __global__ void __launch_bounds__(THREADS, 1)
     const auto multiply = [&](float(&d)[BN / 2], const uint8_t* a, const uint8_t* b, bool first) {
 #pragma unroll
       for (int k = 0; k < BK / MMA_K; ++k)
-        wgmma<half, BN, A_MAJOR, B_MAJOR>(d, TileA::descriptor(a, wm) + k * TileA::K_STEP,
-                                          TileB::descriptor(b) + k * TileB::K_STEP,
-                                          !(first && k == 0));
+        wgmma<half, BN, Major::K, Major::MN>(d, TileA::descriptor(a, wm) + k * TileA::K_STEP,
+                                             TileB::descriptor(b) + k * TileB::K_STEP,
+                                             !(first && k == 0));
     };
     wgmma_fence();
     multiply(rest, s.A_lo, s.B_hi, true);
@@ -128,24 +128,18 @@ __global__ void __launch_bounds__(THREADS, 1)
 void launch(const GemmArgs<float>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
   if (grid == 0) return;
-  const SplitOperand<TwoHalves> A(p.A, p.M, p.K, p.lda, p.op_a == Op::N, stream);
-  const SplitOperand<TwoHalves> B(p.B, p.N, p.K, p.ldb, p.op_b == Op::T, stream);
-  with_majors(p, [&](auto a, auto b) {
-    const auto map_a = [&](half* part) {
-      return OperandTile<half, BM, a()>::map(part, p.M, p.K, A.ld);
-    };
-    const auto map_b = [&](half* part) {
-      return OperandTile<half, BN, b()>::map(part, p.N, p.K, B.ld);
-    };
-    const Maps maps{map_a(A.part(0)), map_a(A.part(1)), map_b(B.part(0)), map_b(B.part(1))};
-    gemm::launch(gemm_v14w<a(), b()>, grid, dim3(THREADS), {.smem = STAGES * sizeof(Stage)}, stream,
-                 p, has_aligned_c(p), maps, A.exponents(), B.exponents());
-  });
+  const SplitOperand<TwoHalves> A(p.A, p.M, p.K, p.lda, true, stream);
+  const SplitOperand<TwoHalves> B(p.B, p.N, p.K, p.ldb, false, stream);
+  const auto map_a = [&](half* part) { return TileA::map(part, p.M, p.K, A.ld); };
+  const auto map_b = [&](half* part) { return TileB::map(part, p.N, p.K, B.ld); };
+  const Maps maps{map_a(A.part(0)), map_a(A.part(1)), map_b(B.part(0)), map_b(B.part(1))};
+  gemm::launch(gemm_v14w, grid, dim3(THREADS), {.smem = STAGES * sizeof(Stage)}, stream, p,
+               has_aligned_c(p), maps, A.exponents(), B.exponents());
 }
 
 const Registration rung({.prev = "v14",
                          .idea = "nearly FP32 from f16 tensor cores: two halves a number, wgmma",
-                         .needs = {.sm = 90, .exact_arch = true, .transposed = true},
+                         .needs = {.sm = 90, .exact_arch = true},
                          .product_error = 0x1.2p-21,
                          .narrow_range = true},
                         {f32(launch)});

@@ -145,19 +145,24 @@ void launch_fused(const FusedArgs<T, T, bf16>& p, const Plan& plan, Stream strea
 }
 
 // The variants: their tiles, and what a result costs in each.
-constexpr TileCost TILES[] = {{128, 192, 1.0}, {128, 128, 1.05}, {64, 128, 1.6}, {64, 64, 2.2}};
+constexpr TileCost TILES[] = {{128, 128, 1.05}, {128, 192, 1.0}, {64, 128, 1.6}, {64, 64, 2.2}};
 
-template <class T>
-const Variant<T, bf16> VARIANTS[] = {
-    {"128x192 s5", launch<T, bf16, 128, 192, 5, 1>, nullptr, launch_fused<T, 128, 192, 5, 1>},
-    {"128x128 s6", launch<T, bf16, 128, 128, 6, 2>, nullptr, launch_fused<T, 128, 128, 6, 2>},
-    {"64x128 s8", launch<T, bf16, 64, 128, 8, 2>, nullptr, launch_fused<T, 64, 128, 8, 2>},
-    {"64x64 s12", launch<T, bf16, 64, 64, 12, 1>, nullptr, launch_fused<T, 64, 64, 12, 1>}};
-static_assert(std::size(TILES) == std::size(VARIANTS<f8e4m3>));
+template <class T, int BM, int BN, int STAGES, int EPILOGUE_STAGES>
+constexpr Variant<T, bf16> variant(const char* name) {
+  return {name, launch<T, bf16, BM, BN, STAGES, EPILOGUE_STAGES>, nullptr,
+          launch_fused<T, BM, BN, STAGES, EPILOGUE_STAGES>};
+}
+constexpr Variant<f8e4m3, bf16> E4M3[] = {
+    variant<f8e4m3, 128, 128, 6, 2>("128x128 s6"), variant<f8e4m3, 128, 192, 5, 1>("128x192 s5"),
+    variant<f8e4m3, 64, 128, 8, 2>("64x128 s8"), variant<f8e4m3, 64, 64, 12, 1>("64x64 s12")};
+// cuBLASLt does not multiply e5m2 by e5m2: one variant for those who must.
+constexpr Variant<f8e5m2, bf16> E5M2[] = {variant<f8e5m2, 128, 128, 6, 2>("128x128 s6")};
+static_assert(std::size(TILES) == std::size(E4M3));
 
 template <class T>
 Plan plan(const FusedArgs<T, T, bf16>& p, const Arch& arch, int variant) {
-  const TileChoice tile = choose_tile(p.M, p.N, TILES, std::size(TILES), arch.sms, variant);
+  constexpr int COUNT = std::is_same_v<T, f8e5m2> ? std::size(E5M2) : std::size(E4M3);
+  const TileChoice tile = choose_tile(p.M, p.N, TILES, COUNT, arch.sms, variant);
   Plan plan{.variant = tile.index};
   plan.keep(tile.tiling);
   return plan;
@@ -174,12 +179,12 @@ void launch_to_float(const GemmArgs<T, T, float>& p, Stream stream) {
   launch<T, float, 128, 128, 6, 2>(p, Plan{.ctas = persistent_blocks()}, stream);
 }
 
-const Registration rung(
-    {.prev = "v24",
-     .idea = "FP8: twice the rate, of sums that keep 14 bits",
-     .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-    {entry(DType::e4m3_fast, VARIANTS<f8e4m3>, Planner<f8e4m3, bf16>{plan, explain, false}),
-     entry(DType::e4m3_f32_fast, launch_to_float<f8e4m3>),
-     twin(DType::e5m2_fast, VARIANTS<f8e5m2>, Planner<f8e5m2, bf16>{plan, explain, false})});
+const Registration rung({.prev = "v24",
+                         .idea = "FP8: twice the rate, of sums that keep 14 bits",
+                         .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
+                        {entry(DType::e4m3_fast, E4M3, Planner<f8e4m3, bf16>{plan, explain, false}),
+                         entry(DType::e4m3_f32_fast, launch_to_float<f8e4m3>),
+                         twin(DType::e5m2_fast, E5M2,
+                              Planner<f8e5m2, bf16>{plan, explain, false})});
 
 }  // namespace

@@ -37,7 +37,6 @@ def configurations() -> list[dict]:
             "shortest": int(b),
             "by": int(c),
             "schedule": e.split("::")[-1].split(",")[0],
-            "per_sm": int(e.split(",")[-1]) if e.count(",") == 3 else 1,
         }
         for a, b, c, _, e in rows
     ]
@@ -155,27 +154,24 @@ def load(paths: list[str]):
                         parts=1,
                         tiles=tiles,
                         adds=0,
-                        on_sm=1,
                     )
                 else:
                     size = 1 << (log_x + log_y)
-                    per_sm = config["per_sm"]
-                    at = max(int(SMS * filled[size] + 0.5) // size, 1) * per_sm
+                    at = max(int(SMS * filled[size] + 0.5) // size, 1)
                     clusters = cdiv(cdiv(X, bx), 1 << log_x) * cdiv(cdiv(Y, height), 1 << log_y)
                     adds, parts = parts < 0, abs(parts)
                     units = clusters * parts
                     waves = cdiv(units, at)
                     if adds:
-                        at = max(int(SMS * filled[parts] + 0.5) // parts, 1) * per_sm
+                        at = max(int(SMS * filled[parts] + 0.5) // parts, 1)
                         waves = cdiv(clusters, at)
-                    on_sm = min(cdiv(units * size, SMS), per_sm)
                     k = math.ceil(kt / parts) * BK
                     atom = 8 << log_x if y_k else 64
                     columns = cdiv(height, atom) * atom
                     row = dict(
                         pp=0,
                         waves=waves,
-                        depth=waves * k * on_sm,
+                        depth=waves * k,
                         bx=bx,
                         by=columns,
                         mult=height,
@@ -183,11 +179,10 @@ def load(paths: list[str]):
                         y_rows=columns / (1 << log_x),
                         all=k * units * size,
                         size=size,
-                        results=1e-6 * bx * height * on_sm,
+                        results=1e-6 * bx * height,
                         parts=parts,
                         tiles=clusters * size,
                         adds=adds,
-                        on_sm=on_sm,
                     )
                 tiles_x, tiles_y = cdiv(X, bx), cdiv(Y, row["mult"])
                 if by_turns:
@@ -207,22 +202,19 @@ def estimate(t, c):
     tensor = c["tensor"] * np.where(t["pp"] > 0, c["ping_pong"], 1)
     k_tile = c["k_tile"] * np.where(t["bx"] == 64, 1, 1.5)
     k_tile = np.where(t["pp"] > 0, 0, k_tile)
-    multiply = t["depth"] * np.maximum(
-        2e-6 * t["bx"] * t["mult"] / tensor, k_tile / (BK * t["on_sm"])
-    )
+    multiply = t["depth"] * np.maximum(2e-6 * t["bx"] * t["mult"] / tensor, k_tile / BK)
     from_l2 = 2e-6 * t["all"] * rows / c["l2"] * t["full"] ** -c["edge"]
     into_sm = 2e-6 * t["depth"] * (t["bx"] + t["by"]) / c["fetch"]
     memory = t["bytes"] / c["memory"]
     loop = np.sqrt(multiply**2 + from_l2**2 + into_sm**2 + memory**2)
     loop *= np.where((t["size"] == 1) & (t["qx"] + t["qy"] == 0), c["alone"], 1)
     store = t["results"] * c["store"]
-    results = t["results"] / t["on_sm"]  # of a tile
-    sums = 4 * results * t["tiles"] * t["parts"]
+    sums = 4 * t["results"] * t["tiles"] * t["parts"]
     split = (
         t["waves"] * t["results"] * c["moved"]
         + sums / c["l2"]
         + c["launch"]
-        + results * t["tiles"] / SMS * c["store"]
+        + t["results"] * t["tiles"] / SMS * c["store"]
     )
     meet = 2 * c["cooperative"]
     in_cluster = (t["waves"] - 1) * c["launch"] + t["waves"] * (

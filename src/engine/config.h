@@ -22,7 +22,6 @@ struct Configuration {
   int stages;
   Schedule schedule = Schedule::rectangle;
   int epilogue_stages = 0;  // of 64 x 64 results: ping-pong
-  int ctas_per_sm = 1;
 
   GEMM_HOST_DEVICE constexpr bool ping_pong() const { return schedule != Schedule::rectangle; }
   // Consumer warpgroups; with 256 rows, each has 128.
@@ -33,8 +32,6 @@ struct Configuration {
     return ping_pong() ? bx : bx / warpgroups();
   }  // of a consumer
   GEMM_HOST_DEVICE constexpr int threads() const { return (warpgroups() + 1) * 128; }
-  // Shared memory of a CTA, in bytes: an SM has 228 KiB, of which a CTA takes one for the system.
-  GEMM_HOST_DEVICE constexpr int shared_bytes() const { return (228 / ctas_per_sm - 1) * 1024; }
   // Registers of a thread after setmaxnreg; 0: as launched, which is enough for one consumer.
   GEMM_HOST_DEVICE constexpr int producer_registers() const {
     return warpgroups() == 1 ? 0 : warpgroups() == 3 ? 32 : ping_pong() ? 24 : 40;
@@ -50,16 +47,14 @@ inline constexpr Configuration CONFIGURATIONS[] = {
     {128, 72, 128, 7},
     {128, 16, 64, 8},
     {192, 136, 192, 4},
-    {64, 136, 192, 6},
     {64, 16, 64, 13},
     {128, 136, 192, 5, Schedule::row_panels, 1},
     {64, 72, 128, 8, Schedule::row_panels, 2},
-    {64, 16, 64, 6, Schedule::rectangle, 0, 2},
     {128, 192, 192, 5, Schedule::tiles, 1},
     {128, 128, 128, 6, Schedule::tiles, 2},
     {64, 128, 128, 8, Schedule::tiles, 2},
 };
-inline constexpr int TO_FLOAT = 10;  // the one whose results may be float
+inline constexpr int TO_FLOAT = 8;  // the one whose results may be float
 inline constexpr int CONFIGURATION_COUNT = sizeof CONFIGURATIONS / sizeof *CONFIGURATIONS;
 
 // CTAs of a cluster along x and along y: powers of two, by which a kernel divides with a shift.

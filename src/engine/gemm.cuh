@@ -45,11 +45,12 @@ constexpr int BK = 64, MMA_X = 64;  // depth of a k-tile; rows of a wgmma
 // Where a consumer leaves its sums over a part of K: four of a thread in a unit of 64 x 8.
 using Sums = Vec<float>;
 
-template <class TileX, class TileY, int STAGES, int BYTES>
+template <class TileX, class TileY, int STAGES>
 struct Shared {                     // every panel starts at a multiple of 1024 bytes
   uint8_t X[STAGES][TileX::BYTES];  // (STAGES, BX, BK) or, MN-major, (STAGES, BX / 64, BK, 64)
   uint8_t Y[STAGES][TileY::BYTES];  // (STAGES, BY, BK) or, MN-major, (STAGES, BY / 64, BK, 64)
-  // What is left of an SM's shared memory: sums of a cluster's CTAs need not wait for k-tiles there.
+  // What is left of a CTA's 227 KiB: sums of a cluster's CTAs need not wait for k-tiles there.
+  static constexpr int BYTES = 227 * 1024;
   static constexpr int UNIT = 128 * sizeof(Sums), PIPELINE = STAGES * (TileX::BYTES + TileY::BYTES);
   static constexpr int SPARE = (BYTES - PIPELINE - 2 * STAGES * 8) / UNIT;
   uint8_t spare[SPARE][UNIT];
@@ -95,8 +96,7 @@ GEMM_DEVICE void store_tile(const Args& tile, bool swapped, int x, int y, float 
 // Cooperative consumers, in clusters whose CTAs load k-tiles for each other, or have parts of K.
 // `sums`: for the second kernel, (tiles, parts, BX / 64 * height / 8 units, 128); or null.
 template <class Args, int CONFIGURATION, Major X_MAJOR, Major Y_MAJOR>
-__global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(),
-                                  CONFIGURATIONS[CONFIGURATION].ctas_per_sm)
+__global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
     gemm_cooperative(Args p, Rectangle cut, bool swapped, bool aligned_c, Sums* sums,
                      const __grid_constant__ TensorMap map_x,
                      const __grid_constant__ TensorMap map_y) {
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(),
   share_x <<= rank_x;
   const uint32_t share_y = ((1 << size_x) - 1) << rank_y * size_x;
 
-  auto& s = *static_cast<Shared<TileX, TileY, STAGES, CONFIG.shared_bytes()>*>(dynamic_shared());
+  auto& s = *static_cast<Shared<TileX, TileY, STAGES>*>(dynamic_shared());
   if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, CONSUMERS * (size_x + size_y - 1));
   // A CTA alone has no cluster to wait for: 0.6 us less.
   const bool alone = size_x * size_y == 1;

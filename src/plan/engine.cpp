@@ -48,7 +48,6 @@ struct Work {
   double bx, by, columns;   // by: of wgmma; columns: as loaded
   double rows;              // that a CTA asks L2 for, a k at a time; those across lines count more
   double full;              // part of all tiles that lies in C
-  int ctas = 1;             // of an SM at a time, which wait by turns
   bool by_turns = false, in_clusters = false;
 };
 constexpr double NO_LIMIT = std::numeric_limits<double>::infinity();
@@ -60,7 +59,7 @@ double loop_us(const PlannedProblem& p, const EngineCosts& c, const Work& w,
   const double tensor = c.tensor * (w.by_turns ? c.ping_pong : 1);
   // Several consumers wait for the last of them; by turns they wait for nothing.
   const double k_tile = w.by_turns ? 0 : c.k_tile * (w.bx == 64 ? 1 : 1.5);
-  const double multiply = w.depth * std::max(2e-6 * w.bx * w.by / tensor, k_tile / (BK * w.ctas));
+  const double multiply = w.depth * std::max(2e-6 * w.bx * w.by / tensor, k_tile / BK);
   const bool whole_lines = p.a == RowRequests::one && p.b == RowRequests::one;
   const double factor = !w.in_clusters && whole_lines ? c.alone : 1;
   if (multiply * factor >= limit) return NO_LIMIT;
@@ -78,18 +77,15 @@ double cooperative_us(const PlannedProblem& p, const Oriented& o, const Arch& ar
   const Configuration& config = choice.config();
   const Rectangle& cut = choice.cut;
   const int size = cut.cluster.size();
-  const int units = cut.clusters * cut.parts, per_sm = config.ctas_per_sm;
-  const int waves = cut.in_cluster
-                        ? ceil_div(cut.clusters, clusters_at_a_time(arch, cut.parts) * per_sm)
-                        : ceil_div(units, clusters_at_a_time(arch, size) * per_sm);
-  // CTAs of the busiest SM at a time.
-  const int on_sm = std::min(ceil_div(units * size, arch.sms), per_sm);
+  const int units = cut.clusters * cut.parts;
+  const int waves = cut.in_cluster ? ceil_div(cut.clusters, clusters_at_a_time(arch, cut.parts))
+                                   : ceil_div(units, clusters_at_a_time(arch, size));
   const double k = std::ceil(ceil_div(p.K, BK) / double(cut.parts)) * BK;
   const int atom = o.y_k_major ? 8 * cut.cluster.x() : 64;
   const double columns = ceil_div(cut.height, atom) * atom;
   const double rows =
       config.bx * o.x_requests / cut.cluster.y() + columns * o.y_requests / cut.cluster.x();
-  const double results = 1e-6 * config.bx * cut.height * on_sm;
+  const double results = 1e-6 * config.bx * cut.height;
   const double store = p.whole_epilogue ? c.store : store_us(p, c);
   // The CTAs of a cluster wait for each other when they begin and when they end.
   const double meet = 2 * c.cooperative;
@@ -103,18 +99,17 @@ double cooperative_us(const PlannedProblem& p, const Oriented& o, const Arch& ar
   } else {
     const double sums = 4.0 * config.bx * cut.height * 1e-6 * units * size;  // millions of bytes
     end += waves * results * c.moved + sums / c.l2 + c.launch +
-           results / on_sm * cut.clusters * size / arch.sms * store;
+           results * cut.clusters * size / arch.sms * store;
   }
   const double others = c.launch + c.cooperative + copies_us(p, c) + (size > 1 ? meet : 0) + end;
   return others + loop_us(p, c,
-                          {.depth = waves * k * on_sm,
+                          {.depth = waves * k,
                            .all_depth = k * units * size,
                            .bx = double(config.bx),
                            .by = double(cut.height),
                            .columns = columns,
                            .rows = rows,
                            .full = full(o, config.bx, cut.height),
-                           .ctas = on_sm,
                            .in_clusters = size > 1},
                           limit - others);
 }
@@ -229,8 +224,7 @@ void for_each_choice(const PlannedProblem& batch, const Arch& arch, int index, d
           (shape.x() > std::max(tiles_x, 1) || shape.y() * config.shortest > o.Y + config.shortest))
         continue;
       const int clusters_x = ceil_div(tiles_x, shape.x());
-      const int per_sm = config.ctas_per_sm;
-      const int at_a_time = clusters_at_a_time(arch, shape.size()) * per_sm;
+      const int at_a_time = clusters_at_a_time(arch, shape.size());
       int whole[2] = {};  // the last height with K whole, by either step
       // Considers the least height with which at most so many clusters cover C. Parts fill one wave.
       const auto consider_cut = [&](int most, int parts, bool in_cluster) {
@@ -259,7 +253,7 @@ void for_each_choice(const PlannedProblem& batch, const Arch& arch, int index, d
       for (int parts = 2; parts <= most_parts; ++parts) {
         consider_cut(at_a_time / parts, parts, false);
         if (alone && parts <= MAX_CLUSTER)
-          consider_cut(clusters_at_a_time(arch, parts) * per_sm, parts, true);
+          consider_cut(clusters_at_a_time(arch, parts), parts, true);
       }
     }
   }

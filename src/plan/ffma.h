@@ -15,7 +15,7 @@ struct SplitTile {
 };
 inline constexpr SplitTile SPLIT_TILES[] = {
     {16, 64, 64, 32}, {64, 16, 64, 32}, {32, 32, 64, 32}, {32, 64, 64, 8},
-    {64, 32, 64, 8},  {64, 64, 32, 8},  {64, 128, 16, 8}, {128, 64, 16, 8},
+    {64, 64, 32, 8},  {64, 128, 16, 8}, {128, 64, 16, 8},
 };
 
 // Calls visit(variant, tile, splits) for each variant: tile by tile, and of a tile by splits of K.
