@@ -55,25 +55,24 @@ GEMM_DEVICE void for_each_tile(int first, int step, int tiles_m, int tiles_n, Wo
 }
 // [/region idea]
 
-template <class TileA, class TileB>
+using TileA = OperandTile<half, BM, Major::K>;
+using TileB = OperandTile<half, BN, Major::MN>;
+
 struct Shared {                     // every panel starts at a multiple of 1024 bytes
-  uint8_t A[STAGES][TileA::BYTES];  // (STAGES, BM, BK) or, transposed, (STAGES, BM / 64, BK, 64)
-  uint8_t B[STAGES][TileB::BYTES];  // (STAGES, BN / 64, BK, 64) or, transposed, (STAGES, BN, BK)
+  uint8_t A[STAGES][TileA::BYTES];  // (STAGES, BM, BK)
+  uint8_t B[STAGES][TileB::BYTES];  // (STAGES, BN / 64, BK, 64)
   uint64_t full[STAGES], empty[STAGES];
 };
 
-template <class T, Major A_MAJOR, Major B_MAJOR>
 __global__ void __launch_bounds__(THREADS, 1)
-    gemm_v21(GemmArgs<T> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
+    gemm_v21(GemmArgs<half> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b) {
-  using TileA = OperandTile<T, BM, A_MAJOR>;
-  using TileB = OperandTile<T, BN, B_MAJOR>;
   // Where am I?
   const int tid = threadIdx.x, wg = tid / 128, k_tiles = cdiv(p.K, BK);
   const int tiles_m = cdiv(p.M, BM), tiles_n = cdiv(p.N, BN);
 
   // The pipeline.
-  auto& s = *static_cast<Shared<TileA, TileB>*>(dynamic_shared());
+  auto& s = *static_cast<Shared*>(dynamic_shared());
   if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, CONSUMERS);
   __syncthreads();
 
@@ -114,24 +113,18 @@ __global__ void __launch_bounds__(THREADS, 1)
   });
 }
 
-template <class T>
-void launch(const GemmArgs<T>& p, Stream stream) {
+void launch(const GemmArgs<half>& p, Stream stream) {
   const int64_t tiles = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
   const int64_t grid = std::min<int64_t>(tiles, persistent_blocks());
-  const TmaOperands<T> in(p, stream);
-  with_majors(p, [&](auto a, auto b) {
-    using TileA = OperandTile<T, BM, a()>;
-    using TileB = OperandTile<T, BN, b()>;
-    gemm::launch(gemm_v21<T, a(), b()>, grid, dim3(THREADS), {.smem = sizeof(Shared<TileA, TileB>)},
-                 stream, p, has_aligned_c(p), TileA::map(in.A.data, p.M, p.K, in.A.ld),
-                 TileB::map(in.B.data, p.N, p.K, in.B.ld));
-  });
+  const TmaOperands<half> in(p, stream);
+  gemm::launch(gemm_v21, grid, dim3(THREADS), {.smem = sizeof(Shared)}, stream, p, has_aligned_c(p),
+               TileA::map(in.A.data, p.M, p.K, in.A.ld), TileB::map(in.B.data, p.N, p.K, in.B.ld));
 }
 
 const Registration rung(
     {.prev = "v20",
      .idea = "persistent CTAs: the next tile is loaded while this one is stored",
-     .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-    {f16(launch<half>)});
+     .needs = {.sm = 90, .exact_arch = true}},
+    {f16(launch)});
 
 }  // namespace

@@ -50,17 +50,12 @@ template <class Tile, int PARTS>
 GEMM_DEVICE void load_part(uint8_t* tile, const TensorMap& map, int mn, int k, uint64_t* full,
                            int part GEMM_CALLER_ARG) {
   constexpr uint16_t ALL = (1 << PARTS) - 1;
-  if constexpr (Tile::PANELS == 1) {  // rows of the panel
-    const int row = part * (Tile::EXTENT / PARTS);
-    tma_load_multicast(tile + row * 128, map, mn + row, k, full, ALL GEMM_CALLER_PASS);
-  } else {  // panels
-    static_assert(Tile::PANELS % PARTS == 0, "a part is whole panels");
+  static_assert(Tile::PANELS % PARTS == 0, "a part is whole panels");
 #pragma unroll
-    for (int i = 0; i < Tile::PANELS / PARTS; ++i) {
-      const int panel = part * (Tile::PANELS / PARTS) + i;
-      tma_load_multicast(tile + panel * Tile::PANEL_BYTES, map, k, mn + panel * Tile::WIDTH, full,
-                         ALL GEMM_CALLER_PASS);
-    }
+  for (int i = 0; i < Tile::PANELS / PARTS; ++i) {
+    const int panel = part * (Tile::PANELS / PARTS) + i;
+    tma_load_multicast(tile + panel * Tile::PANEL_BYTES, map, k, mn + panel * Tile::WIDTH, full,
+                       ALL GEMM_CALLER_PASS);
   }
 }
 
@@ -72,19 +67,18 @@ GEMM_DEVICE void arrive_at_all(uint64_t* barrier GEMM_CALLER_ARG) {
 }
 // [/region idea]
 
-template <class TileA, class TileB>
+using TileA = OperandTile<half, BM, Major::K>;
+using TileB = OperandTile<half, BN, Major::MN>;
+
 struct Shared {                     // every panel starts at a multiple of 1024 bytes
-  uint8_t A[STAGES][TileA::BYTES];  // (STAGES, BM, BK) or, transposed, (STAGES, BM / 64, BK, 64)
-  uint8_t B[STAGES][TileB::BYTES];  // (STAGES, BN / 64, BK, 64) or, transposed, (STAGES, BN, BK)
+  uint8_t A[STAGES][TileA::BYTES];  // (STAGES, BM, BK)
+  uint8_t B[STAGES][TileB::BYTES];  // (STAGES, BN / 64, BK, 64)
   uint64_t full[STAGES], empty[STAGES];
 };
 
-template <class T, Major A_MAJOR, Major B_MAJOR>
 __global__ void __launch_bounds__(THREADS, 1)
-    gemm_v22(GemmArgs<T> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
+    gemm_v22(GemmArgs<half> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b) {
-  using TileA = OperandTile<T, BM, A_MAJOR>;
-  using TileB = OperandTile<T, BN, B_MAJOR>;
   // Where am I?
   const int tid = threadIdx.x, wg = tid / 128, k_tiles = cdiv(p.K, BK);
   // Tiles are the cluster's, two CTAs high. The lower CTA may lie below the matrix: it loads
@@ -93,7 +87,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   const int first = blockIdx.x / CLUSTER, step = gridDim.x / CLUSTER, rank = cluster_rank();
 
   // The pipeline.
-  auto& s = *static_cast<Shared<TileA, TileB>*>(dynamic_shared());
+  auto& s = *static_cast<Shared*>(dynamic_shared());
   if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, CLUSTER * CONSUMERS);
   cluster_arrive();
   cluster_wait();  // the neighbour's barriers are there, too
@@ -138,24 +132,18 @@ __global__ void __launch_bounds__(THREADS, 1)
   cluster_wait();  // the neighbour's last copies and arrivals have come
 }
 
-template <class T>
-void launch(const GemmArgs<T>& p, Stream stream) {
+void launch(const GemmArgs<half>& p, Stream stream) {
   const int64_t tiles = int64_t{cdiv(p.M, CLUSTER * BM)} * cdiv(p.N, BN);
   const int64_t grid = std::min<int64_t>(tiles, persistent_blocks() / CLUSTER) * CLUSTER;
-  const TmaOperands<T> in(p, stream);
-  with_majors(p, [&](auto a, auto b) {
-    using TileA = OperandTile<T, BM, a()>;
-    using TileB = OperandTile<T, BN, b()>;
-    gemm::launch(gemm_v22<T, a(), b()>, grid, dim3(THREADS),
-                 {.smem = sizeof(Shared<TileA, TileB>), .cluster = CLUSTER}, stream, p,
-                 has_aligned_c(p), TileA::map(in.A.data, p.M, p.K, in.A.ld),
-                 TileB::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld));
-  });
+  const TmaOperands<half> in(p, stream);
+  gemm::launch(gemm_v22, grid, dim3(THREADS), {.smem = sizeof(Shared), .cluster = CLUSTER}, stream,
+               p, has_aligned_c(p), TileA::map(in.A.data, p.M, p.K, in.A.ld),
+               TileB::map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld));
 }
 
 const Registration rung({.prev = "v21",
                          .idea = "clusters: a tile of B is loaded once for two CTAs",
-                         .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-                        {f16(launch<half>)});
+                         .needs = {.sm = 90, .exact_arch = true}},
+                        {f16(launch)});
 
 }  // namespace

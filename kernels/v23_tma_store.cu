@@ -2,7 +2,7 @@
 //
 // before: v22 stores pairs. A warp's request covers 8 rows of 16 bytes, half of each sector that it
 //         touches. While every thread issues 64 such requests, the tensor cores wait.
-// idea:   stmatrix writes the accumulators, as T, to swizzled tiles in shared memory. One thread
+// idea:   stmatrix writes the accumulators, as FP16, to swizzled tiles in shared memory. One thread
 //         hands them to TMA, and the warpgroup goes on to the next tile.
 // watch:  Two things are easily forgotten. Every thread that wrote executes fence.proxy.async
 //         before TMA reads. And only the thread that issued a store can wait until TMA has read the
@@ -56,20 +56,19 @@ GEMM_DEVICE void stage_accumulators(uint8_t* sC, const float (&acc)[COUNT]) {
 }
 // [/region idea]
 
-template <class TileA, class TileB>
-struct Shared {                     // every panel starts at a multiple of 1024 bytes
-  uint8_t A[STAGES][TileA::BYTES];  // (STAGES, BM, BK) or, transposed, (STAGES, BM / 64, BK, 64)
-  uint8_t B[STAGES][TileB::BYTES];  // (STAGES, BN / 64, BK, 64) or, transposed, (STAGES, BN, BK)
+using TileA = OperandTile<half, BM, Major::K>;
+using TileB = OperandTile<half, BN, Major::MN>;
+
+struct Shared {                          // every panel starts at a multiple of 1024 bytes
+  uint8_t A[STAGES][TileA::BYTES];       // (STAGES, BM, BK)
+  uint8_t B[STAGES][TileB::BYTES];       // (STAGES, BN / 64, BK, 64)
   uint8_t C[CONSUMERS][MMA_M * BN * 2];  // (CONSUMERS, BN / 64, MMA_M, 64), swizzled
   uint64_t full[STAGES], empty[STAGES];
 };
 
-template <class T, Major A_MAJOR, Major B_MAJOR>
 __global__ void __launch_bounds__(THREADS, 1)
-    gemm_v23(GemmArgs<T> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
+    gemm_v23(GemmArgs<half> p, bool aligned_c, const __grid_constant__ TensorMap map_a,
              const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c) {
-  using TileA = OperandTile<T, BM, A_MAJOR>;
-  using TileB = OperandTile<T, BN, B_MAJOR>;
   // Where am I?
   const int tid = threadIdx.x, wg = tid / 128, k_tiles = cdiv(p.K, BK);
   // Tiles are the cluster's: two CTAs high; the lower CTA may lie below the matrix.
@@ -77,7 +76,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   const int first = blockIdx.x / CLUSTER, step = gridDim.x / CLUSTER, rank = cluster_rank();
 
   // The pipeline.
-  auto& s = *static_cast<Shared<TileA, TileB>*>(dynamic_shared());
+  auto& s = *static_cast<Shared*>(dynamic_shared());
   if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, CLUSTER * CONSUMERS);
   cluster_arrive();
   cluster_wait();  // the neighbour's barriers are there, too
@@ -118,7 +117,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       apply_epilogue(p, aligned_c, m, n, acc);
       if (leader) tma_store_wait_read<0>();
       named_barrier_sync(1 + wg, 128);  // TMA has read the tile before this one
-      stage_accumulators<T>(staging, acc);
+      stage_accumulators<half>(staging, acc);
       fence_proxy_async();
       named_barrier_sync(1 + wg, 128);  // all have written
       if (leader) {
@@ -134,24 +133,18 @@ __global__ void __launch_bounds__(THREADS, 1)
   cluster_wait();  // the neighbour's last copies and arrivals have come
 }
 
-template <class T>
-void launch(const GemmArgs<T>& p, Stream stream) {
+void launch(const GemmArgs<half>& p, Stream stream) {
   const int64_t tiles = int64_t{cdiv(p.M, CLUSTER * BM)} * cdiv(p.N, BN);
   const int64_t grid = std::min<int64_t>(tiles, persistent_blocks() / CLUSTER) * CLUSTER;
-  const TmaOperands<T> in(p, stream);
-  with_majors(p, [&](auto a, auto b) {
-    using TileA = OperandTile<T, BM, a()>;
-    using TileB = OperandTile<T, BN, b()>;
-    gemm::launch(gemm_v23<T, a(), b()>, grid, dim3(THREADS),
-                 {.smem = sizeof(Shared<TileA, TileB>), .cluster = CLUSTER}, stream, p,
-                 has_aligned_c(p), TileA::map(in.A.data, p.M, p.K, in.A.ld),
-                 TileB::template map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld), c_map(p));
-  });
+  const TmaOperands<half> in(p, stream);
+  gemm::launch(gemm_v23, grid, dim3(THREADS), {.smem = sizeof(Shared), .cluster = CLUSTER}, stream,
+               p, has_aligned_c(p), TileA::map(in.A.data, p.M, p.K, in.A.ld),
+               TileB::map<CLUSTER>(in.B.data, p.N, p.K, in.B.ld), c_map(p));
 }
 
 const Registration rung({.prev = "v22",
                          .idea = "stmatrix and TMA store: results leave in tiles",
-                         .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
-                        {f16(launch<half>)});
+                         .needs = {.sm = 90, .exact_arch = true}},
+                        {f16(launch)});
 
 }  // namespace

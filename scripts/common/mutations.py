@@ -697,7 +697,10 @@ HOPPER = (
         "",
     ),
     of_rung(
-        "v22_multicast", "both load the same half", "mn + row, k, full, ALL", "mn, k, full, ALL"
+        "v22_multicast",
+        "both load the same half",
+        "mn + panel * Tile::WIDTH",
+        "mn + i * Tile::WIDTH",
     ),
     # v23
     of_rung(
@@ -1400,17 +1403,17 @@ HEADERS = (
     ),
     of_header(
         "multicast.cuh",
-        "v24",
+        "v23",
         "counts one block's arrival twice",
         "mbarrier_arrive_remote(barrier, rank GEMM_CALLER_PASS)",
         "mbarrier_arrive_remote(barrier, 0 GEMM_CALLER_PASS)",
     ),
     of_header(
         "multicast.cuh",
-        "v24",
+        "v23",
         "both load the same part",
-        "Tile::ALONG_K ? mn + row : k + row",
-        "Tile::ALONG_K ? mn : k",
+        "first = WHOLE ? part * PANELS : 0",
+        "first = 0",
     ),
     of_header(
         "wgmma_main_loop.cuh",
