@@ -279,14 +279,14 @@ class Accepted(unittest.TestCase):
         self.assertRegex(found.stdout, r"m03_peer_copies/.*: \d+ launches, ok")
 
     def test_types_of_the_result_apart(self) -> None:
-        for dtype in ("f16_f32", "bf16_f32"):
+        for dtype, rungs in (("f16_f32", 4), ("bf16_f32", 3)):
             run = bench(
                 *("--backend", "sim", "--verify-only", "--shape", "65x130x48", "--beta", "0.5"),
                 *("--kernel", "v1,v9,v10,v27", "--dtype", dtype),
             )
             self.assertEqual(run.returncode, 0, run.stderr)
             self.assertIn(f"{dtype} nn 65x130x48", run.stdout)
-            self.assertEqual(run.stdout.count("verified"), 4 + 1, run.stdout)
+            self.assertIn(f"\n{rungs} verified, 0 wrong", run.stdout)
 
     def test_what_is_named_twice_runs_once(self) -> None:
         once = {"--kernel": "v6", "--dtype": "f32", "--op": "nn"}

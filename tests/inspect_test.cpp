@@ -381,7 +381,8 @@ TEST(Counters, Multicast) {
   EXPECT_EQ(tma_bytes("v22", 0, 512, 256, 128), (TmaBytes{a + 2 * b, a + 4 * b}));
   EXPECT_EQ(tma_bytes("v23", 0, 512, 256, 128), (TmaBytes{a + 2 * b, a + 4 * b}));
   // Equal tiles of 128 x 128 want both columns of A's rows.
-  EXPECT_EQ(tma_bytes("v27", 10, 512, 256, 128), (TmaBytes{2 * a + 4 * b, 2 * a + 4 * b}));
+  EXPECT_EQ(tma_bytes("v27", engine::TO_FLOAT, 512, 256, 128),
+            (TmaBytes{2 * a + 4 * b, 2 * a + 4 * b}));
 }
 
 // v27 with tiles of C^T, at most `by` high, in a cut of the test's own.
@@ -413,8 +414,9 @@ TEST(Counters, MulticastOfBothOperands) {
 // The tile layer's main loops move what the rungs move that they are taken from; where they use
 // shared memory for several tiles, a barrier more.
 TEST(Counters, TilesMoveWhatHandsMove) {
-  EXPECT_EQ(tma_bytes("v29", 1, 512, 256, 128), tma_bytes("v27", 10, 512, 256, 128));
-  EXPECT_EQ(tma_bytes("v29", 0, 512, 384, 200), tma_bytes("v27", 9, 512, 384, 200));
+  EXPECT_EQ(tma_bytes("v29", 1, 512, 256, 128), tma_bytes("v27", engine::TO_FLOAT, 512, 256, 128));
+  EXPECT_EQ(tma_bytes("v29", 0, 512, 384, 200),
+            tma_bytes("v27", engine::TO_FLOAT - 1, 512, 384, 200));
   struct Moved {
     int64_t copies, copy_bytes, barriers;
     Traffic read, written, stored;

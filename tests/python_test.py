@@ -885,7 +885,7 @@ class Planning(Base):
             counters["global_loads"]["requests"], 256
         )  # 2 x 128 x 32 float4 / 32 lanes
         self.assertIn(
-            "f16/nt/64x32x16", gemm.inspect("v24", (64, 32, 16), "f16", layout="nt")["name"]
+            "f16/nt/64x32x16", gemm.inspect("v17t", (64, 32, 16), "f16", layout="nt")["name"]
         )
         self.refuses(gemm.BadArgument, "v99", gemm.inspect, "v99")
 
