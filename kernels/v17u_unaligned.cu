@@ -1,8 +1,8 @@
 // v17u unaligned rows: small tiles, read where they lie, and several k-tiles at a time.
 //
 // before: a row may begin at any address. Then cp.async cannot copy 16 bytes at once, and TMA
-//         cannot address the matrix. v24 first copies both operands to aligned rows: one more
-//         kernel, which takes as long as a small product
+//         cannot address the matrix. Hopper's rungs first copy both operands to aligned rows:
+//         one more kernel, which takes as long as a small product
 // idea:   threads load two elements each, at any address. That is slow for each byte, but a small
 //         product has few: it waits for memory's answers. So two or four groups of warps share a
 //         tile, each with its own k-tiles on their way, and add up their sums at the end

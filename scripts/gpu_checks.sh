@@ -63,7 +63,7 @@ layouts() {
   local rungs=v8,v13,v14w,v14x,v24,v27,v28 sizes=1000,1024,2048,4096,8192
   part beta.json ./gemm_bench --kernel "$rungs" --dtype f32,f16 --size "$sizes" --beta 1 \
     --json "$work/beta.json"
-  part transposed.json ./gemm_bench --kernel "$rungs" --dtype f32,f16 --size "$sizes" \
+  part transposed.json ./gemm_bench --kernel v13,v27,v28 --dtype f32,f16 --size "$sizes" \
     --op nt,tn,tt --json "$work/transposed.json"
   part padded.json ./gemm_bench --kernel "$rungs" --dtype f32,f16 --size "$sizes" --ld-pad 8 \
     --json "$work/padded.json"

@@ -9,7 +9,7 @@ namespace gemm::engine {
 
 // Which tiles a CTA computes, and how its consumer warpgroups share them.
 enum class Schedule {
-  rectangle,   // equal tiles of any extent, in clusters: each consumer has rows of every tile
+  rectangle,   // tiles of one extent, by the plan, in clusters: each consumer has rows of each
   row_panels,  // tiles of two neighbouring extents along y, ping-pong: each consumer has whole tiles
   tiles,       // tiles of bx x by, ping-pong: also of batches and groups, and of any layout
 };
@@ -24,10 +24,8 @@ struct Configuration {
   int epilogue_stages = 0;  // of 64 x 64 results: ping-pong
 
   GEMM_HOST_DEVICE constexpr bool ping_pong() const { return schedule != Schedule::rectangle; }
-  // Consumer warpgroups; with 256 rows, each has 128.
-  GEMM_HOST_DEVICE constexpr int warpgroups() const {
-    return ping_pong() ? 2 : bx == 256 ? 2 : bx / 64;
-  }
+  // Consumer warpgroups.
+  GEMM_HOST_DEVICE constexpr int warpgroups() const { return ping_pong() ? 2 : bx / 64; }
   GEMM_HOST_DEVICE constexpr int rows() const {
     return ping_pong() ? bx : bx / warpgroups();
   }  // of a consumer
@@ -66,7 +64,7 @@ struct ClusterShape {
   GEMM_HOST_DEVICE constexpr int size() const { return 1 << log_size(); }
 };
 
-// C cut into equal tiles, in clusters, and K into parts: the schedule of cooperative kernels.
+// C cut into tiles of one extent, in clusters, and K into parts: the schedule of cooperative kernels.
 struct Rectangle {
   ClusterShape cluster;
   int height;      // of a tile along y, a multiple of 8
