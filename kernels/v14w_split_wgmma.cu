@@ -128,8 +128,8 @@ __global__ void __launch_bounds__(THREADS, 1)
 void launch(const GemmArgs<float>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
   if (grid == 0) return;
-  const SplitOperand<TwoHalves> A(p.A, p.M, p.K, p.lda, true, stream);
-  const SplitOperand<TwoHalves> B(p.B, p.N, p.K, p.ldb, false, stream);
+  const SplitOperand<TwoHalves> A(p.A, p.M, p.K, p.lda, /*k_major=*/true, stream);
+  const SplitOperand<TwoHalves> B(p.B, p.N, p.K, p.ldb, /*k_major=*/false, stream);
   const auto map_a = [&](half* part) { return TileA::map(part, p.M, p.K, A.ld); };
   const auto map_b = [&](half* part) { return TileB::map(part, p.N, p.K, B.ld); };
   const Maps maps{map_a(A.part(0)), map_a(A.part(1)), map_b(B.part(0)), map_b(B.part(1))};

@@ -124,8 +124,8 @@ __global__ void __launch_bounds__(THREADS, 1)
 void launch(const GemmArgs<float>& p, Stream stream) {
   const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
   if (grid == 0) return;
-  const SplitOperand<ThreeBf16> A(p.A, p.M, p.K, p.lda, true, stream);
-  const SplitOperand<ThreeBf16> B(p.B, p.N, p.K, p.ldb, false, stream);
+  const SplitOperand<ThreeBf16> A(p.A, p.M, p.K, p.lda, /*k_major=*/true, stream);
+  const SplitOperand<ThreeBf16> B(p.B, p.N, p.K, p.ldb, /*k_major=*/false, stream);
   Maps maps;
   for (int i = 0; i < PARTS; ++i) {
     maps.A[i] = TileA::map(A.part(i), p.M, p.K, A.ld);

@@ -155,13 +155,15 @@ constexpr Variant<T, bf16> variant(const char* name) {
 constexpr Variant<f8e4m3, bf16> E4M3[] = {
     variant<f8e4m3, 128, 128, 6, 2>("128x128 s6"), variant<f8e4m3, 128, 192, 5, 1>("128x192 s5"),
     variant<f8e4m3, 64, 128, 8, 2>("64x128 s8"), variant<f8e4m3, 64, 64, 12, 1>("64x64 s12")};
-// cuBLASLt does not multiply e5m2 by e5m2: one variant for those who must.
-constexpr Variant<f8e5m2, bf16> E5M2[] = {variant<f8e5m2, 128, 128, 6, 2>("128x128 s6")};
+// cuBLASLt does not multiply e5m2 by e5m2: one variant for those who must. A template, which is not
+// compiled where e5m2 is left out.
+template <class T>
+constexpr Variant<T, bf16> SQUARE[] = {variant<T, 128, 128, 6, 2>("128x128 s6")};
 static_assert(std::size(TILES) == std::size(E4M3));
 
 template <class T>
 Plan plan(const FusedArgs<T, T, bf16>& p, const Arch& arch, int variant) {
-  constexpr int COUNT = std::is_same_v<T, f8e5m2> ? std::size(E5M2) : std::size(E4M3);
+  constexpr int COUNT = std::is_same_v<T, f8e5m2> ? 1 : std::size(E4M3);
   const TileChoice tile = choose_tile(p.M, p.N, TILES, COUNT, arch.sms, variant);
   Plan plan{.variant = tile.index};
   plan.keep(tile.tiling);
@@ -184,7 +186,7 @@ const Registration rung({.prev = "v24",
                          .needs = {.sm = 90, .exact_arch = true, .transposed = true}},
                         {entry(DType::e4m3_fast, E4M3, Planner<f8e4m3, bf16>{plan, explain, false}),
                          entry(DType::e4m3_f32_fast, launch_to_float<f8e4m3>),
-                         twin(DType::e5m2_fast, E5M2,
+                         twin(DType::e5m2_fast, SQUARE<f8e5m2>,
                               Planner<f8e5m2, bf16>{plan, explain, false})});
 
 }  // namespace

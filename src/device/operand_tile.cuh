@@ -101,11 +101,11 @@ GEMM_DEVICE void multiply_k_tile(float (&acc)[BLOCKS][COUNT], const uint8_t* sA,
   wgmma_commit();
 }
 // Multiplies a k-tile by one block of 64 rows.
-template <class TileA, class TileB, int COUNT>
+template <class TileA, class TileB, int N = TileB::EXTENT, int COUNT>
 GEMM_DEVICE void multiply_k_tile(float (&acc)[COUNT], const uint8_t* sA, const uint8_t* sB,
                                  int row = 0 GEMM_CALLER_ARG) {
-  multiply_k_tile<TileA, TileB>(reinterpret_cast<float(&)[1][COUNT]>(acc), sA, sB,
-                                row GEMM_CALLER_PASS);
+  multiply_k_tile<TileA, TileB, N>(reinterpret_cast<float(&)[1][COUNT]>(acc), sA, sB,
+                                   row GEMM_CALLER_PASS);
 }
 
 GEMM_BUILD_NAMESPACE_END

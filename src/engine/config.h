@@ -24,11 +24,8 @@ struct Configuration {
   int epilogue_stages = 0;  // of 64 x 64 results: ping-pong
 
   GEMM_HOST_DEVICE constexpr bool ping_pong() const { return schedule != Schedule::rectangle; }
-  // Consumer warpgroups.
+  // Consumer warpgroups: two with bx rows each, or one for each 64 rows.
   GEMM_HOST_DEVICE constexpr int warpgroups() const { return ping_pong() ? 2 : bx / 64; }
-  GEMM_HOST_DEVICE constexpr int rows() const {
-    return ping_pong() ? bx : bx / warpgroups();
-  }  // of a consumer
   GEMM_HOST_DEVICE constexpr int threads() const { return (warpgroups() + 1) * 128; }
   // Registers of a thread after setmaxnreg; 0: as launched, which is enough for one consumer.
   GEMM_HOST_DEVICE constexpr int producer_registers() const {

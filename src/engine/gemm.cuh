@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
   using TileX = OperandTile<T, CONFIG.bx, X_MAJOR>;
   using TileY = OperandTile<T, CONFIG.by, Y_MAJOR>;
   constexpr int STAGES = CONFIG.stages, CONSUMERS = CONFIG.warpgroups();
-  constexpr int BX = CONFIG.bx, BY = CONFIG.by, ROWS = CONFIG.rows(), BLOCKS = ROWS / MMA_X;
+  constexpr int BX = CONFIG.bx, BY = CONFIG.by;
   const int tid = threadIdx.x, wg = warpgroup();
   const bool adds = cut.in_cluster;
   const int size_x = cut.cluster.x(), size_y = cut.cluster.y(), cta = cluster_rank();
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
       wait_for_sums();
     }
   } else {
-    // A consumer: ROWS rows of every tile.
+    // A consumer: MMA_X rows of every tile.
     if constexpr (CONFIG.consumer_registers() > 0) setmaxnreg_inc<CONFIG.consumer_registers()>();
     const int other = tid % 128;
     const bool shares = other < size_x * size_y && ((share_x | share_y) >> other & 1) != 0;
@@ -201,24 +201,24 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
       }
     };
     for_each_unit([&](int x, int y, int part, int nth) {
-      x += wg * ROWS;
+      x += wg * MMA_X;
       const int k_tiles = k_begin(part + 1) - k_begin(part);
       const Args tile = cut_off(p, swapped, y + cut.height);
       if (sums == nullptr && !adds) {
         if (swapped)
-          prefetch_c<ROWS>(tile, true, y, x, cut.height);
+          prefetch_c<MMA_X>(tile, true, y, x, cut.height);
         else
-          prefetch_c<BY>(tile, true, x, y, ROWS);
+          prefetch_c<BY>(tile, true, x, y, MMA_X);
       }
-      float acc[BLOCKS][BY / 2];
-      clear_registers(acc);
+      float acc[BY / 2] = {};
+      fence_operand(acc);
       int last = 0;
       // [region height]
       with_height<CONFIG.shortest, BY>(cut.height, [&](auto height) {
         for (int k_tile = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
           mbarrier_wait(&s.full[state.stage], state.phase);
           multiply_k_tile<TileX, TileY, decltype(height)::value>(acc, s.X[state.stage],
-                                                                 s.Y[state.stage], wg * ROWS);
+                                                                 s.Y[state.stage], wg * MMA_X);
           wgmma_wait<1>();
           if (k_tile > 0) release(last);
         }
@@ -233,10 +233,7 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
         uint8_t* const begin = s.X[0];
         Sums* const parts = reinterpret_cast<Sums*>(beside ? s.spare[0] : begin);
         wait_for_room();
-#pragma unroll
-        for (int i = 0; i < BLOCKS; ++i)
-          send_units(parts, owned, part, (wg * BLOCKS + i) * cut.height / 8, cut.height / 8,
-                     acc[i]);
+        send_units(parts, owned, part, wg * cut.height / 8, cut.height / 8, acc);
         wait_for_sums();
         // Rows of results take the place of k-tiles.
         float* const rows = reinterpret_cast<float*>(beside ? begin : begin + received * s.UNIT);
@@ -244,7 +241,7 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
         store_sums<CONSUMERS * 128>(p, parts, rows, room / int(UNIT_ROOM * sizeof(float)), owned,
                                     cut.parts, part, swapped, aligned_c,
                                     [&](int unit, int& to_x, int& to_y) {
-                                      to_x = x - wg * ROWS + unit / (cut.height / 8) * MMA_X;
+                                      to_x = x - wg * MMA_X + unit / (cut.height / 8) * MMA_X;
                                       to_y = y + unit % (cut.height / 8) * 8;
                                     });
         return;
@@ -253,22 +250,18 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
       if (sums != nullptr) {
         const int units = cut.height / 8, size = cut.cluster.size();
         const int64_t place = int64_t{nth * size + rank} * cut.parts + part;
-        Sums* const to = sums + (place * (BX / MMA_X) + wg * BLOCKS) * units * 128 + tid % 128;
+        Sums* const to = sums + (place * (BX / MMA_X) + wg) * units * 128 + tid % 128;
+        fence_operand(acc);
 #pragma unroll
-        for (int i = 0; i < BLOCKS; ++i) {
-          fence_operand(acc[i]);
+        for (int u = 0; u < BY / 8; ++u) {
+          if (u >= units) break;
+          Sums four = {};
 #pragma unroll
-          for (int u = 0; u < BY / 8; ++u) {
-            if (u >= units) break;
-            Sums four = {};
-#pragma unroll
-            for (int e = 0; e < 4; ++e) four.set(e, acc[i][u * 4 + e]);
-            to[(i * units + u) * 128] = four;
-          }
+          for (int e = 0; e < 4; ++e) four.set(e, acc[u * 4 + e]);
+          to[u * 128] = four;
         }
       } else {
-#pragma unroll
-        for (int i = 0; i < BLOCKS; ++i) store_tile<32>(tile, swapped, x + i * MMA_X, y, acc[i]);
+        store_tile<32>(tile, swapped, x, y, acc);
       }
     });
   }
