@@ -4,8 +4,8 @@
 //         the first of the next the tensor cores wait, about 4000 cycles.
 // idea:   Each consumer computes tiles of its own. While consumer 0 stores one, consumer 1
 //         multiplies the next. An ordered barrier tells each when it is its turn.
-// watch:  Phases p and p + 2 have one parity, and a wait takes one for the other. So a consumer waits
-//         for its k-tiles only when all k-tiles of the other consumer's tile have arrived.
+// watch:  Phases p and p + 2 have one parity, and a wait takes one for the other. So a consumer
+//         waits for its k-tiles only when all of the other consumer's tile have arrived.
 // needs:  It needs sm_90a. Unaligned operands are copied first, an unaligned C is stored by rows.
 //
 //   role        threads   waits for               then               and tells

@@ -90,11 +90,17 @@ std::string explain(const GemmArgs<T>& p, const Plan& plan) {
   return engine::explain(choice, plan.sms) + " in each of " + products + " launches";
 }
 
-const Registration rung(
-    {.prev = "v24",
-     .idea = "engine: one kernel over configurations, tiles of any extent",
-     .needs = {.sm = 90, .exact_arch = true, .transposed = true, .batches = true, .groups = true}},
-    {f16(VARIANTS<half>, {plan, explain}), bfloat16(VARIANTS<bf16>, {plan, explain}),
-     entry(DType::f16_f32, launch_to_float<half>), twin(DType::bf16_f32, launch_to_float<bf16>)});
+const Registration rung({.prev = "v24",
+                         .idea = "engine: one kernel over configurations, tiles of any extent",
+                         .needs = {.sm = 90,
+                                   .exact_arch = true,
+                                   .transposed = true,
+                                   .batches = true,
+                                   .groups = true,
+                                   .invariant = true}},
+                        {f16(VARIANTS<half>, {plan, explain}),
+                         bfloat16(VARIANTS<bf16>, {plan, explain}),
+                         entry(DType::f16_f32, launch_to_float<half>),
+                         twin(DType::bf16_f32, launch_to_float<bf16>)});
 
 }  // namespace

@@ -34,7 +34,8 @@ Plan plan(const Rung& self, const GemmCall& call, const Arch& arch, int candidat
 const Registration rung(
     {.prev = "v24",
      .idea = "dispatch: for every shape the fastest kernel",
-     .needs = {.sm = 90, .exact_arch = true, .transposed = true, .groups = true}},
+     .needs =
+         {.sm = 90, .exact_arch = true, .transposed = true, .groups = true, .invariant = true}},
     {dispatcher(DType::f16, plan), dispatcher(DType::bf16, plan), dispatcher(DType::f32, plan)});
 
 }  // namespace

@@ -75,6 +75,9 @@ struct GemmCall {
   void* stream = nullptr;
   Batch batch = {};
   BlockScales scales = {};
+  // Whether a row's bits must not depend on M, nor on the other rows: its products are added up in one
+  // order, whatever the plan is.
+  bool invariant = false;
 };
 
 }  // namespace gemm

@@ -161,12 +161,22 @@ Entry without_groups(Entry e) {
   return e;
 }
 
+Entry without_invariance(Entry e) {
+  if (e.plan)
+    e.plan = [plan = std::move(e.plan)](const Rung& self, const GemmCall& c, const Arch& arch,
+                                        int variant) {
+      return c.invariant ? std::nullopt : plan(self, c, arch, variant);
+    };
+  return e;
+}
+
 void register_entries(const About& about, std::vector<Entry> entries, const BackendCalls& backend,
                       const char* file) {
   const std::string id = rung_id(rung_name(file));
   for (Entry& e : entries) {
     if (!about.needs.batches) e = product_by_product(std::move(e));
     if (!about.needs.groups) e = without_groups(std::move(e));
+    if (!about.needs.invariant) e = without_invariance(std::move(e));
     e = with_epilogue_pass(std::move(e), backend, id);
     Rung& rung = detail::add({.id = {},
                               .name = {},

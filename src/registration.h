@@ -55,6 +55,8 @@ struct BackendCalls {
 Entry product_by_product(Entry e);
 // Of a rung that takes no groups: it has no plan for them, so that no dispatcher chooses it.
 Entry without_groups(Entry e);
+// Of a rung that does not keep rows' bits, likewise.
+Entry without_invariance(Entry e);
 // An entry that takes every epilogue: what its kernel lacks is left to a pass, which its plan counts in.
 // Scales of f16 need sums in float between both: by the rung `id`'s entry for float results, by that of
 // a rung before it, or by any. Where none takes the layout the pass scales what was rounded.

@@ -24,6 +24,7 @@ struct Needs {
   bool no_activation = false;  // of the epilogue, takes alpha and beta alone
   bool batches = false;        // true: takes a batch in one launch; false: a launch each product
   bool groups = false;         // true: takes products of different heights (Batch::ends)
+  bool invariant = false;      // true: keeps rows' bits where that is asked (GemmCall::invariant)
   // What kernels of a user's own may lack (src/own); all of the ladder have it.
   bool dense = false;              // takes rows without gaps only: ld is the number of columns
   bool product_only = false;       // alpha = 1 and beta = 0 only

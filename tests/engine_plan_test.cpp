@@ -120,6 +120,24 @@ TEST(EnginePlan, TheLeastEstimateIsChosen) {
     }
 }
 
+// Whole sums, from the beginning of K, of all choices: where rows must keep their bits.
+TEST(EnginePlan, InvariantSumsAreWhole) {
+  PlannedProblem p = problem(64, 128, 16384);
+  EXPECT_GT(choose(p, ARCH, -1).cut.parts, 1);
+  p.invariant = true;
+  for (const int M : {1, 64, 640, 5000}) {
+    p.M = M;
+    for (const Choice& choice : all_choices(p)) {
+      EXPECT_TRUE(choice.forwards || choice.config().schedule == Schedule::tiles);
+      EXPECT_TRUE(choice.config().ping_pong() || choice.cut.parts == 1);
+    }
+    // What one kernel fuses, none leaves to a pass.
+    p.whole_epilogue = true;
+    for (const Choice& choice : all_choices(p)) EXPECT_TRUE(choice.config().ping_pong());
+    p.whole_epilogue = false;
+  }
+}
+
 // In every configuration, whoever stores the results.
 TEST(EnginePlan, AnEpilogueTakesLonger) {
   for (int i = 0; i < CONFIGURATION_COUNT; ++i) {

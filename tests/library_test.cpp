@@ -649,8 +649,8 @@ TEST_F(Library, BadGates) {
     EXPECT_THAT(gemm_last_error(), HasSubstr(text));
   };
   expect([](auto& q, auto&) { q.gated = 2; }, GEMM_BAD_ARGUMENT, "gated is 2: allowed are 0 and 1");
-  expect([](auto& q, auto&) { q.reserved = 1; }, GEMM_BAD_ARGUMENT,
-         "gemm_problem.reserved is not 0");
+  expect([](auto& q, auto&) { q.invariant = 2; }, GEMM_BAD_ARGUMENT,
+         "invariant is 2: allowed are 0 and 1");
   expect([](auto& q, auto&) { q.n = 23; }, GEMM_BAD_ARGUMENT,
          "n is 23: a gated product has an even number of columns");
   expect([](auto& q, auto&) { q.ldc = 11; }, GEMM_BAD_ARGUMENT,

@@ -313,6 +313,26 @@ class Matmul(Base):
         self.refuses(ValueError, "wanted is one shape", gemm.interleave_gate, a, b)
         self.refuses(ValueError, "axis is 2: allowed are 0 to 1", gemm.interleave_gate, a, a, 2)
 
+    def test_rows_keep_their_bits(self) -> None:
+        m, n, k = 200, 64, 1100
+        for dtype in (np.float32, np.float16, ml_dtypes.bfloat16):
+            a, b = matrix(m, k, dtype), matrix(k, n, dtype, 2)
+            whole = gemm.matmul(a, b, invariant=True)
+            for first, end in ((0, 1), (128, 131), (64, m)):
+                some = gemm.matmul(a[first:end], b, invariant=True)
+                self.assertEqual(some.tobytes(), whole[first:end].tobytes())
+            batch = gemm.matmul(a.reshape(2, m // 2, k), b, invariant=True)
+            self.assertEqual(batch.tobytes(), whole.tobytes())
+            self.close(whole, product(a, b), 2.0**-6)
+        self.assertNotIn("parts", gemm.plan(16, 4096, 8192, "float16", invariant=True).explanation)
+        q = np.zeros((16, 16), ml_dtypes.float8_e4m3fn)
+        self.refuses(
+            gemm.Unsupported, "keeps the bits of rows", gemm.matmul, q, q.T, invariant=True
+        )
+        x = q.astype(np.float32)
+        with self.assertRaisesRegex(gemm.Unsupported, "v06_.* does not keep"):
+            gemm.matmul(x, x, rung="v6", invariant=True)
+
     def test_lists_of_matrices(self) -> None:
         m, n, k = 33, 24, 40
         for dtype in (np.float32, np.float16):
@@ -1388,6 +1408,7 @@ class WhatUsersTripOver(Base):
                 "gated": lambda v: gemm.matmul(x, x, gated=v),
                 "list's gated": lambda v: gemm.batched_matmul([x], [x], gated=v),
                 "plan's gated": lambda v: gemm.plan(4, 4, 4, gated=v),
+                "invariant": lambda v: gemm.matmul(x, x, invariant=v),
                 "use_fast_accum": lambda v: gemm.scaled_mm(q, q.T, one, one, use_fast_accum=v),
                 "shard": lambda v: sharded.shard(v),
                 "sharded a": lambda v: sharded(v, [half, half]),

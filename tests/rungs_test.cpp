@@ -1,5 +1,6 @@
 // Every rung, every type, at the shapes that break kernels. One suite, instantiated for the
 // simulator and for the GPU.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -409,6 +410,47 @@ TEST_P(GroupsOnGpu, SeveralTilesACta) {
   expect_right(p, {0});
 }
 
+// Rows have the same bits in calls with fewer rows. The default plan has K in parts for a few of these
+// rows, and not for all.
+class InvariantTest : public RungTest {
+ protected:
+  static Problem planned_in_two_ways() {
+    Problem p = GetParam().dtype == DType::f32 ? shape(320, 64, 1100) : shape(640, 256, 1024);
+    p.dtype = GetParam().dtype, p.invariant = true;
+    return p;
+  }
+};
+TEST_P(InvariantTest, RowsKeepTheirBits) {
+  const auto expect_equal = [&](const Problem& p) {
+    EXPECT_EQ(Verifier(*device_, p).compare_fewer_rows(GetParam()), "")
+        << shape_name(p) << " " << ops_name(p) << " " << epilogue_name(p);
+  };
+  Problem p = planned_in_two_ways();
+  expect_equal(p);
+  p.M = 200, p.N = 136, p.K = 200;
+  for (const Op op : {Op::N, Op::T}) {
+    p.op_a = op, p.op_b = op == Op::N ? Op::T : Op::N;
+    p.beta = 1, p.operands = {}, p.activation = Activation::none, p.gated = false;
+    expect_equal(p);
+    p.operands = {.residual = true, .bias = true}, p.activation = Activation::gelu;
+    expect_equal(p);
+    p.beta = 0, p.operands = {}, p.activation = Activation::silu, p.gated = true;
+    expect_equal(p);
+  }
+}
+// A rung that forgets it is seen.
+TEST_P(InvariantTest, OtherBitsAreSeen) {
+  if (GetParam().id != "v28") GTEST_SKIP() << "v28 plans over the others";
+  Rung forgets = GetParam();
+  forgets.launch = [](const GemmCall& call) {
+    GemmCall other = call;
+    other.invariant = false;
+    GetParam().launch(other);
+  };
+  EXPECT_THAT(Verifier(*device_, planned_in_two_ways()).compare_fewer_rows(forgets),
+              testing::HasSubstr("has other bits in a call"));
+}
+
 class TransposedTest : public RungTest {};  // of the rungs that take transposed operands
 TEST_P(TransposedTest, AllFour) {
   for (const Op a : {Op::N, Op::T})
@@ -639,6 +681,7 @@ std::vector<Rung> those(Backend backend, bool wanted(const Rung&)) {
   return found;
 }
 bool transposing(const Rung& r) { return r.needs.transposed; }
+bool keeping_bits(const Rung& r) { return r.needs.invariant && !r.fits; }
 bool with_groups(const Rung& r) { return r.needs.groups; }
 bool with_pipeline(const Rung& r) {
   return (r.needs.sm >= 90 && !is_second_type(r.dtype)) || (r.id == "v29" && r.dtype == DType::f16);
@@ -659,6 +702,10 @@ INSTANTIATE_TEST_SUITE_P(GpuExtra, RungTest, testing::ValuesIn(gpu_extra_rungs()
 INSTANTIATE_TEST_SUITE_P(Sim, TransposedTest, testing::ValuesIn(those(Backend::sim, transposing)),
                          test_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, TransposedTest, testing::ValuesIn(those(Backend::gpu, transposing)),
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(Sim, InvariantTest, testing::ValuesIn(those(Backend::sim, keeping_bits)),
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, InvariantTest, testing::ValuesIn(those(Backend::gpu, keeping_bits)),
                          test_name);
 INSTANTIATE_TEST_SUITE_P(Sim, GroupsTest, testing::ValuesIn(those(Backend::sim, with_groups)),
                          test_name);
@@ -687,6 +734,7 @@ INSTANTIATE_TEST_SUITE_P(Gpu, UnalignedTest,
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EngineTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GroupsOnGpu);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GroupsTest);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(InvariantTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PipelineTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RasterTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PairsTest);

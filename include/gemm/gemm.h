@@ -103,7 +103,9 @@ typedef struct gemm_problem {
   /* 1: C is gated. It is m x n / 2, and n is even: columns 2 j and 2 j + 1 of op(B) are a gate and a
    * value, and column j of C is act(gate) * value. beta is 0 then. Not of groups. */
   int32_t gated;
-  int32_t reserved; /* 0 */
+  /* 1: a row's bits depend neither on m nor on the other rows. Of F16 and BF16, whatever type C has, and
+   * of F32 exact; others are GEMM_UNSUPPORTED. It costs speed where few rows want K in parts. */
+  int32_t invariant;
 } gemm_problem;
 
 /* What becomes of a product: act(scale * alpha * AB + beta * C + bias), where it is gated then its

@@ -56,6 +56,7 @@ struct Problem {
   int64_t batch = 1;                                 // products
   int64_t stride_a = 0, stride_b = 0, stride_c = 0;  // elements between them; A and B: 0 is shared
   bool gated = false;                                // C is m x n / 2: act(gate) * value
+  bool invariant = false;  // a row's bits depend neither on m nor on the other rows
 };
 
 struct Epilogue {
@@ -110,6 +111,7 @@ gemm_problem to_c(const Problem& p) {
   problem.stride_b = p.stride_b;
   problem.stride_c = p.stride_c;
   problem.gated = p.gated ? 1 : 0;
+  problem.invariant = p.invariant ? 1 : 0;
   return problem;
 }
 

@@ -161,7 +161,7 @@ class Problem(ctypes.Structure):
         *((name, ctypes.c_int32) for name in ("type_a", "type_b", "type_c", "op_a", "op_b")),
         *((name, ctypes.c_int32) for name in ("align_a", "align_b", "align_c")),
         *((name, ctypes.c_int64) for name in ("batch", "stride_a", "stride_b", "stride_c")),
-        *((name, ctypes.c_int32) for name in ("gated", "reserved")),
+        *((name, ctypes.c_int32) for name in ("gated", "invariant")),
     ]
 
 

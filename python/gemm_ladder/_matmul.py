@@ -48,6 +48,7 @@ class Prepared:
         out_dtype: Any,
         compute: str,
         gated: bool = False,
+        invariant: bool = False,
     ) -> None:
         self.a, self.b = left, right = Stored(kind, a, "a"), Stored(kind, b, "b")
         if left.cols != right.rows:
@@ -90,7 +91,8 @@ class Prepared:
             **{"m": self.m, "n": self.n, "k": left.cols},
             **{"lda": left.ld, "ldb": right.ld, "ldc": ldc},
             **{"type_a": left.type, "type_b": right.type, "type_c": self.type_c},
-            **{"op_a": left.op, "op_b": right.op, "gated": int(gated)},
+            **{"op_a": left.op, "op_b": right.op},
+            **{"gated": int(gated), "invariant": int(invariant)},
         )
         self.address = ctypes.addressof(self.problem)
         self.new_type = None if self.type_c == left.type else self.type_c
@@ -132,6 +134,7 @@ class PreparedBatch(Prepared):
         out_dtype: Any,
         compute: str,
         gated: bool = False,
+        invariant: bool = False,
     ) -> None:
         first_a, count_a, stride_a = first_matrix(kind, a, "a")
         first_b, count_b, stride_b = first_matrix(kind, b, "b")
@@ -147,7 +150,7 @@ class PreparedBatch(Prepared):
             first_out, count_out, stride_c = first_matrix(kind, out, "out")
             if count_out != self.count:
                 raise ValueError(f"out has {count_out} matrices, and the product {self.count}")
-        super().__init__(kind, first_a, first_b, first_out, out_dtype, compute, gated)
+        super().__init__(kind, first_a, first_b, first_out, out_dtype, compute, gated, invariant)
         if out is None:
             stride_c = self.m * self.columns
         self.strides = stride_a, stride_b, stride_c if self.count > 1 else 0
@@ -350,6 +353,7 @@ def matmul(
     compute: str = "exact",
     scales_a: Any = None,
     scales_b: Any = None,
+    invariant: bool = False,
 ) -> Any:
     """activation(alpha * a @ b + beta * c + bias), by the kernels of the ladder, in one of them.
 
@@ -369,7 +373,9 @@ def matmul(
     names a kernel ("v6"), else the best one is planned. out_dtype may be float32 for narrower types.
     compute="tf32" rounds floats to 10 bits of mantissa first; "fast_sums" keeps 14 bits of sums of
     FP8; "block_scales" multiplies e4m3 numbers by scales_a, (k / 128) x m floats, and scales_b,
-    (n / 128) x (k / 128). scaled_mm has torch's conventions for these.
+    (n / 128) x (k / 128). scaled_mm has torch's conventions for these. invariant: a row of the result
+    has the same bits whatever the other rows of a are, and however many; of float32, float16 and
+    bfloat16.
     """
     kind = kind_of(a, "a")
     if kind_of(b, "b") is not kind:
@@ -390,6 +396,8 @@ def matmul(
     name = rung_name(rung)
     if type(gated) is not bool:
         gated = flag("gated", gated)
+    if type(invariant) is not bool:
+        invariant = flag("invariant", invariant)
     if residual is not None:
         if c is not None:
             raise ValueError("c and residual are the same addend: give one")
@@ -411,6 +419,8 @@ def matmul(
         addend = c if residual is None else residual
         fixed = (rung, backend, out_dtype, compute)
         given = {"alpha": alpha, "beta": beta, "activation": activation, "slope": slope}
+        if invariant:
+            raise ValueError("invariant keeps no gradient: call under torch.no_grad()")
         return _with_gradient(a, b, addend, bias, out, {**given, "gated": gated}, fixed)
 
     if out_dtype is not None:
@@ -418,11 +428,12 @@ def matmul(
     if type(compute) is not str or compute != "exact":
         compute_code(compute)
     of_out = None if out is None else kind.key(out)
-    key = (kind.key(a), kind.key(b), of_out, out_dtype, compute, gated)
+    key = (kind.key(a), kind.key(b), of_out, out_dtype, compute, gated, invariant)
     prepared = _prepared.get(key)
     if prepared is None:
         make = PreparedBatch if len(a.shape) > 2 or len(b.shape) > 2 else Prepared
-        prepared = keep(_prepared, key, make(kind, a, b, out, out_dtype, compute, gated))
+        prepared = make(kind, a, b, out, out_dtype, compute, gated, invariant)
+        keep(_prepared, key, prepared)
     pa, pb = kind.pointer(a), kind.pointer(b)
     if out is None:
         result = prepared.empty(kind, a)
@@ -590,13 +601,14 @@ def plan(
     compute: str = "exact",
     batch: int = 1,
     gated: bool = False,
+    invariant: bool = False,
     rung: Optional[str] = None,
     backend: Optional[str] = None,
 ) -> Plan:
     """Plans an m x k by k x n product for the current GPU, or without one for the simulated H200.
 
     layout "nt" means that b is stored transposed, n x k. batch: so many products, of matrices that
-    follow each other. gated: as of matmul, n being b's columns.
+    follow each other. gated and invariant: as of matmul, n being b's columns.
     """
     choice("layout", layout, ("nn", "nt", "tn", "tt"))
     m, n, k = integer("m", m), integer("n", n), integer("k", k)
@@ -604,6 +616,7 @@ def plan(
     if batch < 1:
         raise ValueError(f"batch is {batch}: allowed are 1 and more")
     gated = flag("gated", gated)
+    invariant = flag("invariant", invariant)
     library, device = library_and_device(backend)
     code = type_code(dtype, 0)
     problem = Problem(
@@ -614,6 +627,7 @@ def plan(
         **{"op_a": int(layout[0] == "t"), "op_b": int(layout[1] == "t")},
         **{"batch": batch, "stride_a": m * k, "stride_b": k * n, "gated": int(gated)},
         stride_c=m * (n // 2 if gated else n),
+        invariant=int(invariant),
     )
     made = _create_plan(library, device, problem, rung_name(rung))
     text = ctypes.create_string_buffer(1000)

@@ -125,8 +125,9 @@ std::string Job::name() const {
   const std::string epilogue = asked_for.empty() ? "" : "/epilogue:" + asked_for;
   const std::string several = batch_name(problem);
   const std::string batch = several.empty() ? "" : "/" + several;
-  return fmt::format("{}/{}/{}/{}{}{}{}{}", rung->name, to_string(problem.dtype), ops_name(problem),
-                     shape_name(problem), batch, epilogue, asked, jit ? "/jit" : "");
+  return fmt::format("{}/{}/{}/{}{}{}{}{}{}", rung->name, to_string(problem.dtype),
+                     ops_name(problem), shape_name(problem), batch, epilogue,
+                     problem.invariant ? "/invariant" : "", asked, jit ? "/jit" : "");
 }
 
 std::vector<Job> plan(const Options& o, Backend backend) {
@@ -165,9 +166,13 @@ std::vector<Job> plan(const Options& o, Backend backend) {
                         .batch_pad = o.batch_pad,
                         .shared_a = o.shared_a,
                         .shared_b = o.shared_b,
-                        .groups = s.groups};
+                        .groups = s.groups,
+                        .invariant = o.invariant};
         if (p.batch > 1 && (o.tune || o.tune_first || !o.html.empty()))
           throw UsageError("a batch does not go with --tune or --html, which are of one product");
+        if (p.invariant && (p.batch > 1 || p.groups.count > 0))
+          throw UsageError(
+              "a batch does not go with --invariant, which compares rows of one product");
         if (p.gated && p.N % 2 != 0)
           throw UsageError(fmt::format(
               "--epilogue gated wants an even N, a gate and a value for each column of D, not {}",
@@ -233,7 +238,7 @@ std::string tuning_file(const Options& o) {
 TuningCache read_tuning(const Options& o, Backend backend, const std::vector<Job>& jobs) {
   const bool any = std::any_of(jobs.begin(), jobs.end(),
                                [](const Job& job) { return !job.rung->variants.empty(); });
-  if (backend != Backend::gpu || o.no_tune_cache || !any) return {};
+  if (backend != Backend::gpu || o.no_tune_cache || o.invariant || !any) return {};
   if (!o.tune_cache.empty()) return TuningCache::read(o.tune_cache);
   std::string note;
   TuningCache cache = TuningCache::read_unnamed(default_tuning_cache(), note);

@@ -42,6 +42,7 @@ template <class TA, class TB = TA, class TC = TA>
 struct FusedArgs : GemmArgs<TA, TB, TC> {
   static constexpr bool FUSED = true;
   FusedEpilogue fused;
+  bool invariant = false;  // GemmCall::invariant: for planners
 };
 
 // FusedArgs where D is gated (FusedEpilogue::gated), and so half as wide as the product.
@@ -106,7 +107,7 @@ GemmArgs<TA, TB, TC> typed(const GemmCall& c) {
 }
 template <class TA, class TB = TA, class TC = TA>
 FusedArgs<TA, TB, TC> fused(const GemmCall& c) {
-  return {typed<TA, TB, TC>(c), c.epilogue};
+  return {typed<TA, TB, TC>(c), c.epilogue, c.invariant};
 }
 template <class TA, class TB = TA, class TC = TA>
 GatedArgs<TA, TB, TC> gated(const GemmCall& c) {

@@ -274,7 +274,8 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
 // Ping-pong consumers on row panels: tiles of neighbouring heights along y that fill all waves.
 template <class Args, int CONFIGURATION, Major X_MAJOR, bool SWAPPED>
 __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
-    gemm_row_panels(Args p, RowPanels panels, const __grid_constant__ TensorMap map_x,
+    gemm_row_panels(Args p, RowPanels panels, bool forwards,
+                    const __grid_constant__ TensorMap map_x,
                     const __grid_constant__ TensorMap map_tall,
                     const __grid_constant__ TensorMap map_short,
                     const __grid_constant__ TensorMap map_c) {
@@ -298,12 +299,14 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
     // The producer.
     setmaxnreg_dec<CONFIG.producer_registers()>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
-    int nth = 0;  // every other tile starts at the end of K: its k-tiles are still in L2
+    // Every other tile starts at the end of K, whose k-tiles are still in L2, if it may.
+    int nth = 0;
     for_each_panel(panels, blockIdx.x, gridDim.x, [&](int x, int y, int height, int64_t) {
       const TensorMap& map_y = height > panels.short_box() ? map_tall : map_short;
       grid_dependency_wait(x, y);  // after the first tile's coordinates have been computed
       produce<TileX, TileY>(s.X[0], s.Y[0], s.full, s.empty, state, map_x, map_y, x * BX, y, 0,
-                            k_tiles, TileX::BYTES + panels.box(height) * BK * 2, nth++ % 2 == 1);
+                            k_tiles, TileX::BYTES + panels.box(height) * BK * 2,
+                            !forwards && nth++ % 2 == 1);
     });
     return;
   }

@@ -81,8 +81,8 @@ void launch_row_panels(const Args& p, const Choice& choice, const Arch& arch, St
           std::min<int64_t>(tiles, arch.ctas), dim3(CONFIG.threads()),
           {.smem = sizeof(PingPongShared<TileX, TileY, CONFIG.stages, CONFIG.epilogue_stages>),
            .pdl = true},
-          stream, p, panels, TileX::map(x.data, X, p.K, x.ld), map_y(panels.short_box() + 8),
-          map_y(std::max(panels.short_box(), 8)), c_map(p, 8));
+          stream, p, panels, choice.forwards, TileX::map(x.data, X, p.K, x.ld),
+          map_y(panels.short_box() + 8), map_y(std::max(panels.short_box(), 8)), c_map(p, 8));
     }
   };
   with_majors(p, [&](auto a, auto b) {

@@ -66,7 +66,8 @@ PlannedProblem problem_of(const FusedArgs<T>& p) {
           .vectors = p.fused.has_vectors(),
           .function = info(p.fused.activation).roundings > 1,
           .whole_epilogue = wants_fused(p.fused),
-          .gated = p.fused.gated};
+          .gated = p.fused.gated,
+          .invariant = p.invariant};
 }
 
 GEMM_BUILD_NAMESPACE_END

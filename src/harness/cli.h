@@ -32,7 +32,7 @@ struct Options {
   float alpha = 1, beta = 0;
   Activation activation = Activation::none;
   EpilogueOperands operands = {};
-  bool gated = false;
+  bool gated = false, invariant = false;
   int ld_pad = 0;
   int batch = 1, batch_pad = 0;
   bool shared_a = false, shared_b = false;

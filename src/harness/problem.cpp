@@ -121,7 +121,9 @@ GemmCall make_call(const Problem& p, const void* a, const void* b, void* c, void
           p.op_b,
           stream,
           {products(p), stride(Operand::A), stride(Operand::B), stride(Operand::C),
-           p.groups.count > 0 ? p.groups.ends : nullptr}};
+           p.groups.count > 0 ? p.groups.ends : nullptr},
+          {},
+          p.invariant};
 }
 
 }  // namespace gemm

@@ -70,6 +70,7 @@ struct Problem {
   int batch_pad = 0;                        // elements between them
   bool shared_a = false, shared_b = false;  // one A, one B for all products
   Groups groups = {};                       // then M is the rows of all, and batch 1
+  bool invariant = false;                   // GemmCall::invariant
   double product_error = 0;                 // what the check allows a product (Rung::product_error)
   // Kinds of the inputs `products`: with infinities, NaN and numbers near the range's ends, and
   // with one row of A and one column of B of the other sign.

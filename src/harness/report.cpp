@@ -32,6 +32,7 @@ void Table::heading(const Outcome& o) {
   std::string group = fmt::format("{} {} {}", to_string(p.dtype), ops_name(p), shape_name(p));
   if (const std::string batch = batch_name(p); !batch.empty()) group += " " + batch;
   if (const std::string epilogue = epilogue_name(p); !epilogue.empty()) group += " " + epilogue;
+  if (p.invariant) group += " invariant";
   if (group == group_) return;
   group_ = group;
   tflops_.clear();

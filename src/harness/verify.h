@@ -23,7 +23,8 @@ enum class Layouts {
 // names: sums, bit for bit; products, likewise; uniform, within check.h's bound. In every one C holds
 // NaN (where it is not read) or known values, guards lie around all matrices, and what the call reads
 // is compared afterwards. At last a row of A and a column of B change and nothing else does: a result
-// that was kept from an earlier call is wrong.
+// that was kept from an earlier call is wrong. Where rows must keep their bits, calls with fewer rows
+// follow.
 class Verifier {
  public:
   // Throws std::bad_alloc when the matrices do not fit.
@@ -38,6 +39,8 @@ class Verifier {
   // One pass of it, with rows ld_pad elements longer than their matrix: at most 64 more than asked.
   // The padded one has alpha -1.25 and beta 0.5 where a plain product is asked for.
   std::string pass(const Rung& rung, Inputs kind, int ld_pad, bool turned = false);
+  // Empty when rows have the same bits in calls with fewer rows: where the problem wants that.
+  std::string compare_fewer_rows(const Rung& rung);
   // What the last verify()'s pass over uniform inputs found.
   const CheckResult& uniform() const { return uniform_; }
   // The reference of uniform inputs; made on the first use.

@@ -144,7 +144,8 @@ Checked checked(const gemm_problem* problem, bool grouped = false) {
   check_op("op_b", p.op_b);
   if (p.gated != 0 && p.gated != 1)
     fail(GEMM_BAD_ARGUMENT, "gated is ", p.gated, ": allowed are 0 and 1");
-  if (p.reserved != 0) fail(GEMM_BAD_ARGUMENT, "gemm_problem.reserved is not 0");
+  if (p.invariant != 0 && p.invariant != 1)
+    fail(GEMM_BAD_ARGUMENT, "invariant is ", p.invariant, ": allowed are 0 and 1");
   if (p.gated != 0 && p.n % 2 != 0)
     fail(GEMM_BAD_ARGUMENT, "n is ", p.n,
          ": a gated product has an even number of columns, a gate and a value for each of C's");
@@ -157,6 +158,7 @@ Checked checked(const gemm_problem* problem, bool grouped = false) {
                 {"C", p.m, p.gated != 0 ? p.n / 2 : p.n, p.ldc, element_bytes(p.type_c)},
             }};
   c.key.gated = static_cast<uint8_t>(p.gated);
+  c.key.invariant = static_cast<uint8_t>(p.invariant);
   for (Matrix& x : c.matrices) check_rows(x);
   grouped ? check_groups(p, c) : check_batch(p, c);
   c.key.lda = c.matrices[0].ld;
@@ -334,7 +336,8 @@ GemmCall make_call(const PlanKey& key, const FusedEpilogue& e, const BlockScales
                 .op_b = static_cast<Op>(key.op_b),
                 .stream = stream,
                 .batch = {key.batch, key.stride_a, key.stride_b, key.stride_c, ends},
-                .scales = scales};
+                .scales = scales,
+                .invariant = key.invariant != 0};
   if (key.K == 0) {  // no product, whatever would multiply it
     call.epilogue.alpha = 1;
     call.epilogue.scale_rows = call.epilogue.scale_columns = nullptr;
@@ -384,6 +387,10 @@ bool takes_groups(const Rung& rung, const PlanKey& key) {
   return rung.needs.groups || key.grouped == 0;
 }
 
+bool keeps_bits(const Rung& rung, const PlanKey& key) {
+  return rung.needs.invariant || key.invariant == 0;
+}
+
 // By the dispatcher of this type. Where there is none, by the rung with the least makespan, or, if
 // none estimates one, by the last of the ladder.
 Plan choose(const PlanKey& key, const GemmCall& call, const Place& place) {
@@ -391,8 +398,11 @@ Plan choose(const PlanKey& key, const GemmCall& call, const Place& place) {
   std::vector<const Rung*> usable;
   for (const Rung* rung : rungs_of(place.computer))
     if (rung->dtype == static_cast<DType>(key.dtype) && runs_on(rung->needs, device) &&
-        takes_ops(*rung, key) && takes_groups(*rung, key) && rung->product_error == 0)
+        takes_ops(*rung, key) && takes_groups(*rung, key) && keeps_bits(*rung, key) &&
+        rung->product_error == 0)
       usable.push_back(rung);
+  if (usable.empty() && key.invariant != 0)
+    fail(GEMM_UNSUPPORTED, "no kernel of this type keeps the bits of rows (invariant)");
   if (usable.empty())
     fail(GEMM_UNSUPPORTED, "no kernel of this type ",
          key.op_a != 0 || key.op_b != 0 ? "takes transposed operands" : "runs", " on ",
@@ -415,6 +425,8 @@ Plan choose(const PlanKey& key, const GemmCall& call, const Place& place, const 
     known = true;
     if (rung->dtype != static_cast<DType>(key.dtype)) continue;
     if (!takes_ops(*rung, key)) fail(GEMM_UNSUPPORTED, rung->name, " takes no transposed operands");
+    if (!keeps_bits(*rung, key))
+      fail(GEMM_UNSUPPORTED, rung->name, " does not keep the bits of rows (invariant)");
     if (!runs_on(rung->needs, device))
       fail(GEMM_UNSUPPORTED, rung->name, " does not run on ", device.arch.name, " (sm_", device.sm,
            ")");

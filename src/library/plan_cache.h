@@ -21,7 +21,8 @@ struct PlanKey {
   uint8_t grouped = 0;                            // 1: Batch::ends
   uint8_t operands = 0, activation = 0;           // of the epilogue: which there are
   uint8_t gated = 0;                              // 1: FusedEpilogue::gated
-  uint8_t unused[2] = {};
+  uint8_t invariant = 0;                          // 1: GemmCall::invariant
+  uint8_t unused[1] = {};
 
   bool operator==(const PlanKey& other) const {
     return std::memcmp(this, &other, sizeof other) == 0;

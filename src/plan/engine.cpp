@@ -199,6 +199,7 @@ void for_each_choice(const PlannedProblem& batch, const Arch& arch, int index, d
     Choice choice{};
     choice.configuration = index;
     choice.swapped = swapped;
+    choice.forwards = p.invariant;
     if (config.schedule == Schedule::row_panels) {
       const RowPanelChoice panels =
           choose_row_panels(o.Y, o.X, {config.bx, config.shortest, config.by}, arch.sms);
@@ -249,7 +250,7 @@ void for_each_choice(const PlannedProblem& batch, const Arch& arch, int index, d
       if (p.aligned_c || alone)
         for (int waves = 1; waves <= MOST_WAVES; ++waves)
           consider_cut(waves * at_a_time, 1, !p.aligned_c);
-      const int most_parts = std::clamp(ceil_div(p.K, BK) / 2, 1, MOST_PARTS);
+      const int most_parts = p.invariant ? 1 : std::clamp(ceil_div(p.K, BK) / 2, 1, MOST_PARTS);
       for (int parts = 2; parts <= most_parts; ++parts) {
         consider_cut(at_a_time / parts, parts, false);
         if (alone && parts <= MAX_CLUSTER)
@@ -268,6 +269,8 @@ int clusters_at_a_time(const Arch& arch, int size) {
 bool supports(const Configuration& config, const PlannedProblem& p, bool swapped) {
   if (config.schedule == Schedule::tiles) return !swapped;
   if (p.groups || (!p.aligned_c && config.ping_pong())) return false;
+  if (p.invariant && p.a_k_major && (p.gated || (p.whole_epilogue && !config.ping_pong())))
+    return false;
   const bool x_k_major = swapped ? p.b_k_major : p.a_k_major;
   const bool y_k_major = swapped ? p.a_k_major : p.b_k_major;
   // y along the operand that is K-major, so that a box of it has any height; else neither is.

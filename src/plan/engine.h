@@ -17,6 +17,7 @@ namespace gemm::engine {
 struct Choice {
   int configuration = -1;  // of CONFIGURATIONS; -1: none
   bool swapped = false;    // x is n and y is m: C^T is computed
+  bool forwards = false;   // no tile of row panels starts at the end of K
   double us = 0;
   union {
     Rectangle cut;  // by the configuration's schedule
@@ -31,7 +32,8 @@ struct Choice {
 // Clusters of so many CTAs that run at a time: within a GPC some SMs are left over.
 int clusters_at_a_time(const Arch& arch, int size);
 
-// Whether the engine computes C, or C^T, of this problem in that configuration.
+// Whether the engine computes C, or C^T, of this problem in that configuration. Where rows must keep
+// their bits, no configuration may leave to a pass, which rounds between, what another one fuses.
 bool supports(const Configuration& config, const PlannedProblem& problem, bool swapped);
 
 // The choice with the least estimate, of all configurations or of one; configuration -1: none.

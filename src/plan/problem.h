@@ -24,6 +24,7 @@ struct PlannedProblem {
   bool reads_c = false, vectors = false, function = false;
   bool whole_epilogue = false;  // one that only ping-pong kernels have: a pass follows the others
   bool gated = false;           // one that only equal tiles have
+  bool invariant = false;       // GemmCall::invariant
 
   double copied_elements() const {  // of operands that TMA cannot address
     return (a_aligned ? 0.0 : double(M) * K) + (b_aligned ? 0.0 : double(K) * N);
