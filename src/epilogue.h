@@ -120,7 +120,7 @@ struct Epilogue {
   // Its steps, for kernels that have many elements.
   GEMM_INLINE_ANYWHERE float scale(float product) const { return alpha * product; }
   GEMM_INLINE_ANYWHERE float combine(float product, float c) const {
-    return alpha * product + beta * c;
+    return std::fma(alpha, product, beta * c);  // in one way, in every kernel
   }
   // One choice of the activation for all.
   template <class Real, int COUNT>

@@ -67,9 +67,11 @@ Entry entry(DType dtype, const Variant<T, TC> (&variants)[N], Planner<T, TC> pla
   e.explain = [planner](const GemmCall& c, const Plan& plan) {
     return planner.explain(typed<T, T, TC>(c), plan);
   };
+  // Rows keep their bits only if no variant fuses what others leave to the pass, which rounds between.
   const auto fuses = [all](const GemmCall& c, const Plan& plan) {
     const Variant<T, TC>& v = all[plan.variant];
-    return c.batch.is_single() && (c.epilogue.gated ? v.gated != nullptr : v.fused != nullptr) &&
+    return !c.invariant && c.batch.is_single() &&
+           (c.epilogue.gated ? v.gated != nullptr : v.fused != nullptr) &&
            (v.fuses == nullptr || v.fuses(typed<T, T, TC>(c)));
   };
   e.fuses = fuses;

@@ -131,10 +131,10 @@ TEST(EnginePlan, InvariantSumsAreWhole) {
       EXPECT_TRUE(choice.forwards || choice.config().schedule == Schedule::tiles);
       EXPECT_TRUE(choice.config().ping_pong() || choice.cut.parts == 1);
     }
-    // What one kernel fuses, none leaves to a pass.
-    p.whole_epilogue = true;
-    for (const Choice& choice : all_choices(p)) EXPECT_TRUE(choice.config().ping_pong());
-    p.whole_epilogue = false;
+    p.aligned_c = false;
+    for (const Choice& choice : all_choices(p))
+      EXPECT_EQ(choice.config().schedule, Schedule::tiles);
+    p.aligned_c = true;
   }
 }
 

@@ -321,6 +321,13 @@ class Matmul(Base):
             for first, end in ((0, 1), (128, 131), (64, m)):
                 some = gemm.matmul(a[first:end], b, invariant=True)
                 self.assertEqual(some.tobytes(), whole[first:end].tobytes())
+            bias, scale = matrix(1, n, dtype, 3)[0], matrix(1, n, np.float32, 4)[0]
+            given = {"bias": bias, "scale_columns": scale, "alpha": 1.5, "beta": 0.7}
+            given |= {"activation": "gelu", "invariant": True}
+            rows, c = matrix(m, n, dtype, 5), matrix(m, n, dtype, 6)
+            full = gemm.matmul(a, b, c=c, out=rows, **given)
+            some = gemm.matmul(a[:3], b, c=c[:3], **given)
+            self.assertEqual(some.tobytes(), full[:3].tobytes())
             batch = gemm.matmul(a.reshape(2, m // 2, k), b, invariant=True)
             self.assertEqual(batch.tobytes(), whole.tobytes())
             self.close(whole, product(a, b), 2.0**-6)

@@ -432,8 +432,12 @@ TEST_P(InvariantTest, RowsKeepTheirBits) {
     p.op_a = op, p.op_b = op == Op::N ? Op::T : Op::N;
     p.beta = 1, p.operands = {}, p.activation = Activation::none, p.gated = false;
     expect_equal(p);
-    p.operands = {.residual = true, .bias = true}, p.activation = Activation::gelu;
+    p.alpha = -1.25f, p.beta = 0.7f, p.operands = {true, true, true, true, true};
+    p.activation = Activation::gelu;
     expect_equal(p);
+    p.operands = {}, p.N = 133, p.ld_pad = 1;
+    expect_equal(p);
+    p.N = 136, p.ld_pad = 0, p.alpha = 1;
     p.beta = 0, p.operands = {}, p.activation = Activation::silu, p.gated = true;
     expect_equal(p);
   }

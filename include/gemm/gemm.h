@@ -104,7 +104,8 @@ typedef struct gemm_problem {
    * value, and column j of C is act(gate) * value. beta is 0 then. Not of groups. */
   int32_t gated;
   /* 1: a row's bits depend neither on m nor on the other rows. Of F16 and BF16, whatever type C has, and
-   * of F32 exact; others are GEMM_UNSUPPORTED. It costs speed where few rows want K in parts. */
+   * of F32 exact; others are GEMM_UNSUPPORTED. It is slower where the default splits K for few rows, where
+   * an epilogue would be fused, and in F32. */
   int32_t invariant;
 } gemm_problem;
 

@@ -463,6 +463,7 @@ def matmul(
             again |= {"c": c, "bias": bias, "row_bias": row_bias, "scale_rows": scale_rows}
             again |= {"scale_columns": scale_columns, "scales_a": scales_a, "scales_b": scales_b}
             again |= {"rung": rung, "backend": backend, "out_dtype": TYPES[prepared.type_c]}
+            again |= {"invariant": invariant}
             kind.assign(out, matmul(a, b, compute=compute, **again))
             return out
         if c is not None:

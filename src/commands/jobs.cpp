@@ -172,7 +172,7 @@ std::vector<Job> plan(const Options& o, Backend backend) {
           throw UsageError("a batch does not go with --tune or --html, which are of one product");
         if (p.invariant && (p.batch > 1 || p.groups.count > 0))
           throw UsageError(
-              "a batch does not go with --invariant, which compares rows of one product");
+              "a batch or groups do not go with --invariant, which compares rows of one product");
         if (p.gated && p.N % 2 != 0)
           throw UsageError(fmt::format(
               "--epilogue gated wants an even N, a gate and a value for each column of D, not {}",

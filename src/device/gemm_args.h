@@ -113,14 +113,4 @@ template <class TA, class TB = TA, class TC = TA>
 GatedArgs<TA, TB, TC> gated(const GemmCall& c) {
   return {fused<TA, TB, TC>(c)};
 }
-template <class TA, class TB, class TC>
-GemmCall untyped(const GemmArgs<TA, TB, TC>& p, Stream stream) {
-  const Epilogue& e = p.epilogue;
-  GemmCall c{p.M,    p.N,    p.K,    p.A,    p.lda,
-             p.B,    p.ldb,  p.C,    p.ldc,  {e.alpha, e.beta, e.activation, e.slope},
-             p.op_a, p.op_b, stream, p.batch};
-  if constexpr (sizeof(TA) == 1) c.scales = p.scales;
-  return c;
-}
-
 GEMM_BUILD_NAMESPACE_END

@@ -439,10 +439,10 @@ Options parse_command_line(int argc, const char* const* argv) {
   app.add_option("--batch-shared", shared, "With --batch: what all products share: A | B | AB");
   app.add_option("--op", ops, "nn | nt | tn | tt or a list: which of A, B is stored transposed")
       ->capture_default_str();
-  app.add_flag(
-      "--invariant", o.invariant,
-      "A row's bits do not depend on M, nor on the other rows: rungs that keep to that, and "
-      "verification compares rows of calls with fewer rows");
+  app.add_flag("--invariant", o.invariant,
+               "A row's bits depend neither on M nor on the other rows: only rungs that keep to "
+               "that run, and "
+               "their rows are compared with those of calls with fewer rows");
   app.add_option("--backend", backend, "gpu | sim; default: the GPU if there is one");
   app.add_option("--device", o.device,
                  "Which GPU, from 0, of those that CUDA_VISIBLE_DEVICES leaves")

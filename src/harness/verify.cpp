@@ -132,14 +132,17 @@ std::string Verifier::compare_fewer_rows(const Rung& rung) {
     const int64_t to_a = p.op_a == Op::N ? first * call.lda : first;
     call.A = static_cast<const char*>(call.A) + to_a * element_size(p, Operand::A);
     call.C = static_cast<char*>(call.C) + first * row_bytes;
+    FusedEpilogue& e = call.epilogue;
+    if (e.c != nullptr) e.c = static_cast<const char*>(e.c) + first * e.ldc * bytes;
+    if (e.row_bias != nullptr) e.row_bias = static_cast<const char*>(e.row_bias) + first * bytes;
+    if (e.scale_rows != nullptr) e.scale_rows += first;
     device_.run(rung, call);
     std::vector<char> found(call.M * row_bytes);
     device_.download(found.data(), call.C, found.size() - (c.ld - c.cols) * bytes);
     return found;
   };
   const std::vector<char> all = rows(0, p.M);
-  // From a multiple of 128 bytes on, for the same alignment. Vectors along the rows begin at the first.
-  const int middle = epilogue_name(p).empty() ? p.M / 2 / 128 * 128 : 0;
+  const int middle = p.M / 2 / 128 * 128;  // from a multiple of 128 bytes on: aligned alike
   for (const auto& [first, end] :
        {std::pair(0, 1), {0, p.M / 2 + 1}, {middle, p.M}, {middle, middle + 1}}) {
     const std::vector<char> some = rows(first, end);

@@ -402,7 +402,7 @@ Plan choose(const PlanKey& key, const GemmCall& call, const Place& place) {
         rung->product_error == 0)
       usable.push_back(rung);
   if (usable.empty() && key.invariant != 0)
-    fail(GEMM_UNSUPPORTED, "no kernel of this type keeps the bits of rows (invariant)");
+    fail(GEMM_UNSUPPORTED, "no kernel of this type keeps the bits of rows here (invariant)");
   if (usable.empty())
     fail(GEMM_UNSUPPORTED, "no kernel of this type ",
          key.op_a != 0 || key.op_b != 0 ? "takes transposed operands" : "runs", " on ",

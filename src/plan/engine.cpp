@@ -268,9 +268,7 @@ int clusters_at_a_time(const Arch& arch, int size) {
 
 bool supports(const Configuration& config, const PlannedProblem& p, bool swapped) {
   if (config.schedule == Schedule::tiles) return !swapped;
-  if (p.groups || (!p.aligned_c && config.ping_pong())) return false;
-  if (p.invariant && p.a_k_major && (p.gated || (p.whole_epilogue && !config.ping_pong())))
-    return false;
+  if (p.groups || (!p.aligned_c && (config.ping_pong() || p.invariant))) return false;
   const bool x_k_major = swapped ? p.b_k_major : p.a_k_major;
   const bool y_k_major = swapped ? p.a_k_major : p.b_k_major;
   // y along the operand that is K-major, so that a box of it has any height; else neither is.

@@ -33,7 +33,7 @@ struct Choice {
 int clusters_at_a_time(const Arch& arch, int size);
 
 // Whether the engine computes C, or C^T, of this problem in that configuration. Where rows must keep
-// their bits, no configuration may leave to a pass, which rounds between, what another one fuses.
+// their bits, C off 16 bytes is equal tiles' alone: sums added up may store another sign of 0.
 bool supports(const Configuration& config, const PlannedProblem& problem, bool swapped);
 
 // The choice with the least estimate, of all configurations or of one; configuration -1: none.
