@@ -325,7 +325,8 @@ static_assert(int{std::size(VARIANTS)} == split_variants(), "SPLIT_TILES, in the
 
 Plan plan(const FusedArgs<float>& p, const Arch& arch, int variant) {
   PlannedProblem problem = problem_of(p);
-  // One tile and split, whatever the rows are, since both order the sums. A group's A may begin anywhere.
+  // One tile and split, whatever the rows are, since both order the sums. A of a group may begin
+  // anywhere.
   if (p.invariant) problem.M = 256, problem.a_aligned = false;
   const Estimate best = best_split_tile(problem, arch, variant);
   return {.variant = best.variant, .makespan = best.us};
