@@ -8,8 +8,8 @@
 // or without the stream. Arguments may be wider integers, and the result a cudaError_t.
 #pragma once
 
-#include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #ifdef __CUDACC__
@@ -53,66 +53,71 @@ struct OnDefaultStream {
 
 struct NoMatrix;  // a gemm that takes a pointer to it takes any
 
-template <class T, class TC, bool LD, bool SCALARS, bool STREAM>
-auto arguments(const GemmCall& c) {
-  const auto if_true = []<bool WANTED>(auto x, std::bool_constant<WANTED>) {
-    if constexpr (WANTED)
-      return std::tuple(x);
-    else
-      return std::tuple();
+// What visit() returns for the arguments of one form, in their order; `stream` is one or none.
+template <class T, class TC, bool LD, bool SCALARS, class Visit, class... Stream>
+auto with_arguments(const GemmCall& c, Visit visit, Stream... stream) {
+  T *const A = static_cast<T*>(const_cast<void*>(c.A)), *const B =
+                                                            static_cast<T*>(const_cast<void*>(c.B));
+  TC* const C = static_cast<TC*>(c.C);
+  const int lda = static_cast<int>(c.lda), ldb = static_cast<int>(c.ldb),
+            ldc = static_cast<int>(c.ldc);
+  const auto [alpha, beta] = std::pair(c.epilogue.alpha, c.epilogue.beta);
+  if constexpr (LD && SCALARS)
+    return visit(c.M, c.N, c.K, alpha, A, lda, B, ldb, beta, C, ldc, stream...);
+  else if constexpr (SCALARS)
+    return visit(c.M, c.N, c.K, alpha, A, B, beta, C, stream...);
+  else if constexpr (LD)
+    return visit(c.M, c.N, c.K, A, lda, B, ldb, C, ldc, stream...);
+  else
+    return visit(c.M, c.N, c.K, A, B, C, stream...);
+}
+
+// Whether F takes the arguments of that form.
+template <class F, class T, class TC, bool LD, bool SCALARS, class... Stream>
+constexpr bool takes() {
+  constexpr auto visit = []<class... A>(A...) {
+    return std::bool_constant<std::is_invocable_v<F, A...>>();
   };
-  constexpr std::bool_constant<LD> ld;
-  constexpr std::bool_constant<SCALARS> scalars;
-  return std::tuple_cat(std::tuple(c.M, c.N, c.K), if_true(c.epilogue.alpha, scalars),
-                        std::tuple(static_cast<T*>(const_cast<void*>(c.A))),
-                        if_true(static_cast<int>(c.lda), ld),
-                        std::tuple(static_cast<T*>(const_cast<void*>(c.B))),
-                        if_true(static_cast<int>(c.ldb), ld), if_true(c.epilogue.beta, scalars),
-                        std::tuple(static_cast<TC*>(c.C)), if_true(static_cast<int>(c.ldc), ld),
-                        if_true(static_cast<cudaStream_t>(c.stream), std::bool_constant<STREAM>()));
+  return decltype(with_arguments<T, TC, LD, SCALARS>(GemmCall(), visit, Stream()...))::value;
 }
 
-// `f` is a function object, so that a missing overload is no error: [](auto... a) -> decltype(gemm(a...)).
-template <class T, class TC, bool LD, bool SCALARS, bool STREAM, class F>
-void add_form(std::vector<Form>& forms, DType dtype, F f) {
-  using Arguments = decltype(arguments<T, TC, LD, SCALARS, STREAM>(GemmCall()));
-  using Others = decltype(arguments<NoMatrix, TC, LD, SCALARS, STREAM>(GemmCall()));
-  constexpr auto takes = []<class... A>(std::tuple<A...>*) { return std::is_invocable_v<F, A...>; };
-  if constexpr (takes(static_cast<Arguments*>(nullptr)) && !takes(static_cast<Others*>(nullptr)))
-    forms.push_back({dtype, LD, SCALARS, STREAM, [](const GemmCall& c) -> int {
-                       const auto call = [](auto... a) {
-                         if constexpr (std::is_void_v<decltype(F()(a...))>)
-                           return F()(a...), 0;
-                         else
-                           return static_cast<int>(F()(a...));
-                       };
-                       const auto its = arguments<T, TC, LD, SCALARS, STREAM>(c);
-                       int status = 0;
-                       if constexpr (STREAM) {
-                         status = std::apply(call, its);
-                       } else {
-                         const OnDefaultStream ordered(static_cast<cudaStream_t>(c.stream));
-                         status = std::apply(call, its);
-                       }
-                       // A launch that was refused, too, whose error nobody has asked for.
-                       const int last = static_cast<int>(cudaGetLastError());
-                       return status != 0 ? status : last;
-                     }});
+template <class F, class T, class TC, bool LD, bool SCALARS, class... Stream>
+int call(const GemmCall& c) {
+  const auto visit = [](auto... a) {
+    if constexpr (std::is_void_v<decltype(F()(a...))>)
+      return F()(a...), 0;
+    else
+      return static_cast<int>(F()(a...));
+  };
+  const auto stream = static_cast<cudaStream_t>(c.stream);
+  int status = 0;
+  if constexpr (sizeof...(Stream) == 1) {
+    status = with_arguments<T, TC, LD, SCALARS>(c, visit, stream);
+  } else {
+    const OnDefaultStream ordered(stream);
+    status = with_arguments<T, TC, LD, SCALARS>(c, visit);
+  }
+  // A launch that was refused, too, whose error nobody has asked for.
+  const int last = static_cast<int>(cudaGetLastError());
+  return status != 0 ? status : last;
 }
 
-// The fullest form of one choice of types, if there is one.
-template <class T, class TC, class F>
-void add_forms(std::vector<Form>& all, DType dtype, F f) {
-  std::vector<Form> forms;
-  add_form<T, TC, true, true, true>(forms, dtype, f);
-  add_form<T, TC, true, true, false>(forms, dtype, f);
-  add_form<T, TC, false, true, true>(forms, dtype, f);
-  add_form<T, TC, false, true, false>(forms, dtype, f);
-  add_form<T, TC, true, false, true>(forms, dtype, f);
-  add_form<T, TC, true, false, false>(forms, dtype, f);
-  add_form<T, TC, false, false, true>(forms, dtype, f);
-  add_form<T, TC, false, false, false>(forms, dtype, f);
-  if (!forms.empty()) all.push_back(forms.front());
+// Adds the fullest form of one choice of types, if there is one; forms are tried from FORM on.
+// F is a function object, so that a missing overload is no error: [](auto... a) -> decltype(gemm(a...)).
+template <class T, class TC, class F, int FORM = 0>
+void add_form(std::vector<Form>& forms, DType dtype) {
+  constexpr bool LD = FORM / 2 % 2 == 0, SCALARS = FORM / 4 == 0, STREAM = FORM % 2 == 0;
+  const auto add = [&]<class... Stream>(Stream...) {
+    if constexpr (takes<F, T, TC, LD, SCALARS, Stream...>() &&
+                  !takes<F, NoMatrix, TC, LD, SCALARS, Stream...>())
+      forms.push_back({dtype, LD, SCALARS, STREAM, call<F, T, TC, LD, SCALARS, Stream...>});
+    else if constexpr (FORM < 7)
+      add_form<T, TC, F, FORM + 1>(forms, dtype);
+  };
+  if constexpr (STREAM)
+    add(cudaStream_t());
+  else
+    add();
 }
 
 // The first type with these elements of A and B, and of C.
@@ -123,14 +128,14 @@ constexpr DType dtype_with(Element in, Element out) {
 }
 
 template <class F>
-std::vector<Form> forms_of(F f) {
+std::vector<Form> forms_of(F) {
   using enum Element;
   std::vector<Form> all;
-  add_forms<float, float>(all, dtype_with(f32, f32), f);
-  add_forms<__half, __half>(all, dtype_with(f16, f16), f);
-  add_forms<__half, float>(all, dtype_with(f16, f32), f);
-  add_forms<__nv_bfloat16, __nv_bfloat16>(all, dtype_with(bf16, bf16), f);
-  add_forms<__nv_bfloat16, float>(all, dtype_with(bf16, f32), f);
+  add_form<float, float, F>(all, dtype_with(f32, f32));
+  add_form<__half, __half, F>(all, dtype_with(f16, f16));
+  add_form<__half, float, F>(all, dtype_with(f16, f32));
+  add_form<__nv_bfloat16, __nv_bfloat16, F>(all, dtype_with(bf16, bf16));
+  add_form<__nv_bfloat16, float, F>(all, dtype_with(bf16, f32));
   return all;
 }
 
