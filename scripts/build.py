@@ -131,11 +131,10 @@ def configure(rungs: dict[str, set[str]], cuda: bool, sample: bool) -> None:
         options[f"GEMM_RUNGS_{use}"] = (
             "all" if "all" in has else ";".join(sorted(has - {"none"})) or "none"
         )
-    cuda = cuda or before.get("GEMM_CUDA") == "ON"
-    options["GEMM_CUDA"] = "ON" if cuda else "OFF"
-    options["GEMM_GPU_SAMPLE"] = (
-        "ON" if sample and before.get("GEMM_GPU_SAMPLE") != "OFF" else "OFF"
-    )
+    had_cuda = before.get("GEMM_CUDA") == "ON"
+    had_all = had_cuda and before.get("GEMM_GPU_SAMPLE") == "OFF"
+    options["GEMM_CUDA"] = "ON" if cuda or had_cuda else "OFF"
+    options["GEMM_GPU_SAMPLE"] = "ON" if sample and not had_all else "OFF"
     if all(before.get(key) == value for key, value in options.items()):
         return
     print(f"== building with {os.cpu_count()} cores", flush=True)

@@ -57,7 +57,9 @@ class Wanted(unittest.TestCase):
 
 
 class Configure(unittest.TestCase):
-    def configured(self, before: dict[str, str], rungs: dict[str, set[str]]) -> list[str]:
+    def configured(
+        self, before: dict[str, str], rungs: dict[str, set[str]], cuda: bool = False
+    ) -> list[str]:
         """The options that CMake is given; empty: it is not asked."""
         done = subprocess.CompletedProcess([], 0, "", "")
         with (
@@ -65,7 +67,7 @@ class Configure(unittest.TestCase):
             mock.patch.object(build.subprocess, "run", return_value=done) as run,
             mock.patch("builtins.print"),
         ):
-            build.configure(rungs, cuda=False, sample=False)
+            build.configure(rungs, cuda=cuda, sample=cuda)
         return list(run.call_args.args[0]) if run.called else []
 
     def test_adds_to_what_is_there(self) -> None:
@@ -75,6 +77,13 @@ class Configure(unittest.TestCase):
         self.assertIn("-DGEMM_RUNGS_SIM=all", self.configured(before, {"SIM": {"all"}}))
         self.assertEqual(self.configured(before, {"SIM": {"a"}}), [])
         self.assertIn("-DGEMM_RUNGS_TRACED=none", self.configured({}, {"SIM": {"a"}}))
+
+    def test_a_sample_takes_the_place_of_none_and_not_of_all(self) -> None:
+        for before, sample in ({"GEMM_CUDA": "OFF", "GEMM_GPU_SAMPLE": "OFF"}, "ON"), \
+                              ({"GEMM_CUDA": "ON", "GEMM_GPU_SAMPLE": "ON"}, "ON"), \
+                              ({"GEMM_CUDA": "ON", "GEMM_GPU_SAMPLE": "OFF"}, "OFF"):  # fmt: skip
+            options = self.configured(before, {"GPU": {"a"}}, cuda=True)
+            self.assertIn(f"-DGEMM_GPU_SAMPLE={sample}", options)
 
 
 class Times(unittest.TestCase):
