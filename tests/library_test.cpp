@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <gemm/gemm.hpp>
 #include <memory>
@@ -1169,6 +1170,85 @@ TEST_F(Library, APlanHoldsForPointersAlignedAsPlanned) {
   EXPECT_EQ(skewed.wrong(), "");
   ASSERT_EQ(aligned.run(loose), GEMM_OK) << gemm_last_error();  // better than planned
   EXPECT_EQ(aligned.wrong(), "");
+}
+
+// What was measured takes the estimate's place, for exactly that problem.
+TEST_F(Library, MeasuredVariantsArePlanned) {
+  const std::string file = testing::TempDir() + "gemm_tuning.json";
+  const auto write = [&](const std::string& text) { std::ofstream(file) << text; };
+  const auto entry = [](const char* gpu, const char* rung, const char* variants) {
+    return R"({"gpu": ")" + std::string(gpu) + R"(", "rung": ")" + rung +
+           R"(", "dtype": "f16", "ops": "nn", "shape": [512, 256, 128], "ld_pad": 0, "revision": "",
+            "variants": [)" +
+           variants + "]}";
+  };
+  // The fastest is gone from the rung, and what another card has measured does not count.
+  write(R"({"format": 1, "measured": [)" +
+        entry("NVIDIA H200", "v27_engine", R"({"name": "no such", "tflops": 99},
+              {"name": "128x256 s4", "tflops": 30}, {"name": "128x128 s7", "tflops": 20})") +
+        "," + entry("NVIDIA H200", "v28_dispatch", R"({"name": "v27", "tflops": 25})") + "," +
+        entry("NVIDIA H100", "v27_engine", R"({"name": "192x192 s4", "tflops": 50})") + "]}");
+  Product p(TYPES[2], 512, 256, 128);
+  const auto plans = [&] { return explained(planned(p.problem, GEMM_SIMULATOR)); };
+  const std::string estimated = plans(), measured = "v27_engine 128x256 s4: ";
+  ASSERT_THAT(estimated, Not(HasSubstr(measured)));
+
+  ASSERT_EQ(gemm_use_tuning(file.c_str()), GEMM_OK) << gemm_last_error();
+  EXPECT_THAT(plans(), HasSubstr(measured));
+  ASSERT_EQ(p.matmul(), GEMM_OK) << gemm_last_error();
+  EXPECT_EQ(p.wrong(), "");
+  const auto estimates = [&](const char* what, auto change) {
+    gemm_problem other = p.problem;
+    change(other);
+    EXPECT_THAT(explained(planned(other, GEMM_SIMULATOR)), Not(HasSubstr(measured))) << what;
+  };
+  estimates("another size", [](gemm_problem& q) { q.m = 504; });
+  estimates("another layout", [](gemm_problem& q) { q.op_b = GEMM_T; });
+  estimates("rows off 16 bytes", [](gemm_problem& q) { q.ldb = 257; });
+  estimates("a pointer off 16 bytes", [](gemm_problem& q) { q.align_a = 2; });
+  estimates("a batch", [](gemm_problem& q) {
+    q.batch = 2, q.stride_a = 1 << 16, q.stride_b = 1 << 15, q.stride_c = 1 << 17;
+  });
+  estimates("invariant", [](gemm_problem& q) { q.invariant = 1; });
+  gemm_plan with_bias;
+  gemm_epilogue e = GEMM_EPILOGUE_DEFAULT;
+  e.beta = 1;
+  ASSERT_EQ(gemm_plan_create_for(&p.problem, &e, GEMM_SIMULATOR, &with_bias), GEMM_OK);
+  EXPECT_THAT(explained(with_bias), Not(HasSubstr(measured)));
+
+  EXPECT_EQ(gemm_use_tuning("/nowhere/tuning.json"), GEMM_BAD_ARGUMENT);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("there is no file \"/nowhere/tuning.json\""));
+  EXPECT_THAT(plans(), HasSubstr(measured)) << "what was read before stays";
+  write("[1]");
+  EXPECT_EQ(gemm_use_tuning(file.c_str()), GEMM_BAD_ARGUMENT);
+  EXPECT_THAT(gemm_last_error(), HasSubstr("is not a tuning cache"));
+  ASSERT_EQ(gemm_use_tuning(""), GEMM_OK);
+  EXPECT_EQ(plans(), estimated);
+}
+// A thread's own plans, too, are made anew: another kernel adds up in another order.
+TEST_F(Library, KeptPlansAreMadeAnewForATuning) {
+  const std::string file = testing::TempDir() + "gemm_tuning_of_f32.json";
+  std::ofstream(file)
+      << R"({"format": 1, "measured": [{"gpu": "NVIDIA H200", "rung": "v28_dispatch",
+      "dtype": "f32", "ops": "nn", "shape": [64, 64, 512], "ld_pad": 0, "revision": "",
+      "variants": [{"name": "v13", "tflops": 1}]}]})";
+  Product p(TYPES[0], 64, 64, 512);
+  p.a.fill([](int64_t i, int64_t j) { return 1 / float(i + j + 3); });
+  const auto results = [&] {
+    EXPECT_EQ(p.matmul(), GEMM_OK) << gemm_last_error();
+    wait();
+    p.c.read();
+    std::vector<float> all;
+    for (int64_t i = 0; i < 64 * 64; ++i) all.push_back(p.c.at(i / 64, i % 64));
+    return all;
+  };
+  const std::string estimated = explained(planned(p.problem));
+  const std::vector<float> before = results();
+  ASSERT_EQ(gemm_use_tuning(file.c_str()), GEMM_OK) << gemm_last_error();
+  if (explained(planned(p.problem)) == estimated) GTEST_SKIP() << "another card, or v13 anyhow";
+  EXPECT_NE(results(), before);
+  ASSERT_EQ(gemm_use_tuning(""), GEMM_OK);
+  EXPECT_EQ(results(), before);
 }
 
 TEST_F(Library, APlanTellsOfItsKernelAndItsWorkspace) {

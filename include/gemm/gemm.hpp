@@ -189,6 +189,9 @@ void grouped_matmul(const Problem& problem, const A* a, const B* b, C* c, const 
   check(gemm_grouped_matmul(&p, &e, a, b, c, ends, stream, device));
 }
 
+// Plans made from now on take what `gemm_bench --tune` has measured: gemm_use_tuning. Throws Error.
+inline void use_tuning(const char* file = nullptr) { check(gemm_use_tuning(file)); }
+
 // A planned launch: a value. Throws Error.
 template <class A, class B = A, class C = A>
 class Plan {

@@ -29,7 +29,7 @@ from ._library import (
     Unsupported,
     gpu_count,
 )
-from ._matmul import Plan, Rung, matmul, plan, rungs
+from ._matmul import Plan, Rung, matmul, plan, rungs, use_tuning
 from ._scaled import quantise, scaled_mm
 from ._sharded import AllGatherGemm, GemmAllReduce, GemmReduceScatter
 
@@ -44,6 +44,7 @@ __all__ = [
     "GemmAllReduce",
     "GemmReduceScatter",
     "plan",
+    "use_tuning",
     "rungs",
     "inspect",
     "gpu_count",

@@ -272,6 +272,7 @@ class Library:
         self.plan_create_with = function(
             "gemm_plan_create_with", pointer, integer, ctypes.c_char_p, pointer
         )
+        self.use_tuning = function("gemm_use_tuning", ctypes.c_char_p)
         self.plan_explain = function("gemm_plan_explain", pointer, pointer, ctypes.c_size_t)
         self.plan_workspace_size = function("gemm_plan_workspace_size", pointer, pointer)
         self.shard_rows = function("gemm_shard_rows", pointer, integer, pointer, pointer)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from ._arrays import Extent, Stored, check_addend, kind_of, run_by_copies
 from ._library import (
@@ -639,6 +640,20 @@ def plan(
     # As gemm_plan_explain says: "KERNEL VARIANT: how".
     kernel, _, variant = explanation.partition(": ")[0].partition(" ")
     return Plan(kernel, variant, size.value, explanation)
+
+
+def use_tuning(
+    file: Optional[Union[str, os.PathLike[str]]] = None, *, backend: Optional[str] = None
+) -> None:
+    """Lets plans from now on take what `gemm_bench --tune` has measured, in place of the estimate.
+
+    It counts for a plain product of exactly the sizes, types and layout that were measured, on a GPU of that
+    name. file: None for the one that --tune writes unless told otherwise, "" for none from now on. A file that
+    is not there, or that --tune has not written, raises BadArgument and changes nothing.
+    """
+    library, _ = library_and_device(backend)
+    library.check(library.use_tuning(None if file is None else os.fsencode(file)))
+    _plans.clear()
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ std::string bucket(const Problem& p) {
                      is_aligned(p) ? "" : " unaligned");
 }
 
-TuningCache TuningCache::read(const std::string& file) {
+TuningCache TuningCache::read(const std::string& file, const char* remedy) {
   TuningCache cache;
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored)) return cache;
@@ -126,10 +126,8 @@ TuningCache TuningCache::read(const std::string& file) {
     if (j.at("format") != FORMAT) throw std::invalid_argument("another format");
     for (const nlohmann::json& t : list(j.at("measured"), "measured")) cache.put(from_json(t));
   } catch (const std::exception& e) {
-    throw UsageError(
-        fmt::format("'{}' is not a tuning cache ({}): delete it, name another with --tune-cache, "
-                    "or pass --no-tune-cache",
-                    printable(file), printable(e.what())));
+    throw UsageError(fmt::format("'{}' is not a tuning cache ({}): {}", printable(file),
+                                 printable(e.what()), remedy));
   }
   return cache;
 }

@@ -33,8 +33,11 @@ std::string bucket(const Problem& p);  // "4096x4096x128", "4096x4096x4096 unali
 class TuningCache {
  public:
   // Empty when there is no such file. Throws UsageError with one line that names the file when it is
-  // not a tuning cache.
-  static TuningCache read(const std::string& file);
+  // not a tuning cache, and what to do then.
+  static TuningCache read(const std::string& file,
+                          const char* remedy =
+                              "delete it, name another with --tune-cache, or pass "
+                              "--no-tune-cache");
   // Reads a file that nobody named. One that is no tuning cache counts as none, and `note` says so
   // in a line.
   static TuningCache read_unnamed(const std::string& file, std::string& note);

@@ -16,6 +16,7 @@
 #include "library/backend.h"
 #include "library/call.h"
 #include "library/plan_cache.h"
+#include "library/tuned.h"
 #include "quantise.h"
 #include "registry.h"
 #include "version.h"
@@ -391,7 +392,7 @@ bool keeps_bits(const Rung& rung, const PlanKey& key) {
   return rung.needs.invariant || key.invariant == 0;
 }
 
-// By the dispatcher of this type. Where there is none, by the rung with the least makespan, or, if
+// By what was measured, where the program asks for it. Else by the dispatcher of this type. Where there is none, by the rung with the least makespan, or, if
 // none estimates one, by the last of the ladder.
 Plan choose(const PlanKey& key, const GemmCall& call, const Place& place) {
   const DeviceInfo& device = place.info();
@@ -407,6 +408,8 @@ Plan choose(const PlanKey& key, const GemmCall& call, const Place& place) {
     fail(GEMM_UNSUPPORTED, "no kernel of this type ",
          key.op_a != 0 || key.op_b != 0 ? "takes transposed operands" : "runs", " on ",
          device.arch.name, " (sm_", device.sm, ")");
+  if (const std::optional<Plan> measured = tuned_plan(key, call, usable, device.arch))
+    return *measured;
   for (const Rung* rung : usable)
     if (rung->dispatches) return plan(*rung, call, device.arch);
   Plan best{.makespan = NEVER};
@@ -461,7 +464,11 @@ PreparedPlan prepare(const PlanKey& key, const char* rung = nullptr) {
 
 const PreparedPlan& find_or_prepare(const PlanKey& key) {
   thread_local std::unique_ptr<PlanCache> cache;
-  if (cache == nullptr) cache = std::make_unique<PlanCache>();
+  thread_local unsigned generation = 0;
+  if (cache == nullptr || generation != tuning_generation()) {
+    generation = tuning_generation();
+    cache = std::make_unique<PlanCache>();
+  }
   if (const PreparedPlan* found = cache->find(key)) return *found;
   return cache->insert(prepare(key));
 }
@@ -647,6 +654,10 @@ gemm_status gemm_plan_create_for(const gemm_problem* problem, const gemm_epilogu
 gemm_status gemm_plan_create_with(const gemm_problem* problem, int device, const char* rung,
                                   gemm_plan* plan) {
   return create(problem, nullptr, device, rung == nullptr ? "" : rung, plan);
+}
+
+gemm_status gemm_use_tuning(const char* file) {
+  return guarded([&] { use_tuning(file); });
 }
 
 gemm_status gemm_plan_explain(const gemm_plan* plan, char* text, size_t size) {

@@ -251,12 +251,12 @@ nlohmann::json Attempt::ask(nlohmann::json request, const std::string& step) {
     pollfd ready[] = {{channel_, POLLIN, 0}, {printed_, POLLIN, 0}};
     poll(ready, 2, POLL_MS);
     if (ready[1].revents != 0 && !read_output()) ready[1].revents = 0;
-    if (now() > end_)
-      stop(fmt::format("The program was stopped {}, after {:g} seconds: it did not end.", step,
-                       limits_.seconds));
     if (memory() > limits_.gib * (1 << 30))
       stop(fmt::format("The program was stopped {}, because it used more than {:g} GiB of memory.",
                        step, limits_.gib));
+    if (now() > end_)
+      stop(fmt::format("The program was stopped {}, after {:g} seconds: it did not end.", step,
+                       limits_.seconds));
     if (ready[0].revents == 0) continue;
     char data[1 << 16];
     const ssize_t n = read(channel_, data, sizeof data);

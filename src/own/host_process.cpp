@@ -17,7 +17,7 @@ namespace gemm::own {
 namespace {
 
 constexpr size_t ALIGNMENT = 4096;
-constexpr double GIB = 1 << 30, SPARE_GIB = 4;  // beside the matrices
+constexpr double GIB = 1 << 30, SPARE_GIB = 2;  // beside the matrices
 // The simulator does 100 MFLOP a second and core of a plain kernel, and more.
 constexpr double SECONDS = 10, SLOWEST_FLOPS = 2e7;
 
