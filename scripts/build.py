@@ -133,8 +133,9 @@ def configure(rungs: dict[str, set[str]], cuda: bool, sample: bool) -> None:
         )
     had_cuda = before.get("GEMM_CUDA") == "ON"
     had_all = had_cuda and before.get("GEMM_GPU_SAMPLE") == "OFF"
+    wants_sample = sample if cuda else before.get("GEMM_GPU_SAMPLE") == "ON"
     options["GEMM_CUDA"] = "ON" if cuda or had_cuda else "OFF"
-    options["GEMM_GPU_SAMPLE"] = "ON" if sample and not had_all else "OFF"
+    options["GEMM_GPU_SAMPLE"] = "ON" if wants_sample and not had_all else "OFF"
     if all(before.get(key) == value for key, value in options.items()):
         return
     print(f"== building with {os.cpu_count()} cores", flush=True)

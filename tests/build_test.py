@@ -84,6 +84,8 @@ class Configure(unittest.TestCase):
                               ({"GEMM_CUDA": "ON", "GEMM_GPU_SAMPLE": "OFF"}, "OFF"):  # fmt: skip
             options = self.configured(before, {"GPU": {"a"}}, cuda=True)
             self.assertIn(f"-DGEMM_GPU_SAMPLE={sample}", options)
+        before = {"GEMM_CUDA": "ON", "GEMM_GPU_SAMPLE": "ON"}  # tests, once more
+        self.assertIn("-DGEMM_GPU_SAMPLE=ON", self.configured(before, {"SIM": {"a"}}))
 
 
 class Times(unittest.TestCase):

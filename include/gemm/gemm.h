@@ -203,10 +203,11 @@ GEMM_API gemm_status gemm_plan_explain(const gemm_plan* plan, char* text, size_t
 GEMM_API gemm_status gemm_plan_workspace_size(const gemm_plan* plan, size_t* bytes);
 
 /* Reads what `gemm_bench --tune` has measured. Plans made from now on, by any thread, take it in place of
- * the estimate: for a plain product of exactly these sizes, types and layout, whose rows lie in whole 16
- * bytes if those did, on a GPU of this name. NULL: the file that --tune writes unless told otherwise. "":
- * none from now on. Plans that gemm_plan_create has made stay. A file that is not there, or that --tune has
- * not written, is GEMM_BAD_ARGUMENT, and changes nothing. */
+ * the estimate, for a plain product of exactly these sizes, types and layout, on a GPU of this name. Rows
+ * of each matrix must be aligned to 16 bytes where the measured ones were, and only there. NULL: the file
+ * that --tune writes unless told otherwise. "": none from now on. Plans that exist stay, and a plan by a
+ * named rung is that rung's own choice. A file that is not there, or that --tune has not written, is
+ * GEMM_BAD_ARGUMENT, and changes nothing. */
 GEMM_API gemm_status gemm_use_tuning(const char* file);
 
 /* Runs a plan on other pointers: aligned as planned or better, else GEMM_BAD_ARGUMENT. `stream`, a

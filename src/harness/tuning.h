@@ -51,6 +51,7 @@ class TuningCache {
   // Whether this problem itself was measured.
   bool holds(const std::string& gpu, const std::string& rung, const Problem& p) const;
   size_t size() const { return all_.size(); }
+  const std::vector<TunedProblem>& all() const { return all_; }
 
  private:
   std::vector<TunedProblem> all_;

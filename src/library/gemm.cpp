@@ -392,8 +392,8 @@ bool keeps_bits(const Rung& rung, const PlanKey& key) {
   return rung.needs.invariant || key.invariant == 0;
 }
 
-// By what was measured, where the program asks for it. Else by the dispatcher of this type. Where there is none, by the rung with the least makespan, or, if
-// none estimates one, by the last of the ladder.
+// By what was measured, where the program asks for it. Else by the dispatcher of this type. Where there
+// is none, by the rung with the least makespan. If none estimates one, by the last of the ladder.
 Plan choose(const PlanKey& key, const GemmCall& call, const Place& place) {
   const DeviceInfo& device = place.info();
   std::vector<const Rung*> usable;
@@ -464,10 +464,10 @@ PreparedPlan prepare(const PlanKey& key, const char* rung = nullptr) {
 
 const PreparedPlan& find_or_prepare(const PlanKey& key) {
   thread_local std::unique_ptr<PlanCache> cache;
-  thread_local unsigned generation = 0;
-  if (cache == nullptr || generation != tuning_generation()) {
-    generation = tuning_generation();
+  thread_local const void* tuning = nullptr;  // that its plans are made by
+  if (const void* const in_use = tuning_in_use(); cache == nullptr || tuning != in_use) {
     cache = std::make_unique<PlanCache>();
+    tuning = in_use;
   }
   if (const PreparedPlan* found = cache->find(key)) return *found;
   return cache->insert(prepare(key));

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "library/plan_cache.h"
@@ -13,8 +12,8 @@ namespace gemm::library {
 // Reads a tuning cache in place of the one before. Null: the file that --tune writes unless told
 // otherwise; "": none from now on. Throws Failure.
 void use_tuning(const char* file);
-// Changes with each use_tuning(): plans that were made before it are another tuning's.
-unsigned tuning_generation();
+// Differs after each use_tuning(): plans that were made before are another tuning's.
+const void* tuning_in_use();
 
 // The plan by the variant that was the fastest of those that take this call; none: no such problem was
 // measured on this GPU. A plain product of exactly these sizes counts, by any of `rungs`.

@@ -80,7 +80,8 @@ std::string state_of_sources() {
   for (const char* folder : {"src/own", "src/sim", "src/device"})
     for (const auto& e : fs::recursive_directory_iterator(fs::path(SOURCES) / folder))
       if (e.is_regular_file()) add(e.path());
-  for (const char* file : {"own/host.link", "own/inspector.link", "src/sim/libgemm_sim.a"})
+  for (const char* file : {"own/host.link", "own/inspector.link", "src/sim/libgemm_sim.a",
+                           "own/precompiled.h.gch/PLAIN.gch", "own/precompiled.h.gch/TRACED.gch"})
     add(fs::path(BUILD_FOLDER) / file);
   return state;
 }
@@ -137,7 +138,7 @@ fs::path compile(const std::string& file, const fs::path& folder, const std::str
   std::vector<Translated> all = translate(path, parts);
   for (size_t i = 0; i + 1 < all.size(); ++i) std::ofstream(all[i].path) << all[i].text;
   const fs::path unit = folder / (name + ".cpp"), object = folder / (name + ".o");
-  std::ofstream(unit) << "#include \"own/precompiled.h\"\n"
+  std::ofstream(unit) << "#include \"" << BUILD_FOLDER << "/own/precompiled.h\"\n"
                       << "namespace gemm::own { struct Nothing; }\n"
                       << "void " << RENAMED << "(gemm::own::Nothing*);\n"
                       << all.back().text << "\n#line 1 \"the lines behind " << path << "\"\n"
@@ -150,10 +151,9 @@ fs::path compile(const std::string& file, const fs::path& folder, const std::str
   for (const std::string& option : words(build == Build::plain ? PLAIN_OPTIONS : TRACED_OPTIONS))
     command.push_back(option);
   const std::string sources = SOURCES;
-  for (const std::string& option :
-       {std::string("-I") + BUILD_FOLDER, "-I" + sources + "/src/own/include",
-        "-I" + sources + "/src", "-I" + fs::path(path).parent_path().string(), std::string("-c"),
-        unit.string(), std::string("-o"), object.string()})
+  for (const std::string& option : {"-I" + sources + "/src/own/include", "-I" + sources + "/src",
+                                    "-I" + fs::path(path).parent_path().string(), std::string("-c"),
+                                    unit.string(), std::string("-o"), object.string()})
     command.push_back(option);
   const fs::path log = folder / (name + ".log");
   if (run(command, log) != 0) {

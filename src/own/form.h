@@ -9,7 +9,6 @@
 #pragma once
 
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #ifdef __CUDACC__
@@ -56,12 +55,12 @@ struct NoMatrix;  // a gemm that takes a pointer to it takes any
 // What visit() returns for the arguments of one form, in their order; `stream` is one or none.
 template <class T, class TC, bool LD, bool SCALARS, class Visit, class... Stream>
 auto with_arguments(const GemmCall& c, Visit visit, Stream... stream) {
-  T *const A = static_cast<T*>(const_cast<void*>(c.A)), *const B =
-                                                            static_cast<T*>(const_cast<void*>(c.B));
+  T* const A = static_cast<T*>(const_cast<void*>(c.A));
+  T* const B = static_cast<T*>(const_cast<void*>(c.B));
   TC* const C = static_cast<TC*>(c.C);
-  const int lda = static_cast<int>(c.lda), ldb = static_cast<int>(c.ldb),
-            ldc = static_cast<int>(c.ldc);
-  const auto [alpha, beta] = std::pair(c.epilogue.alpha, c.epilogue.beta);
+  const int lda = static_cast<int>(c.lda), ldb = static_cast<int>(c.ldb);
+  const int ldc = static_cast<int>(c.ldc);
+  const float alpha = c.epilogue.alpha, beta = c.epilogue.beta;
   if constexpr (LD && SCALARS)
     return visit(c.M, c.N, c.K, alpha, A, lda, B, ldb, beta, C, ldc, stream...);
   else if constexpr (SCALARS)
