@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 from ._arrays import Extent, Stored, check_addend, kind_of, run_by_copies
 from ._library import (
@@ -643,7 +643,7 @@ def plan(
 
 
 def use_tuning(
-    file: Optional[Union[str, os.PathLike[str]]] = None, *, backend: Optional[str] = None
+    file: Optional[str | os.PathLike[str]] = None, *, backend: Optional[str] = None
 ) -> None:
     """Lets plans from now on take what `gemm_bench --tune` has measured, in place of the estimate.
 
