@@ -647,10 +647,11 @@ def use_tuning(
 ) -> None:
     """Lets plans from now on take what `gemm_bench --tune` has measured, in place of the estimate.
 
-    It counts for a plain product of exactly the sizes, types and layout that were measured, on a GPU of that
-    name, where no rung is named. backend: "gpu" or "simulator"; None is the GPU where there is one. Products of
-    the other backend are planned as before. file: None for the one that --tune writes unless told otherwise, "" for none from now on. A file that
-    is not there, or that --tune has not written, raises BadArgument and changes nothing.
+    It counts for a plain product of exactly the sizes, types and layout that were measured, on a GPU of
+    that name, where no rung is named. file: None for the one that --tune writes unless told otherwise, ""
+    for none from now on. backend: "gpu" or "simulator"; None is the GPU where there is one. Products of the
+    other backend are planned as before. A file that is not there, or that --tune has not written, raises
+    BadArgument and changes nothing.
     """
     library, _ = library_and_device(backend)
     library.check(library.use_tuning(None if file is None else os.fsencode(file)))
