@@ -34,7 +34,7 @@ void for_each_element(const MatrixLayout& l, Visit visit) {
 }
 
 template <class T>
-void fill(T* x, const Problem& p, Operand operand, Inputs kind, uint64_t seed) {
+[[gnu::flatten]] void fill(T* x, const Problem& p, Operand operand, Inputs kind, uint64_t seed) {
   const Generator generator(p, kind, seed);
   const T nan = from_bits<T>(0x7FFFFFFFu >> (32 - 8 * sizeof(T)));
   const T canary = from_bits<T>(CANARY * 0x10001u);

@@ -21,7 +21,7 @@ enum class Inputs {
 };
 
 // Mixes (seed, index) into 64 well-spread bits (the finaliser of SplitMix64, Steele et al. 2014).
-GEMM_HOST_DEVICE inline uint64_t mix(uint64_t seed, uint64_t index) {
+GEMM_INLINE_ANYWHERE uint64_t mix(uint64_t seed, uint64_t index) {
   uint64_t z = seed * 0x9E3779B97F4A7C15ull + index + 0x632BE59BD9B4E019ull;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;

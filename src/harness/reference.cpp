@@ -65,7 +65,7 @@ HostReference cpu_reference(const Problem& p, Inputs kind, uint64_t seed) {
   return r;
 }
 
-HostReference known_result(const Problem& p, Inputs kind, uint64_t seed) {
+[[gnu::flatten]] HostReference known_result(const Problem& p, Inputs kind, uint64_t seed) {
   const Generator generator(p, kind, seed);
   HostReference r;
   r.want.reserve(int64_t{p.batch} * p.M * p.N);
