@@ -33,6 +33,7 @@ void for_each_element(const MatrixLayout& l, Visit visit) {
   for (; i < l.elements; ++i) visit(i, -1, -1);
 }
 
+// Flattened here and below: what depends on the row alone leaves the loop over columns.
 template <class T>
 [[gnu::flatten]] void fill(T* x, const Problem& p, Operand operand, Inputs kind, uint64_t seed) {
   const Generator generator(p, kind, seed);

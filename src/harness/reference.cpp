@@ -9,7 +9,8 @@ namespace {
 
 // The stored matrix as doubles, rounded to the storage type as the device's copy is and times its
 // blocks' scales, rows packed; of a batch, all of them.
-std::vector<double> values(const Problem& p, Operand operand, Inputs kind, uint64_t seed) {
+[[gnu::flatten]] std::vector<double> values(const Problem& p, Operand operand, Inputs kind,
+                                            uint64_t seed) {
   const MatrixLayout l = layout(p, operand);
   const Generator generator(p, kind, seed);
   const bool scaled = operand == Operand::A || operand == Operand::B;
