@@ -2,7 +2,7 @@
 """Builds what is asked, and no more.
 
   scripts/build.py bench [gemm_bench's options]   gemm_bench, with the rungs that these options name
-  scripts/build.py tests   what the default tests need: all rungs, most of them also for --inspect;
+  scripts/build.py tests   what the default tests need: nearly all rungs, most also for --inspect;
                            without a GPU nothing that nvcc compiles
   scripts/build.py more    what all tests need that run where this is
   scripts/build.py nvcc    a sample of each rung's GPU kernels, for checks on a machine without a GPU
@@ -99,12 +99,13 @@ def wanted(options: list[str]) -> dict[str, set[str]]:
     return {"GPU" if on_gpu else "SIM": names}
 
 
-def tested_inside() -> set[str]:
-    """Names of the rungs that the default tests inspect: all but FP8's, the tile layer's, which
-    compiles longest, and those of several GPUs, but one."""
-    rungs = ladder.load_rungs()
-    types = {dtype for r in rungs for dtype in r.dtypes if not dtype.startswith("e")}
-    return {r.name for r in rungs if types & set(r.dtypes)} - {"v29_tiles"} | {"m03_peer_copies"}
+def tested() -> dict[str, set[str]]:
+    """Names of the rungs of the default tests, by use: all but the tile layer's, which compiles
+    longest. They inspect none of FP8, and one of those of several GPUs."""
+    rungs = [r for r in ladder.load_rungs() if r.name != "v29_tiles"]
+    sharded = {path.stem for path in (ROOT / "kernels").glob("m*.cu")}
+    inspected = {r.name for r in rungs if not all(dtype.startswith("e") for dtype in r.dtypes)}
+    return {"SIM": {r.name for r in rungs} | sharded, "TRACED": inspected | {"m03_peer_copies"}}
 
 
 def has_gpu() -> bool:
@@ -198,8 +199,8 @@ def main() -> int:
         compile_targets(["gemm_bench"])
     elif kind in PROGRAMS:
         gpu = has_gpu() and shutil.which("nvcc") is not None
-        inspected = tested_inside() if kind == "tests" else every
-        rungs = {"SIM": every, "TRACED": inspected, **({"GPU": every} if gpu else {})}
+        rungs = tested() if kind == "tests" else {"SIM": every, "TRACED": every}
+        rungs |= {"GPU": every} if gpu else {}
         configure(rungs, cuda=gpu, sample=False)
         compile_targets(PROGRAMS[kind])
     elif kind == "configure":

@@ -175,13 +175,6 @@ class Accepted(unittest.TestCase):
         # 90 tiles of 128 x 192 leave SMs idle. Rows of C of 4097 are for equal tiles alone.
         self.assertRegex(run.stdout, r"(?s)panels.*s\d tiles: \d+ tiles of")
 
-    def test_tiles_of_floats_that_keep_the_sms_busy(self) -> None:
-        explain = ("--backend", "sim", "--explain", "--kernel", "v29", "--dtype", "f32")
-        run = bench(*explain, "--size", "512,1024,1536,2048,4096", "--shape", "0x8x8")
-        self.assertEqual(run.returncode, 0, run.stderr)
-        chosen = re.findall(r"^v29\S*: ffma (\d+)x", run.stdout, re.MULTILINE)
-        self.assertEqual(chosen[:5], ["64", "64", "64", "128", "128"])
-
     def test_accuracy(self) -> None:
         for entry in self.entries("--kernel", "v1", "--dtype", "f32"):
             self.assertGreater(entry["max_error"], 0)
@@ -208,7 +201,7 @@ class Accepted(unittest.TestCase):
         run = bench(*small, "--kernel", "v1", "--epilogue", "tanh")
         self.assertEqual(run.returncode, 2)
         self.assertIn("'tanh': want a list, each once, of residual, bias", run.stderr)
-        run = bench(*small, "--kernel", "v1,v8,v29", "--epilogue", "bias,residual,relu")
+        run = bench(*small, "--kernel", "v1,v8,v13", "--epilogue", "bias,residual,relu")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("9x10x11 residual,bias,relu  alpha 1 beta 1", run.stdout)
         self.assertIn("3 verified, 0 wrong, 0 skipped", run.stdout)
@@ -327,6 +320,31 @@ class Accepted(unittest.TestCase):
         ran = bench("--backend", "sim", "--kernel", "v6,v28", "--dtype", "f16", *shapes)
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assertNotRegex(ran.stdout, r"\b(nan|inf)\b")
+
+
+class TileLayer(unittest.TestCase):
+    """v29's, which the build of the default tests leaves out."""
+
+    NEEDS = "--jit needs a GPU, for which it compiles: the simulator"
+
+    def test_tiles_of_floats_that_keep_the_sms_busy(self) -> None:
+        explain = ("--backend", "sim", "--explain", "--kernel", "v29", "--dtype", "f32")
+        run = bench(*explain, "--size", "512,1024,1536,2048,4096", "--shape", "0x8x8")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        chosen = re.findall(r"^v29\S*: ffma (\d+)x", run.stdout, re.MULTILINE)
+        self.assertEqual(chosen[:5], ["64", "64", "64", "128", "128"])
+
+    def test_compiling_at_run_time(self) -> None:
+        env = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
+        run = bench(*SMALL, "--kernel", "v29", "--jit", env=env)
+        self.assertEqual(run.returncode, 2, run.stdout)
+        self.assertRegex(run.stderr, self.NEEDS)
+
+    def test_epilogue(self) -> None:
+        small = ("--backend", "sim", "--verify-only", "--shape", "9x10x11", "--dtype", "f32")
+        run = bench(*small, "--kernel", "v29", "--epilogue", "bias,residual,relu")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("1 verified, 0 wrong, 0 skipped", run.stdout)
 
 
 class Inspected(unittest.TestCase):
@@ -455,7 +473,7 @@ class Refused(unittest.TestCase):
         self.refused("--inspect", "--device", "1", names="--device 1: the simulator is one")
 
     def test_compiling_at_run_time(self) -> None:
-        needs = "--jit needs a GPU, for which it compiles: the simulator"
+        needs = TileLayer.NEEDS
         self.soon_refused("--jit", "--inspect", names=needs)
         self.soon_refused("--jit", "--backend", "sim", names=needs)
         self.soon_refused(
@@ -463,10 +481,6 @@ class Refused(unittest.TestCase):
         )
         for other in ("--tune", "--explain", "--list"):
             self.soon_refused("--jit", "both", other, names="--jit is a way of running rungs")
-        env = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
-        run = bench(*SMALL, "--kernel", "v29", "--jit", env=env)
-        self.assertEqual(run.returncode, 2, run.stdout)
-        self.assertRegex(run.stderr, needs)
 
     def test_the_device_that_is_asked_for(self) -> None:
         # On any machine: what there is, or that there is none.
