@@ -25,6 +25,7 @@ RESULTS = ROOT / "plots" / "results" / "h200"
 sys.path.insert(0, str(SCRIPTS))
 
 import matplotlib  # noqa: E402
+from made_up_ladder import forked  # noqa: E402
 
 from common import ladder, runs  # noqa: E402
 from figures import figure_style, overlay  # noqa: E402
@@ -56,18 +57,13 @@ class Fixture(unittest.TestCase):
         return self.write(name, data)
 
     def compare(self, *args: object, status: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, SCRIPTS / "compare.py", *map(str, args)],
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        returned, told, complaints = forked([str(SCRIPTS / "compare.py"), *map(str, args)])
+        self.assertEqual(returned, status, told + complaints)
         if status == 2:
-            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            self.assertEqual(len(complaints.splitlines()), 1, complaints)
         else:
-            self.assertEqual(done.stderr, "")
-        return done.stdout + done.stderr
+            self.assertEqual(complaints, "")
+        return told + complaints
 
 
 def scaled(
