@@ -9,10 +9,12 @@
 #include <cublas_v2.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -134,17 +136,19 @@ int main(int argc, char** argv) {
     const int count = engine::candidates(problem, arch, all.data(), int(all.size()));
     std::sort(all.begin(), all.begin() + count,
               [](const auto& x, const auto& y) { return x.us < y.us; });
-    // The best few, and the best of each configuration, either way round, with K split or not.
+    // The best few, and the best of each configuration, either way round, of each kind of cluster, with
+    // K split or not.
     std::vector<Timed> timed;
-    int seen[engine::CONFIGURATION_COUNT][2][3] = {};
+    std::set<std::array<int, 6>> seen;
     for (int i = 0; i < count; ++i) {
       const engine::Choice& choice = all[i];
-      const bool cut = !choice.config().ping_pong();
-      const int sums = !cut ? 0 : choice.cut.in_cluster ? 2 : choice.cut.parts > 1;
-      int& n = seen[choice.configuration][choice.swapped][sums];
-      if (timed.size() < most / 2 || (n == 0 && timed.size() < most && choice.us < 2.5 * all[0].us))
+      const engine::Rectangle cut = choice.config().ping_pong() ? engine::Rectangle{} : choice.cut;
+      const bool first =
+          seen.insert({choice.configuration, choice.swapped, cut.cluster.log_x, cut.cluster.log_y,
+                       cut.multicast, cut.in_cluster ? 2 : cut.parts > 1})
+              .second;
+      if (timed.size() < most / 2 || (first && timed.size() < most && choice.us < 2.5 * all[0].us))
         timed.push_back({choice});
-      ++n;
     }
     const auto run = [&](const engine::Choice& choice, int i) {
       launch(args(i), choice, arch, stream,
@@ -192,8 +196,8 @@ int main(int argc, char** argv) {
       if (x.config().ping_pong())
         printf("0,0,0,0");
       else
-        printf("%d,%d,%d,%d", x.cut.cluster.log_x, x.cut.cluster.log_y, x.cut.height,
-               x.cut.in_cluster ? -x.cut.parts : x.cut.parts);
+        printf("%d,%d,%d,%d", x.cut.cluster.log_x + (x.cut.multicast ? 0 : 4), x.cut.cluster.log_y,
+               x.cut.height, x.cut.in_cluster ? -x.cut.parts : x.cut.parts);
       printf(",%.3f,%.3f%s]", x.us, t.us, t.wrong ? ",\"wrong\"" : "");
       first = false;
     }

@@ -53,14 +53,15 @@ void launch_to_float(const GemmArgs<T, T, float>& p, Stream stream) {
 template <class T>
 const Variant<T> VARIANTS[] = {variant<T, 0>("128x256 s4"),
                                variant<T, 1>("128x128 s7"),
-                               variant<T, 2>("128x64 s8"),
-                               variant<T, 3>("192x192 s4"),
-                               variant<T, 4>("64x64 s13"),
-                               variant<T, 5>("128x192 s5 row panels"),
-                               variant<T, 6>("64x128 s8 row panels"),
-                               variant<T, 7>("128x192 s5 tiles"),
-                               variant<T, 8>("128x128 s6 tiles"),
-                               variant<T, 9>("64x128 s8 tiles")};
+                               variant<T, 2>("192x192 s4"),
+                               variant<T, 3>("64x64 s13"),
+                               variant<T, 4>("128x192 s5"),
+                               variant<T, 5>("64x128 s9"),
+                               variant<T, 6>("128x192 s5 row panels"),
+                               variant<T, 7>("64x128 s8 row panels"),
+                               variant<T, 8>("128x192 s5 tiles"),
+                               variant<T, 9>("128x128 s6 tiles"),
+                               variant<T, 10>("64x128 s8 tiles")};
 static_assert(std::size(VARIANTS<half>) == engine::CONFIGURATION_COUNT);
 
 // [region idea]

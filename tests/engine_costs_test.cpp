@@ -1,6 +1,9 @@
 // Estimated times of the engine's kernels (plan/engine.h), on the host.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <stdexcept>
+
 #include "plan/engine.h"
 #include "plan/estimate.h"
 
@@ -16,9 +19,23 @@ int parts(const PlannedProblem& p) {
   return choice.config().ping_pong() ? 1 : choice.cut.parts;
 }
 
+// Equal tiles of bm x bn.
+double tiles_us(const PlannedProblem& p, int bm, int bn) {
+  for (int i = 0; i < CONFIGURATION_COUNT; ++i)
+    if (const auto& c = CONFIGURATIONS[i];
+        c.schedule == Schedule::tiles && c.bx == bm && c.by == bn)
+      return choose(p, ARCH, i).us;
+  throw std::logic_error("no such tiles");
+}
+
 TEST(EngineCosts, FewTilesShareTheirK) {
   for (const auto& p : {problem(64, 64, 16384), problem(256, 512, 16384)})
     EXPECT_GE(parts(p), 4) << p.M << " x " << p.N;
+}
+
+TEST(EngineCosts, KOfZeroTakesATime) {
+  for (int i = -1; i < CONFIGURATION_COUNT; ++i)
+    EXPECT_TRUE(std::isfinite(choose(problem(64, 64, 0), ARCH, i).us)) << i;
 }
 
 TEST(EngineCosts, ShortKIsNotShared) {
@@ -26,8 +43,9 @@ TEST(EngineCosts, ShortKIsNotShared) {
     EXPECT_EQ(parts(p), 1) << p.M << " x " << p.N;
 }
 
-// C^T = B^T A^T: the transposed problem takes as long, but by equal tiles, which are never of C^T.
-TEST(EngineCosts, ATransposedProblemTakesAsLong) {
+// C^T = B^T A^T: the transposed problem takes about as long, but by equal tiles, which are never of
+// C^T. To store C^T takes other instructions.
+TEST(EngineCosts, ATransposedProblemTakesAboutAsLong) {
   for (const bool a_k_major : {false, true})
     for (const bool b_k_major : {false, true}) {
       PlannedProblem p = problem(16, 4096, 4096), transposed = problem(4096, 16, 4096);
@@ -35,7 +53,8 @@ TEST(EngineCosts, ATransposedProblemTakesAsLong) {
       p.b_k_major = transposed.a_k_major = b_k_major;
       for (int i = 0; i < CONFIGURATION_COUNT; ++i)
         if (CONFIGURATIONS[i].schedule == Schedule::rectangle) {
-          EXPECT_EQ(choose(p, ARCH, i).us, choose(transposed, ARCH, i).us) << i;
+          const double us = choose(p, ARCH, i).us;
+          EXPECT_NEAR(choose(transposed, ARCH, i).us, us, 0.15 * us) << i;
         }
     }
 }
@@ -44,9 +63,9 @@ TEST(EngineCosts, ATransposedProblemTakesAsLong) {
 TEST(EngineCosts, AnEpilogueIsShorterForSmallTiles) {
   const auto added = [](int bm, int bn) {
     auto p = problem(4096, 4096, 4096);
-    const double plain = whole_tiles_us(p, ARCH, bm, bn);
+    const double plain = tiles_us(p, bm, bn);
     p.reads_c = p.function = true;
-    return whole_tiles_us(p, ARCH, bm, bn) - plain;
+    return tiles_us(p, bm, bn) - plain;
   };
   EXPECT_GT(added(64, 128), 0);
   EXPECT_GT(added(128, 192), added(64, 128));
@@ -55,18 +74,18 @@ TEST(EngineCosts, AnEpilogueIsShorterForSmallTiles) {
 // C is cut in tiles of whole rows and columns: those of a batch lie in the same waves.
 TEST(EngineCosts, ProductsOfABatchShareWaves) {
   auto p = problem(128, 192, 4096);
-  const double one = whole_tiles_us(p, ARCH, 128, 192);
+  const double one = tiles_us(p, 128, 192);
   p.products = 100;
-  EXPECT_LT(whole_tiles_us(p, ARCH, 128, 192), 10 * one);
+  EXPECT_LT(tiles_us(p, 128, 192), 10 * one);
   p.products = 1000;
-  EXPECT_GT(whole_tiles_us(p, ARCH, 128, 192), 20 * one);
+  EXPECT_GT(tiles_us(p, 128, 192), 15 * one);
 }
 
 TEST(EngineCosts, RowsOfCThatAreNotWholeTakeLonger) {
   auto p = problem(8192, 8192, 64);
-  const double aligned = whole_tiles_us(p, ARCH, 128, 192);
+  const double aligned = tiles_us(p, 128, 192);
   p.aligned_c = false;
-  EXPECT_GT(whole_tiles_us(p, ARCH, 128, 192), aligned);
+  EXPECT_GT(tiles_us(p, 128, 192), aligned);
 }
 
 TEST(EngineCosts, NoEstimateBeatsMemory) {

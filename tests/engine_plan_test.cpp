@@ -41,13 +41,22 @@ TEST(EnginePlan, ChoicesCoverC) {
         const Rectangle& cut = choice.cut;
         ASSERT_TRUE(cut.height % 8 == 0 && cut.height >= config.shortest && cut.height <= config.by)
             << what;
-        ASSERT_EQ(cut.clusters % cut.clusters_x, 0) << what;
         ASSERT_GE(cut.clusters_x * cut.cluster.x() * config.bx, X) << what;
-        ASSERT_GE(cut.clusters / cut.clusters_x * cut.cluster.y() * cut.height, Y) << what;
+        ASSERT_GE(cut.clusters_y * cut.cluster.y() * cut.height, Y) << what;
         ASSERT_LE(cut.parts, (k + 63) / 64) << what;
         ASSERT_LE(cut.cluster.size(), 8) << what;
       }
     }
+}
+
+// setmaxnreg gives a role registers of those that the CTA was launched with. For more it would wait
+// for ever.
+TEST(EnginePlan, RolesHaveNoMoreRegistersThanTheCTA) {
+  for (const Configuration& c : CONFIGURATIONS) {
+    const int launched = 65536 / c.threads() / 8 * 8 * c.threads();
+    const int asked = 128 * (c.producer_registers() + c.warpgroups() * c.consumer_registers());
+    EXPECT_LE(asked, launched) << c.bx << " x " << c.by;
+  }
 }
 
 // y runs along an operand that is K-major, whose boxes have any height; or no operand is.

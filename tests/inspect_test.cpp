@@ -405,7 +405,7 @@ TEST(Counters, MulticastOfBothOperands) {
   const int64_t a = 512 * 128 * 2, b = 256 * 128 * 2;
   sim::clear_launches();
   Inspector(problem(DType::f16, 512, 256, 128))
-      .inspect(engine_with({{1, 1}, 128, 1, 2, 1, false}), 0);
+      .inspect(engine_with({{1, 1}, true, 128, 1, 2, 1, false}), 0);
   const sim::LaunchStats launch = sim::main_launch();
   EXPECT_EQ((TmaBytes{launch.tma_asked, launch.tma_delivered}),
             (TmaBytes{a + 2 * b, 2 * a + 4 * b}));
@@ -490,8 +490,9 @@ TEST(Counters, LdmatrixReads8RowsOf16BytesAPhase) {
 TEST(SeveralDevices, RungsRaiseNoFalseAlarm) {
   const Problem p = problem(DType::f16, 200, 264, 520);
   const auto plain = [](const char* id) { return *find_rung(Backend::sim_traced, id, DType::f16); };
-  for (const Rung& rung : {plain("v8"), plain("v24"), engine_with({{0, 0}, 128, 3, 6, 3, false}),
-                           engine_with({{0, 0}, 128, 3, 6, 3, true})}) {
+  for (const Rung& rung :
+       {plain("v8"), plain("v24"), engine_with({{0, 0}, false, 128, 3, 2, 3, false}),
+        engine_with({{0, 0}, false, 128, 3, 2, 3, true})}) {
     bool same = false;
     const sim::Trace trace = sim::trace({}, [&] {
       sim::Devices devices(2);
@@ -751,7 +752,7 @@ TEST(Counters, UnalignedRows) {
 TEST(Counters, SumsOfAllPartsOfK) {
   const int size = 256, k_tiles = 10, parts = 5;
   const Inspection found = Inspector(problem(DType::f16, size, size, k_tiles * 64))
-                               .inspect(engine_with({{0, 0}, 128, 2, 4, parts, false}), 0);
+                               .inspect(engine_with({{0, 0}, false, 128, 2, 2, parts, false}), 0);
   const Traffic written = sum(found, "workspace", WRITE), read = sum(found, "workspace", READ);
   EXPECT_EQ(written.bytes, parts * 4 * size * size);
   EXPECT_EQ(written.passes, written.ideal);
@@ -977,7 +978,7 @@ INSTANTIATE_TEST_SUITE_P(Sim, TracedUnaligned, testing::ValuesIn(of_unaligned_ro
 TEST(TracedRungs, SumsMeetInAClusterWithoutFindings) {
   for (const int by : {64, 128}) {
     const Problem p = problem(DType::f16, by + 8, by + 40, 520);
-    const Rung rung = engine_with({{0, 0}, by, 2, 4, 3, true}, by);
+    const Rung rung = engine_with({{0, 0}, false, by, 2, 2, 3, true}, by);
     EXPECT_EQ(all_of(Inspector(p).inspect(rung, 0).findings), "") << by;
   }
 }

@@ -28,7 +28,7 @@ SERIALISED = re.compile(
 
 # Row panels of 128 x 192 with the whole epilogue spill where C^T is computed: up to 168 bytes of stack.
 # Fewer reads of C at once left two thirds of it (plots/NOTES.md).
-KNOWN = re.compile(r"gemm_row_panels.*FusedArgs.*Li5ELNS0_5MajorE[01]ELb1E")
+KNOWN = re.compile(r"gemm_row_panels.*FusedArgs.*Li6ELNS0_5MajorE[01]ELb1E")
 
 
 def excesses(log: str) -> list[str]:

@@ -543,8 +543,8 @@ class EngineTest : public RungTest {
   int nth_ = 0;
 };
 
-// All heights of all configurations, in clusters of all shapes and in one to three parts of K, which
-// differ by a k-tile. The last tile along x and along y is cut off by C's edge, as are CTAs of clusters.
+// All heights of all configurations, in clusters of all shapes, which multicast or not, and in one to
+// three parts of K, which differ by a k-tile. The last tile along x and along y is cut off by C's edge, as are CTAs of clusters.
 TEST_P(EngineTest, AllHeightsClustersAndParts) {
   constexpr engine::ClusterShape CLUSTERS[] = {{0, 0}, {1, 0}, {0, 1}, {1, 1},
                                                {2, 0}, {0, 2}, {2, 1}, {1, 2}};
@@ -554,8 +554,11 @@ TEST_P(EngineTest, AllHeightsClustersAndParts) {
     for (int height = config.shortest; height <= config.by; height += 8) {
       const engine::ClusterShape cluster = CLUSTERS[(nth_ + i) % std::size(CLUSTERS)];
       engine::Choice choice = choice_of(i, nth_ / 2 % 2 != 0);
-      choice.cut = {cluster, height, 1, 2, 1 + nth_ % 3, false};
-      const int X = config.bx * cluster.x() - 8, Y = height * (2 * cluster.y() - 1) - 8;
+      const bool multicast = cluster.size() > 1 && height % 16 == 0, wide = height / 16 % 2 != 0;
+      const int x = wide ? 2 : 1, y = wide ? 1 : 2;  // clusters
+      choice.cut = {cluster, multicast, height, x, y, 1 + nth_ % 3, false};
+      const int X = config.bx * (wide ? 2 * cluster.x() - 1 : cluster.x()) - 8,
+                Y = height * (wide ? cluster.y() : 2 * cluster.y() - 1) - 8;
       expect_right(problem(choice, X, Y, 200), choice);
     }
   }
@@ -568,7 +571,7 @@ TEST_P(EngineTest, SumsInClusters) {
     if (config.schedule != engine::Schedule::rectangle) continue;
     for (int height = config.shortest; height <= config.by; height += 8) {
       engine::Choice choice = choice_of(i, nth_ / 2 % 2 != 0);
-      choice.cut = {{0, 0}, height, 1, 2, 1 + nth_ % 8, true};
+      choice.cut = {{0, 0}, false, height, 1, 2, 1 + nth_ % 8, true};
       const int off = nth_ / 3 % 2 != 0 ? 3 : 0;
       Problem p = problem(choice, config.bx - 8 + off, 2 * height - 8 - off, 500);
       if (off != 0) p.ld_pad = 1;

@@ -39,17 +39,18 @@ struct Configuration {
 // The configurations that are compiled ahead of time. Their order is that of the variants' names.
 inline constexpr Configuration CONFIGURATIONS[] = {
     {128, 200, 256, 4},
-    {128, 72, 128, 7},
-    {128, 16, 64, 8},
+    {128, 16, 128, 7},
     {192, 136, 192, 4},
     {64, 16, 64, 13},
+    {128, 136, 192, 5},
+    {64, 72, 128, 9},
     {128, 136, 192, 5, Schedule::row_panels, 1},
     {64, 72, 128, 8, Schedule::row_panels, 2},
     {128, 192, 192, 5, Schedule::tiles, 1},
     {128, 128, 128, 6, Schedule::tiles, 2},
     {64, 128, 128, 8, Schedule::tiles, 2},
 };
-inline constexpr int TO_FLOAT = 8;  // the one whose results may be float
+inline constexpr int TO_FLOAT = 9;  // the one whose results may be float
 inline constexpr int CONFIGURATION_COUNT = sizeof CONFIGURATIONS / sizeof *CONFIGURATIONS;
 
 // CTAs of a cluster along x and along y: powers of two, by which a kernel divides with a shift.
@@ -64,12 +65,32 @@ struct ClusterShape {
 // C cut into tiles of one extent, in clusters, and K into parts: the schedule of cooperative kernels.
 struct Rectangle {
   ClusterShape cluster;
-  int height;      // of a tile along y, a multiple of 8
-  int clusters_x;  // that cover C along x
-  int clusters;    // that cover C
-  int parts;       // of K. More than one: sums go to memory, and a second kernel adds them up
+  bool multicast;              // a cluster's CTAs load k-tiles for each other; else each its own
+  int height;                  // of a tile along y, a multiple of 8
+  int clusters_x, clusters_y;  // that cover C
+  int parts;  // of K. More than one: sums go to memory, and a second kernel adds them up
   // Or the parts of a tile are CTAs of a cluster, which add up: one tile a CTA, `cluster` is 1 x 1.
   bool in_cluster;
+
+  GEMM_HOST_DEVICE constexpr int clusters() const { return clusters_x * clusters_y; }
+  // CTAs among which a k-tile's loads are divided.
+  GEMM_HOST_DEVICE constexpr ClusterShape sharing() const {
+    return multicast ? cluster : ClusterShape{0, 0};
+  }
+  struct Tile {
+    int x, y;
+  };
+  // Raster order: the side of C with fewer tiles first. CTAs with consecutive numbers run on one GPC,
+  // whose requests for the same rows reach L2 as one: up to 1.4 times as fast.
+  // [region raster]
+  GEMM_HOST_DEVICE constexpr Tile tile(int nth_cluster, int rank) const {
+    const bool y_first = clusters_y * cluster.y() < clusters_x * cluster.x();
+    const int side = y_first ? clusters_y : clusters_x;
+    const int slow = nth_cluster / side, fast = nth_cluster - slow * side;
+    return {((y_first ? slow : fast) << cluster.log_x) + (rank & (cluster.x() - 1)),
+            ((y_first ? fast : slow) << cluster.log_y) + (rank >> cluster.log_x)};
+  }
+  // [/region raster]
 };
 
 }  // namespace gemm::engine

@@ -109,10 +109,11 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
   constexpr int BX = CONFIG.bx, BY = CONFIG.by;
   const int tid = threadIdx.x, wg = warpgroup();
   const bool adds = cut.in_cluster;
-  const int size_x = cut.cluster.x(), size_y = cut.cluster.y(), cta = cluster_rank();
-  // This CTA's place among those that load for each other.
-  const int rank = adds ? 0 : cta;
-  const int rank_x = rank & (size_x - 1), rank_y = rank >> cut.cluster.log_x;
+  const int cta = cluster_rank(), rank = adds ? 0 : cta;
+  // Those that load for each other, and this CTA's place among them.
+  const ClusterShape sharing = cut.sharing();
+  const int size_x = sharing.x(), size_y = sharing.y();
+  const int rank_x = rank & (size_x - 1), rank_y = cut.multicast ? rank >> sharing.log_x : 0;
   // CTAs with the same rows of X and with the same of Y, as bits: built for CTA (0, 0), then
   // shifted to this one's place.
   uint32_t share_x = 1;
@@ -122,7 +123,7 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
 
   auto& s = *static_cast<Shared<TileX, TileY, STAGES>*>(dynamic_shared());
   if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, CONSUMERS * (size_x + size_y - 1));
-  // A CTA alone has no cluster to wait for: 0.6 us less.
+  // A CTA that loads for itself has no cluster to wait for: 0.6 us less.
   const bool alone = size_x * size_y == 1;
   // Who adds up which units of a tile, and whether their parts have a place beside k-tiles.
   const UnitShares owned{BX / MMA_X * cut.height / 8, adds ? cut.parts : 1};
@@ -143,13 +144,13 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
 
   // Calls work(x, y, part, cluster) for every tile and part of K of this CTA.
   const auto for_each_unit = [&](auto&& work) {
-    const int log_size = cut.cluster.log_size(), units = cut.clusters * cut.parts;
-    const int step = adds ? units : gridDim.x >> log_size;
-    const int first = adds ? cta * cut.clusters + blockIdx.x / cut.parts : blockIdx.x >> log_size;
+    const int log_size = cut.cluster.log_size(), clusters = cut.clusters();
+    const int units = clusters * cut.parts, step = adds ? units : gridDim.x >> log_size;
+    const int first = adds ? cta * clusters + blockIdx.x / cut.parts : blockIdx.x >> log_size;
     for (int i = first; i < units; i += step) {
-      const int part = cut.parts == 1 ? 0 : i / cut.clusters, nth = i - part * cut.clusters;
-      work((nth % cut.clusters_x * size_x + rank_x) * BX,
-           (nth / cut.clusters_x * size_y + rank_y) * cut.height, part, nth);
+      const int part = cut.parts == 1 ? 0 : i / clusters, nth = i - part * clusters;
+      const auto [x, y] = cut.tile(nth, rank);
+      work(x * BX, y * cut.height, part, nth);
     }
   };
   const int all_k_tiles = cdiv(p.K, BK);
@@ -164,8 +165,8 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
     if constexpr (CONFIG.producer_registers() > 0) setmaxnreg_dec<CONFIG.producer_registers()>();
     if (tid / 32 % 4 == 0 && elect_one()) {
       const int panels = Y_MAJOR == Major::K ? 1 : cdiv(cut.height, TileY::WIDTH);
-      const int rows_x = part_rows<TileX>(BX, cut.cluster.log_y);
-      const int rows_y = part_rows<TileY>(cut.height, cut.cluster.log_x);
+      const int rows_x = part_rows<TileX>(BX, sharing.log_y);
+      const int rows_y = part_rows<TileY>(cut.height, sharing.log_x);
       const int bytes = size_y * rows_x * TileX::PANELS * TileX::ROW_BYTES +
                         size_x * rows_y * panels * TileY::ROW_BYTES;
       for_each_unit([&](int x, int y, int part, int) {

@@ -33,10 +33,10 @@ void launch_cooperative(const Args& p, const Choice& choice, const Arch& arch, S
   const TmaOperands<T> in(p, stream);
   const int X = swapped ? p.N : p.M, Y = swapped ? p.M : p.N, size = cut.cluster.size();
   const Repacked<T>&x = swapped ? in.B : in.A, &y = swapped ? in.A : in.B;
-  const int units = cut.clusters * cut.parts, ctas = cut.in_cluster ? cut.parts : size;
+  const int units = cut.clusters() * cut.parts, ctas = cut.in_cluster ? cut.parts : size;
   const int at_a_time = std::min(clusters_at_a_time(arch, size), arch.ctas / size);
   const int grid = cut.in_cluster ? units : std::min(units, std::max(at_a_time, 1)) * size;
-  const int64_t tiles = int64_t{cut.clusters} * size,
+  const int64_t tiles = int64_t{cut.clusters()} * size,
                 of_tile = CONFIG.bx / MMA_X * (cut.height / 8);
   const bool adds_later = cut.parts > 1 && !cut.in_cluster;
   const Workspace sums(adds_later ? tiles * cut.parts * of_tile * 128 * sizeof(Sums) : 0, stream);
@@ -49,8 +49,8 @@ void launch_cooperative(const Args& p, const Choice& choice, const Arch& arch, S
           gemm_cooperative<Args, CONFIGURATION, x_major(), y_major()>, grid, dim3(CONFIG.threads()),
           {.smem = sizeof(Shared<TileX, TileY, CONFIG.stages>), .cluster = ctas, .pdl = true},
           stream, p, cut, swapped, has_aligned_c(p), to,
-          part_map<TileX>(x, X, p.K, CONFIG.bx, cut.cluster.log_y),
-          part_map<TileY>(y, Y, p.K, cut.height, cut.cluster.log_x));
+          part_map<TileX>(x, X, p.K, CONFIG.bx, cut.sharing().log_y),
+          part_map<TileY>(y, Y, p.K, cut.height, cut.sharing().log_x));
     }
   };
   // B is K-major where it is transposed, A where it is not.

@@ -52,11 +52,12 @@ __global__ void __launch_bounds__(ADDERS * 128)
   for (int i = 0; i < ADDERS * 4; ++i) all[i % 4] += added[i / 4][tid][i % 4];
   put_unit(row, 0, swapped, all);
   named_barrier_sync(1, 128);
-  const int size = cut.cluster.size(), nth = tile / size, rank = tile % size;
-  const int rank_x = rank & (cut.cluster.x() - 1), rank_y = rank >> cut.cluster.log_x;
+  const int size = cut.cluster.size(), nth = tile / size;
+  const auto [tile_x, tile_y] = cut.tile(nth, tile - nth * size);
+  const int x0 = tile_x * bx, y0 = tile_y * cut.height;
   store_units(p, row, 1, swapped, aligned_c, tid, 128, [&](int, int& x, int& y) {
-    x = (nth % cut.clusters_x * cut.cluster.x() + rank_x) * bx + unit / columns * MMA_X;
-    y = (nth / cut.clusters_x * cut.cluster.y() + rank_y) * cut.height + unit % columns * 8;
+    x = x0 + unit / columns * MMA_X;
+    y = y0 + unit % columns * 8;
   });
 }
 
@@ -64,7 +65,7 @@ template <class T>
 void add_parts(const GemmArgs<T>& p, const Choice& choice, const Sums* sums, Stream stream) {
   const Rectangle& cut = choice.cut;
   const int bx = choice.config().bx;
-  const int64_t tiles = int64_t{cut.clusters} * cut.cluster.size(),
+  const int64_t tiles = int64_t{cut.clusters()} * cut.cluster.size(),
                 of_tile = bx / MMA_X * (cut.height / 8);
   gemm::launch(gemm_reduce<T>, tiles * of_tile, dim3(ADDERS * 128), {.pdl = true}, stream, p,
                choice.swapped, has_aligned_c(p), cut, bx, sums);

@@ -6,14 +6,23 @@
 #include <cmath>
 #include <limits>
 
+#include "plan/engine_correction.h"
 #include "plan/estimate.h"
 
 namespace gemm::engine {
 namespace {
 
-constexpr int BK = 64, MOST_PARTS = 16, MOST_WAVES = 4;
-// Eight CTAs are seldom better than four, and then by little.
-constexpr ClusterShape CLUSTERS[] = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {2, 0}, {0, 2}};
+constexpr int BK = 64, MOST_PARTS = 16, MOST_WAVES = 4, GPC_CTAS = 16;
+// Clusters whose CTAs load for each other, or only run side by side, where L2 sees their requests for
+// the same rows as one.
+struct ClusterKind {
+  ClusterShape shape;
+  bool multicast;
+};
+// Others are worth less than 0.1 % together (plots/NOTES.md).
+constexpr ClusterKind CLUSTERS[] = {
+    {{0, 0}, false}, {{1, 0}, true}, {{1, 1}, true},  {{2, 0}, true},  {{0, 2}, true},
+    {{2, 1}, true},  {{1, 2}, true}, {{1, 0}, false}, {{0, 1}, false}, {{2, 0}, false}};
 
 // The problem with x and y in place of M and N.
 struct Oriented {
@@ -48,48 +57,121 @@ struct Work {
   double bx, by, columns;   // by: of wgmma; columns: as loaded
   double rows;              // that a CTA asks L2 for, a k at a time; those across lines count more
   double full;              // part of all tiles that lies in C
-  bool by_turns = false, in_clusters = false;
+  bool by_turns = false, multicast = false;
 };
-constexpr double NO_LIMIT = std::numeric_limits<double>::infinity();
+constexpr double NO_LIMIT = std::numeric_limits<double>::infinity(),
+                 LEAST_CORRECTION = 1 - MOST_CORRECTED;
 
-// The main loop: what it waits for longest, and a part of what comes second. Infinite where it takes
+// The main loop: what it waits for, and how long it takes, in microseconds. Infinite where it takes
 // `limit` or longer, which may be seen early.
-double loop_us(const PlannedProblem& p, const EngineCosts& c, const Work& w,
+struct Loop {
+  double multiply = NO_LIMIT, from_l2 = 0, into_sm = 0, memory = 0, us = NO_LIMIT;
+};
+Loop main_loop(const PlannedProblem& p, const EngineCosts& c, const Work& w,
                double limit = NO_LIMIT) {
   const double tensor = c.tensor * (w.by_turns ? c.ping_pong : 1);
   // Several consumers wait for the last of them; by turns they wait for nothing.
   const double k_tile = w.by_turns ? 0 : c.k_tile * (w.bx == 64 ? 1 : 1.5);
   const double multiply = w.depth * std::max(2e-6 * w.bx * w.by / tensor, k_tile / BK);
   const bool whole_lines = p.a == RowRequests::one && p.b == RowRequests::one;
-  const double factor = !w.in_clusters && whole_lines ? c.alone : 1;
-  if (multiply * factor >= limit) return NO_LIMIT;
+  const double factor = !w.multicast && whole_lines ? c.alone : 1;
+  if (multiply * factor >= limit) return {};
   const double from_l2 = 2e-6 * w.all_depth * w.rows / c.l2 * std::pow(w.full, -c.edge);
   const double into_sm = 2e-6 * w.depth * (w.bx + w.columns) / c.fetch;
   const double memory = memory_us(p, c.memory);
-  return std::sqrt(multiply * multiply + from_l2 * from_l2 + into_sm * into_sm + memory * memory) *
-         factor;
+  // What it waits for longest, and a part of what comes second.
+  const double us =
+      std::sqrt(multiply * multiply + from_l2 * from_l2 + into_sm * into_sm + memory * memory);
+  return {multiply, from_l2, into_sm, memory, us * factor};
 }
 
-// `limit`: as loop_us's.
+// How C is cut, as the correction sees it.
+struct Cut {
+  double tiles_x, tiles_y, height, waves, tiles, k, full;  // k: of a tile or its part of K
+};
+
+// What terms do together, which no sum of them tells: a network with one layer, by which the estimate
+// is multiplied. Fitted to measured times, as its inputs are ordered: scripts/fit_engine.py.
+double correction(const Oriented& o, const Arch& arch, const Choice& choice, const Loop& loop,
+                  const Cut& cut) {
+  const Configuration& config = choice.config();
+  const bool rectangle = config.schedule == Schedule::rectangle;
+  Rectangle r{};
+  r.parts = 1;
+  if (rectangle) r = choice.cut;
+  const double nothing = 1e-9;  // beside a K or a C of 0
+  const auto part_of = [&](double us) { return loop.multiply / (loop.multiply + us + nothing); };
+  // CTAs side by side that ask L2 for the same rows of X and of Y: of a cluster, or of a GPC.
+  int same_x = r.cluster.y(), same_y = r.cluster.x();
+  if (rectangle && r.cluster.size() == 1 && !r.in_cluster) {
+    const bool y_first = r.clusters_y < r.clusters_x;
+    const int fast = std::clamp(y_first ? r.clusters_y : r.clusters_x, 1, GPC_CTAS);
+    const int slow = GPC_CTAS / fast;
+    same_x = y_first ? fast : slow, same_y = y_first ? slow : fast;
+  }
+  const double inputs[] = {
+      double(!rectangle),
+      double(r.in_cluster),
+      double(r.parts > 1 && !r.in_cluster),
+      double(config.bx == 64),
+      double(config.bx == 192),
+      double(r.multicast),
+      double(r.cluster.size() > 1 && !r.multicast),
+      cut.height / 256,
+      1 / std::max(cut.waves, 1.0),
+      1.0 / r.parts,
+      1.0 / same_x,
+      1.0 / same_y,
+      part_of(loop.from_l2),
+      part_of(loop.into_sm),
+      part_of(loop.memory),
+      cut.k / (cut.k + 2048),
+      cut.full,
+      cut.tiles * r.parts / (std::max(cut.waves, 1.0) * arch.sms),
+      part_of(20),
+      double(o.x_requests > 1),
+      double(o.y_requests > 1),
+      double(choice.swapped),
+      double(o.x_k_major),
+      double(o.y_k_major),
+      double(config.schedule == Schedule::tiles),
+      cut.tiles_x / (cut.tiles_x + 8),
+      cut.tiles_y / (cut.tiles_y + 8),
+  };
+  static_assert(std::size(inputs) == CORRECTION_INPUTS);
+  const auto bounded = [](float x) { return x / (1 + std::abs(x)); };
+  float units[CORRECTION_UNITS];
+  std::copy_n(CORRECTION.bias, CORRECTION_UNITS, units);
+  for (int i = 0; i < CORRECTION_INPUTS; ++i) {
+    const float input = float(inputs[i]);
+    // The inner loop, for it is a vector's instruction.
+    for (int u = 0; u < CORRECTION_UNITS; ++u) units[u] += CORRECTION.weights[i][u] * input;
+  }
+  float sum = 0;
+  for (int u = 0; u < CORRECTION_UNITS; ++u) sum += CORRECTION.last[u] * bounded(units[u]);
+  return 1 + MOST_CORRECTED * bounded(sum);
+}
+
+// `limit`: as main_loop's.
 double cooperative_us(const PlannedProblem& p, const Oriented& o, const Arch& arch,
                       const Choice& choice, double limit) {
   const EngineCosts& c = arch.costs->engine;
   const Configuration& config = choice.config();
   const Rectangle& cut = choice.cut;
   const int size = cut.cluster.size();
-  const int units = cut.clusters * cut.parts;
-  const int waves = cut.in_cluster ? ceil_div(cut.clusters, clusters_at_a_time(arch, cut.parts))
+  const int units = cut.clusters() * cut.parts;
+  const int waves = cut.in_cluster ? ceil_div(cut.clusters(), clusters_at_a_time(arch, cut.parts))
                                    : ceil_div(units, clusters_at_a_time(arch, size));
   const double k = std::ceil(ceil_div(p.K, BK) / double(cut.parts)) * BK;
-  const int atom = o.y_k_major ? 8 * cut.cluster.x() : 64;
+  const ClusterShape sharing = cut.sharing();
+  const int atom = o.y_k_major ? 8 * sharing.x() : 64;
   const double columns = ceil_div(cut.height, atom) * atom;
-  const double rows =
-      config.bx * o.x_requests / cut.cluster.y() + columns * o.y_requests / cut.cluster.x();
+  const double rows = config.bx * o.x_requests / sharing.y() + columns * o.y_requests / sharing.x();
   const double results = 1e-6 * config.bx * cut.height;
   const double store = p.whole_epilogue ? c.store : store_us(p, c);
   // The CTAs of a cluster wait for each other when they begin and when they end.
   const double meet = 2 * c.cooperative;
-  double end = p.whole_epilogue ? pass_us(p, c) : 0;
+  double end = 0;
   if (cut.in_cluster) {
     // Each CTA has one tile, and nothing hides its beginning. A result added up is read and stored.
     end += (waves - 1) * c.launch + waves * (cut.parts > 1 ? meet + results * c.moved : 0) +
@@ -99,19 +181,31 @@ double cooperative_us(const PlannedProblem& p, const Oriented& o, const Arch& ar
   } else {
     const double sums = 4.0 * config.bx * cut.height * 1e-6 * units * size;  // millions of bytes
     end += waves * results * c.moved + sums / c.l2 + c.launch +
-           results * cut.clusters * size / arch.sms * store;
+           results * cut.clusters() * size / arch.sms * store;
   }
-  const double others = c.launch + c.cooperative + copies_us(p, c) + (size > 1 ? meet : 0) + end;
-  return others + loop_us(p, c,
-                          {.depth = waves * k,
-                           .all_depth = k * units * size,
-                           .bx = double(config.bx),
-                           .by = double(cut.height),
-                           .columns = columns,
-                           .rows = rows,
-                           .full = full(o, config.bx, cut.height),
-                           .in_clusters = size > 1},
-                          limit - others);
+  const double others =
+      c.launch + c.cooperative + copies_us(p, c) + (cut.multicast ? meet : 0) + end;
+  const double part_in_c = full(o, config.bx, cut.height);
+  const Loop loop = main_loop(p, c,
+                              {.depth = waves * k,
+                               .all_depth = k * units * size,
+                               .bx = double(config.bx),
+                               .by = double(cut.height),
+                               .columns = columns,
+                               .rows = rows,
+                               .full = part_in_c,
+                               .multicast = cut.multicast},
+                              limit / LEAST_CORRECTION - others);
+  const double us = others + loop.us, pass = p.whole_epilogue ? pass_us(p, c) : 0;
+  if (us * LEAST_CORRECTION + pass >= limit) return NO_LIMIT;
+  return pass + us * correction(o, arch, choice, loop,
+                                {.tiles_x = double(ceil_div(o.X, config.bx)),
+                                 .tiles_y = double(ceil_div(o.Y, cut.height)),
+                                 .height = double(cut.height),
+                                 .waves = double(waves),
+                                 .tiles = double(cut.clusters()) * size,
+                                 .k = k,
+                                 .full = part_in_c});
 }
 
 // Tiles that two consumers compute by turns.
@@ -119,24 +213,36 @@ struct Turns {
   double waves, tiles;
   double of_busiest;       // tiles that the busiest SM computes, in tiles of bx x by
   double bx, by, tallest;  // extents; by: on average
-  double rows, full;       // as in Work
+  double full;             // as in Work
 };
-double by_turns_us(const PlannedProblem& p, const EngineCosts& c, const Turns& t) {
+double by_turns_us(const PlannedProblem& p, const Oriented& o, const Arch& arch,
+                   const Choice& choice, const Turns& t) {
+  const EngineCosts& c = arch.costs->engine;
   const double k = ceil_div(p.K, BK) * BK;
-  const double loop = loop_us(p, c,
+  const Loop loop = main_loop(p, c,
                               {.depth = k * t.of_busiest,
                                .all_depth = k * t.tiles,
                                .bx = t.bx,
                                .by = t.by,
                                .columns = t.by,
-                               .rows = t.rows,
+                               .rows = t.bx * o.x_requests + t.by * o.y_requests,
                                .full = t.full,
                                .by_turns = true});
   // The last tile's epilogue is alone; the others hide behind the other consumer's main loop.
   const double store = 1e-6 * t.bx * t.tallest * store_us(p, c);
-  const double hidden = loop / t.waves;  // of one tile
-  return c.launch + copies_us(p, c) + loop + store +
-         (t.waves - 1) * std::max(0.0, store * c.staged - hidden);
+  const double hidden = loop.us / t.waves;  // of one tile
+  const double us = c.launch + copies_us(p, c) + loop.us + store +
+                    (t.waves - 1) * std::max(0.0, store * c.staged - hidden) +
+                    (p.aligned_c ? 0 : t.waves * t.bx * t.by * 1e-6 * c.moved);
+  const double tiles_x = ceil_div(o.X, int(t.bx));
+  return us * correction(o, arch, choice, loop,
+                         {.tiles_x = tiles_x,
+                          .tiles_y = t.tiles / (tiles_x * p.products),
+                          .height = t.by,
+                          .waves = t.waves,
+                          .tiles = t.tiles,
+                          .k = k,
+                          .full = t.full});
 }
 
 // What a result costs beside those of other tiles: measured, plots/NOTES.md.
@@ -170,7 +276,18 @@ Choice choose_tiles(const PlannedProblem& p, const Arch& arch, int configuration
   choice.configuration = FIRST_TILE + tile.index;
   choice.tiling = tile.tiling;
   choice.tiling.pairs = choose_pairs(p, arch, choice.tiling);
-  choice.us = whole_tiles_us(p, arch, tile.tiling.bm, tile.tiling.bn) * p.launches;
+  const int bm = tile.tiling.bm, bn = tile.tiling.bn;
+  const Oriented o(p, arch.costs->engine, false);
+  const double count = double(ceil_div(p.M, bm)) * ceil_div(p.N, bn) * p.products;
+  const double waves = std::ceil(count / arch.sms);
+  choice.us = p.launches * by_turns_us(p, o, arch, choice,
+                                       {.waves = waves,
+                                        .tiles = count,
+                                        .of_busiest = waves,
+                                        .bx = double(bm),
+                                        .by = double(bn),
+                                        .tallest = double(bn),
+                                        .full = full(o, bm, bn)});
   return choice;
 }
 
@@ -205,20 +322,19 @@ void for_each_choice(const PlannedProblem& batch, const Arch& arch, int index, d
           choose_row_panels(o.Y, o.X, {config.bx, config.shortest, config.by}, arch.sms);
       choice.panels = panels.row_panels;
       const double height = panels.height();
-      choice.us = by_turns_us(p, c,
+      choice.us = by_turns_us(p, o, arch, choice,
                               {.waves = double(panels.waves(arch.sms)),
                                .tiles = double(panels.tiles()),
                                .of_busiest = panels.makespan_rows(arch.sms) / height,
                                .bx = double(config.bx),
                                .by = height,
                                .tallest = double(panels.tallest()),
-                               .rows = config.bx * o.x_requests + height * o.y_requests,
                                .full = o.X * double(o.Y) / (panels.tiles() * config.bx * height)});
       if (p.gated) choice.us += pass_us(p, c);
       consider(choice);
       continue;
     }
-    for (const ClusterShape shape : CLUSTERS) {
+    for (const auto [shape, multicast] : CLUSTERS) {
       // A cluster does not reach beyond C by a whole CTA.
       const int tiles_x = ceil_div(o.X, config.bx);
       if (shape.size() > 1 &&
@@ -234,13 +350,14 @@ void for_each_choice(const PlannedProblem& batch, const Arch& arch, int index, d
         int before = 0;
         for (const int step : {8, 64}) {
           const int height = std::clamp(ceil_div(least, step) * step, config.shortest, config.by);
-          const int64_t clusters = int64_t{clusters_x} * ceil_div(ceil_div(o.Y, height), shape.y());
+          const int clusters_y = ceil_div(ceil_div(o.Y, height), shape.y());
+          const int64_t clusters = int64_t{clusters_x} * clusters_y;
           const bool known = height == before || (parts == 1 && height == whole[step == 64]);
           if ((step == 64 && o.y_k_major) || known || clusters >= 1 << 20) continue;
           if (parts > 1 && clusters > most) continue;
           before = height;
           if (parts == 1) whole[step == 64] = height;  // more waves often have the same
-          choice.cut = {shape, height, clusters_x, int(clusters), parts, in_cluster};
+          choice.cut = {shape, multicast, height, clusters_x, clusters_y, parts, in_cluster};
           choice.us = cooperative_us(p, o, arch, choice, limit);
           consider(choice);
         }
@@ -250,11 +367,12 @@ void for_each_choice(const PlannedProblem& batch, const Arch& arch, int index, d
       if (p.aligned_c || alone)
         for (int waves = 1; waves <= MOST_WAVES; ++waves)
           consider_cut(waves * at_a_time, 1, !p.aligned_c);
-      const int most_parts = p.invariant ? 1 : std::clamp(ceil_div(p.K, BK) / 2, 1, MOST_PARTS);
+      // Parts of K in clusters of tiles are worth 0.1 %.
+      const bool in_parts = alone && !p.invariant;
+      const int most_parts = in_parts ? std::clamp(ceil_div(p.K, BK) / 2, 1, MOST_PARTS) : 1;
       for (int parts = 2; parts <= most_parts; ++parts) {
         consider_cut(at_a_time / parts, parts, false);
-        if (alone && parts <= MAX_CLUSTER)
-          consider_cut(clusters_at_a_time(arch, parts), parts, true);
+        if (parts <= MAX_CLUSTER) consider_cut(clusters_at_a_time(arch, parts), parts, true);
       }
     }
   }
@@ -274,23 +392,6 @@ bool supports(const Configuration& config, const PlannedProblem& p, bool swapped
   // y along the operand that is K-major, so that a box of it has any height; else neither is.
   if (!y_k_major && (config.ping_pong() || x_k_major)) return false;
   return true;
-}
-
-double whole_tiles_us(const PlannedProblem& p, const Arch& arch, int bm, int bn) {
-  const EngineCosts& c = arch.costs->engine;
-  const Oriented o(p, c, false);
-  const double tiles = double(ceil_div(p.M, bm)) * ceil_div(p.N, bn) * p.products;
-  const double waves = std::ceil(tiles / arch.sms);
-  const double us = by_turns_us(p, c,
-                                {.waves = waves,
-                                 .tiles = tiles,
-                                 .of_busiest = waves,
-                                 .bx = double(bm),
-                                 .by = double(bn),
-                                 .tallest = double(bn),
-                                 .rows = bm * o.x_requests + bn * o.y_requests,
-                                 .full = full(o, bm, bn)});
-  return us + (p.aligned_c ? 0 : waves * bm * bn * 1e-6 * c.moved);
 }
 
 Choice choose(const PlannedProblem& p, const Arch& arch, int configuration) {
@@ -328,9 +429,10 @@ std::string explain(const Choice& choice, int sms) {
   }
   const Rectangle& cut = choice.cut;
   std::string text = fmt::format("{} in {} tiles of {} x {}", what,
-                                 cut.clusters * cut.cluster.size(), config.bx, cut.height);
+                                 cut.clusters() * cut.cluster.size(), config.bx, cut.height);
   if (cut.cluster.size() > 1)
-    text += fmt::format(", clusters of {} x {}", cut.cluster.x(), cut.cluster.y());
+    text += fmt::format(", clusters of {} x {}{}", cut.cluster.x(), cut.cluster.y(),
+                        cut.multicast ? "" : " side by side");
   if (cut.parts > 1)
     text += fmt::format(", K in {} parts{}", cut.parts, cut.in_cluster ? ", a cluster a tile" : "");
   return text + fmt::format(", estimated {:.0f} us", choice.us);

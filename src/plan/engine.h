@@ -39,9 +39,6 @@ bool supports(const Configuration& config, const PlannedProblem& problem, bool s
 // The choice with the least estimate, of all configurations or of one; configuration -1: none.
 Choice choose(const PlannedProblem& problem, const Arch& arch, int configuration);
 
-// What whole tiles of bm x bn take, by two consumers' turns, in microseconds.
-double whole_tiles_us(const PlannedProblem& p, const Arch& arch, int bm, int bn);
-
 // All that choose() compares, for scripts that fit the estimate; at most `room`. Returns how many.
 int candidates(const PlannedProblem& problem, const Arch& arch, Choice* choices, int room);
 
