@@ -3,9 +3,10 @@
 //   engine_sweep shapes.txt [most choices a shape] [seconds] > times.jsonl
 //
 // A line of shapes.txt is "M N K layout", layout being nn, nt, tn or tt. A line of output is one choice:
-// the problem, the configuration and how C is cut (parts of K: negative where a cluster adds them
-// up), its estimate, and the measured time in microseconds, f16, L2 cold. A choice whose results
-// are not cuBLAS's has "wrong".
+// the problem, the configuration and how C is cut: log2 of the cluster's CTAs along x (plus 4 without
+// multicast) and along y, a tile's height, the parts of K (negative where a cluster adds them up). Then
+// come its estimate and the measured time in microseconds, f16, L2 cold. A choice whose results are
+// not cuBLAS's has "wrong".
 #include <cublas_v2.h>
 
 #include <algorithm>

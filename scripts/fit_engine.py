@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 COSTS, CORRECTION = ROOT / "src/plan/costs_h200.h", ROOT / "src/plan/engine_correction.h"
 SMS, BK, GPC_CTAS = 132, 64, 16
 UNITS, MOST_CORRECTED = 8, 0.3
-TAKEN_FOR_RIGHT = 0.025  # estimates are, to so much, where a choice's loss is to be smooth
+TAKEN_FOR_RIGHT = 0.025  # relative error within which two estimates count as equal
 WEIGHT_DECAY = 1e-4
 
 
@@ -51,6 +51,19 @@ def clusters_filled() -> list[float]:
     listed = COSTS.read_text().split(".clusters = {")[1].split("}")[0]
     terms = [x.split("/") for x in listed.split(",")]
     return [float(x[0]) / float(x[1]) if len(x) > 1 else float(x[0]) for x in terms]
+
+
+def kinds_of_clusters() -> set[tuple[int, int, bool]]:
+    """Those that a plan may have: log2 of the CTAs along x and along y, and multicast."""
+    text = (ROOT / "src/plan/engine.cpp").read_text().split("CLUSTERS[] = {")[1].split("};")[0]
+    found = re.findall(r"\{\{(\d), (\d)\}, (\w+)\}", text)
+    return {(int(x), int(y), multicast == "true") for x, y, multicast in found}
+
+
+def may_be_planned(choice: list, kinds: set, schedule: str) -> bool:
+    log_x, log_y, _, parts = choice[2:6]
+    kind = (log_x % 4, log_y, log_x < 4)
+    return schedule != "rectangle" or (kind in kinds and (parts in (0, 1) or kind[:2] == (0, 0)))
 
 
 def fitted_block(text: str) -> tuple[int, int]:
@@ -114,25 +127,38 @@ def requests(ld: int) -> int:
 
 
 def load(paths: list[str]):
-    """A row a measured choice: what its estimate depends on, the time, and the problems' rows."""
-    configs, filled = configurations(), clusters_filled()
+    """A row a choice that a plan may make: what its estimate depends on, and the time.
+
+    Then the rows of each problem, and a number for each N x K, for problems that are left out together.
+    Problems are left out whose operands are copied first.
+    """
+    configs, filled, kinds = configurations(), clusters_filled(), kinds_of_clusters()
     rows: list[dict] = []
     times: list[float] = []
     spans: list[tuple[int, int]] = []
+    weights: dict[tuple[int, int], int] = {}
+    sizes: list[int] = []
     for path in paths:
         for line in gzip.open(path, "rt"):
             problem = json.loads(line)
+            M, N, K, layout = (problem[k] for k in ("m", "n", "k", "layout"))
+            if (M if layout[0] == "t" else K) % 8 or (K if layout[1] == "t" else N) % 8:
+                continue
             begin = len(rows)
             # Where all are wrong, cuBLAS is: it adds up parts in half.
             all_wrong = all(len(choice) > 8 for choice in problem["choices"])
             for choice in problem["choices"]:
-                if len(choice) == 8 or all_wrong:
-                    rows.append(row_of(problem, choice, configs[choice[0]], filled))
+                config = configs[choice[0]]
+                if (len(choice) == 8 or all_wrong) and may_be_planned(
+                    choice, kinds, config["schedule"]
+                ):
+                    rows.append(row_of(problem, choice, config, filled))
                     times.append(choice[7])
             if len(rows) > begin:
                 spans.append((begin, len(rows)))
+                sizes.append(weights.setdefault((N, K), len(weights)))
     table = {name: np.array([row[name] for row in rows], float) for name in rows[0]}
-    return table, np.array(times), spans
+    return table, np.array(times), spans, np.array(sizes)
 
 
 def row_of(problem: dict, choice: list, config: dict, filled: list[float]) -> dict:
@@ -301,7 +327,7 @@ class Losses:
         return np.array([self.lost[b + int(np.argmin(logs[b:e]))] for b, e in self.spans])
 
     def smooth(self, logs, problems):
-        """The mean loss of a choice, errors beside it, and the gradient by each log."""
+        """Mean loss of a choice, with a term for errors, and its gradient by each log estimate."""
         least = np.minimum.reduceat(logs, self.starts)[self.problem_of]
         taken = np.exp((least - logs) / TAKEN_FOR_RIGHT)
         taken /= self.sums(taken)[self.problem_of]
@@ -420,12 +446,12 @@ def main() -> int:
     if len(sys.argv) < 2:
         print(__doc__)
         return 2
-    table, times, spans = load(sys.argv[1:])
+    table, times, spans, sizes = load(sys.argv[1:])
     losses = Losses(times, spans)
 
     def report(what, lost):
-        ninth = math.expm1(np.percentile(lost, 90))
-        print(f"{what}: a choice loses {math.expm1(lost.mean()):.2%}, ninth decile {ninth:.1%}")
+        decile = math.expm1(np.percentile(lost, 90))
+        print(f"{what}: a choice loses {math.expm1(lost.mean()):.2%}, ninth decile {decile:.1%}")
 
     print(f"{len(spans)} problems, {len(times)} times")
     before = constants()
@@ -434,13 +460,13 @@ def main() -> int:
     logs = np.log(estimate(table, fitted))
     report("constants fitted", losses.of_choices(logs))
     network = Network(inputs(table, fitted))
-    fold = np.random.default_rng(1).integers(0, 5, len(spans))
+    fold = np.random.default_rng(1).integers(0, 5, sizes.max() + 1)[sizes]
     left_out = np.zeros(len(spans))
     for part in range(5):
         weights = network.fit(losses, logs, (fold != part).astype(float))
         lost = losses.of_choices(logs + np.log(network.correction(weights)[2]))
         left_out[fold == part] = lost[fold == part]
-    report("with the network, left out in turn", left_out)
+    report("with the network, each N x K left out in turn", left_out)
     weights = network.fit(losses, logs, np.ones(len(spans)))
     report("with the network", losses.of_choices(logs + np.log(network.correction(weights)[2])))
     write_constants(fitted)

@@ -544,7 +544,8 @@ class EngineTest : public RungTest {
 };
 
 // All heights of all configurations, in clusters of all shapes, which multicast or not, and in one to
-// three parts of K, which differ by a k-tile. The last tile along x and along y is cut off by C's edge, as are CTAs of clusters.
+// three parts of K, which differ by a k-tile. The last tile along x and along y is cut off by C's
+// edge, as are CTAs of clusters.
 TEST_P(EngineTest, AllHeightsClustersAndParts) {
   constexpr engine::ClusterShape CLUSTERS[] = {{0, 0}, {1, 0}, {0, 1}, {1, 1},
                                                {2, 0}, {0, 2}, {2, 1}, {1, 2}};

@@ -35,7 +35,7 @@ GEMM_DEVICE void load_part(uint8_t* tile, const Map& map, int mn, int k, uint64_
 
 // Loads a part of the tile at (mn, k) into those CTAs of the cluster whose bits are set, by one
 // thread: from `row` on, the map's box, of each of the first `panels` panels. Others load the other
-// parts. The bytes arrive at each CTA's own `full`. `alone`: there are no other CTAs.
+// parts. The bytes arrive at each CTA's own `full`. `alone`: only into this CTA.
 template <class Tile>
 GEMM_DEVICE void load_part_for(uint8_t* tile, const TensorMap& map, int mn, int k, uint64_t* full,
                                uint32_t ctas, int row, bool alone,

@@ -80,8 +80,8 @@ struct Rectangle {
   struct Tile {
     int x, y;
   };
-  // Raster order: the side of C with fewer tiles first. CTAs with consecutive numbers run on one GPC,
-  // whose requests for the same rows reach L2 as one: up to 1.4 times as fast.
+  // Raster order: along the side of C with fewer tiles first. Neighbouring CTAs mostly run on one
+  // GPC, so L2 gets their requests for the same rows as one: up to 1.4 times as fast.
   // [region raster]
   GEMM_HOST_DEVICE constexpr Tile tile(int nth_cluster, int rank) const {
     const bool y_first = clusters_y * cluster.y() < clusters_x * cluster.x();

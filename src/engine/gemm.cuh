@@ -93,7 +93,8 @@ GEMM_DEVICE void store_tile(const Args& tile, bool swapped, int x, int y, float 
   }
 }
 
-// Cooperative consumers, in clusters whose CTAs load k-tiles for each other, or have parts of K.
+// Cooperative consumers. The CTAs of a cluster load k-tiles for each other, run side by side, or have
+// parts of K.
 // `sums`: for the second kernel, (tiles, parts, BX / 64 * height / 8 units, 128); or null.
 template <class Args, int CONFIGURATION, Major X_MAJOR, Major Y_MAJOR>
 __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
@@ -110,7 +111,7 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
   const int tid = threadIdx.x, wg = warpgroup();
   const bool adds = cut.in_cluster;
   const int cta = cluster_rank(), rank = adds ? 0 : cta;
-  // Those that load for each other, and this CTA's place among them.
+  // CTAs that load for each other, and this CTA's place among them.
   const ClusterShape sharing = cut.sharing();
   const int size_x = sharing.x(), size_y = sharing.y();
   const int rank_x = rank & (size_x - 1), rank_y = cut.multicast ? rank >> sharing.log_x : 0;

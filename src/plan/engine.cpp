@@ -13,13 +13,13 @@ namespace gemm::engine {
 namespace {
 
 constexpr int BK = 64, MOST_PARTS = 16, MOST_WAVES = 4, GPC_CTAS = 16;
-// Clusters whose CTAs load for each other, or only run side by side, where L2 sees their requests for
-// the same rows as one.
+// A cluster's shape, and whether its CTAs load for each other. If not, they run side by side, and L2
+// gets their requests for the same rows as one.
 struct ClusterKind {
   ClusterShape shape;
   bool multicast;
 };
-// Others are worth less than 0.1 % together (plots/NOTES.md).
+// The other five kinds are worth 0.1 % together (plots/NOTES.md).
 constexpr ClusterKind CLUSTERS[] = {
     {{0, 0}, false}, {{1, 0}, true}, {{1, 1}, true},  {{2, 0}, true},  {{0, 2}, true},
     {{2, 1}, true},  {{1, 2}, true}, {{1, 0}, false}, {{0, 1}, false}, {{2, 0}, false}};
@@ -62,8 +62,8 @@ struct Work {
 constexpr double NO_LIMIT = std::numeric_limits<double>::infinity(),
                  LEAST_CORRECTION = 1 - MOST_CORRECTED;
 
-// The main loop: what it waits for, and how long it takes, in microseconds. Infinite where it takes
-// `limit` or longer, which may be seen early.
+// The main loop: what it waits for, and how long it takes, in microseconds. `us` is infinite if
+// multiplying alone takes `limit`.
 struct Loop {
   double multiply = NO_LIMIT, from_l2 = 0, into_sm = 0, memory = 0, us = NO_LIMIT;
 };
@@ -90,8 +90,8 @@ struct Cut {
   double tiles_x, tiles_y, height, waves, tiles, k, full;  // k: of a tile or its part of K
 };
 
-// What terms do together, which no sum of them tells: a network with one layer, by which the estimate
-// is multiplied. Fitted to measured times, as its inputs are ordered: scripts/fit_engine.py.
+// Factor on the estimate: a neural network with one hidden layer. It learns how the terms act together.
+// scripts/fit_engine.py fits it, with the inputs in this order.
 double correction(const Oriented& o, const Arch& arch, const Choice& choice, const Loop& loop,
                   const Cut& cut) {
   const Configuration& config = choice.config();
@@ -99,7 +99,7 @@ double correction(const Oriented& o, const Arch& arch, const Choice& choice, con
   Rectangle r{};
   r.parts = 1;
   if (rectangle) r = choice.cut;
-  const double nothing = 1e-9;  // beside a K or a C of 0
+  const double nothing = 1e-9;  // no 0 / 0 where K is 0
   const auto part_of = [&](double us) { return loop.multiply / (loop.multiply + us + nothing); };
   // CTAs side by side that ask L2 for the same rows of X and of Y: of a cluster, or of a GPC.
   int same_x = r.cluster.y(), same_y = r.cluster.x();
@@ -144,7 +144,7 @@ double correction(const Oriented& o, const Arch& arch, const Choice& choice, con
   std::copy_n(CORRECTION.bias, CORRECTION_UNITS, units);
   for (int i = 0; i < CORRECTION_INPUTS; ++i) {
     const float input = float(inputs[i]);
-    // The inner loop, for it is a vector's instruction.
+    // The inner loop is over units: it vectorises.
     for (int u = 0; u < CORRECTION_UNITS; ++u) units[u] += CORRECTION.weights[i][u] * input;
   }
   float sum = 0;
