@@ -848,9 +848,16 @@ HOPPER = (
         "cta = 0, ++nth;",
         "cta = 0;",
     ),
+    of_header(
+        "src/engine/config.h",
+        "v27",
+        "CTAs of a cluster have the same tiles along y",
+        " + (rank >> cluster.log_x)};",
+        "};",
+    ),
     of_engine(
         "the CTAs of a cluster compute the same part of K",
-        "adds ? cta * cut.clusters + blockIdx.x / cut.parts :",
+        "adds ? cta * clusters + blockIdx.x / cut.parts :",
         "adds ? blockIdx.x / cut.parts :",
     ),
     of_header(
