@@ -123,10 +123,8 @@ def ask(bench: Path) -> Program:
             [bench, option], check=True, capture_output=True, text=True, env=environment
         ).stdout
 
-    rungs = {
-        words[0]: (words[1], tuple(words[2].split(",")))
-        for words in (line.split() for line in text("--list").splitlines())
-    }
+    listed = re.findall(r"^(v\S+) +(\S+) +(?!not built)(\S+) ", text("--list"), re.MULTILINE)
+    rungs = {name: (rung, tuple(dtypes.split(","))) for name, rung, dtypes in listed}
     options = {
         found[1]: found[2] is not None
         for found in re.finditer(

@@ -216,7 +216,7 @@ std::string note_on_missing(const Options& o, Backend backend) {
   for (const KnownRung& k : rungs_not_built(backend))
     if (k.name[0] == 'v') ids.push_back(rung_id(k.name));
   if (ids.empty()) return "";
-  return fmt::format("{} more rungs are not built ({}): {} builds and runs them\n", ids.size(),
+  return fmt::format("not built, so not run: {}; {} builds and runs all rungs\n",
                      fmt::join(ids, " "), command_that_builds(backend, "all"));
 }
 

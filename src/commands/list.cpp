@@ -31,8 +31,8 @@ ExitStatus list(const Options& o) {
   for (const Line& l : lines)
     fmt::print("{:<5} {:<22} {:<13} {}\n", l.id, l.name, l.dtypes, l.idea);
   if (!missing.empty())
-    fmt::print("\n{} are not built; {}, for example, builds {} and runs it.\n", missing.size(),
-               command_that_builds(backend, rung_id(missing.front().name)),
+    fmt::print("\nNot built: {} of {}. {}, for example, builds {} and runs it.\n", missing.size(),
+               lines.size(), command_that_builds(backend, rung_id(missing.front().name)),
                rung_id(missing.front().name));
   return EXIT_VERIFIED;
 }
