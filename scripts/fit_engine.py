@@ -415,26 +415,27 @@ def write_correction(network: Network, weights) -> None:
     def row(numbers):
         return "{" + ", ".join(f"{x:#.3g}f" for x in numbers) + "}"
 
-    rows = "".join(f"        {row(numbers)},\n" for numbers in first)
+    groups = ""
+    for at in range(0, UNITS, 4):
+        four = slice(at, at + 4)
+        rows = "".join(f"        {row(numbers[four])},\n" for numbers in first)
+        groups += f"    {{{{\n{rows}     }},\n     {row(bias[four])},\n     {row(last[four])}}},\n"
     CORRECTION.write_text(
         f"""// The weights of the engine's correction (engine.cpp). Written by scripts/fit_engine.py.
 #pragma once
 
 namespace gemm::engine {{
 
-constexpr int CORRECTION_INPUTS = {len(first)}, CORRECTION_UNITS = {UNITS};
+constexpr int CORRECTION_INPUTS = {len(first)};
 constexpr double MOST_CORRECTED = {MOST_CORRECTED};
 
+typedef float FourUnits __attribute__((vector_size(16)));  // of the hidden layer, in one register
+
 constexpr struct {{
-  float weights[CORRECTION_INPUTS][CORRECTION_UNITS];
-  float bias[CORRECTION_UNITS], last[CORRECTION_UNITS];
-}} CORRECTION = {{
+  FourUnits weights[CORRECTION_INPUTS], bias, last;
+}} CORRECTION[] = {{
     // clang-format off
-    {{
-{rows}    }},
-    {row(bias)},
-    {row(last)},
-    // clang-format on
+{groups}    // clang-format on
 }};
 
 }}  // namespace gemm::engine

@@ -24,6 +24,26 @@ constexpr ClusterKind CLUSTERS[] = {
     {{0, 0}, false}, {{1, 0}, true}, {{1, 1}, true},  {{2, 0}, true},  {{0, 2}, true},
     {{2, 1}, true},  {{1, 2}, true}, {{1, 0}, false}, {{0, 1}, false}, {{2, 0}, false}};
 
+// A product of the problem, and what all its choices share: times are in microseconds.
+struct Shared {
+  const PlannedProblem& p;
+  const Arch& arch;
+  const EngineCosts& c = arch.costs->engine;
+  int k_tiles = ceil_div(p.K, BK);
+  bool whole_lines = p.a == RowRequests::one && p.b == RowRequests::one;
+  double memory = memory_us(p, c.memory) / p.products;
+  double begin = c.launch + copies_us(p, c);
+  double store = store_us(p, c);  // of a million results of an SM
+  // An epilogue pass: it reads the product, and C, and writes.
+  double pass = c.launch + 1e-6 * p.element_bytes * p.M * p.N * (p.reads_c ? 3 : 2) / c.memory;
+  int at_a_time[MAX_CLUSTER + 1];  // clusters of so many CTAs
+
+  Shared(const PlannedProblem& problem, const Arch& a) : p(problem), arch(a) {
+    for (int size = 1; size <= MAX_CLUSTER; ++size)
+      at_a_time[size] = clusters_at_a_time(arch, size);
+  }
+};
+
 // The problem with x and y in place of M and N.
 struct Oriented {
   int X, Y;
@@ -39,24 +59,13 @@ struct Oriented {
   }
 };
 
-// The part of all tiles that lies in C: a tile at its edge takes as long as a whole one.
-double full(const Oriented& o, int bx, int height) {
-  const double columns = double(ceil_div(o.X, bx)) * bx,
-               rows = double(ceil_div(o.Y, height)) * height;
-  return double(o.X) * o.Y / (columns * rows);
-}
-
-// An epilogue pass: it reads the product, and C, and writes.
-double pass_us(const PlannedProblem& p, const EngineCosts& c) {
-  return c.launch + 1e-6 * p.element_bytes * p.M * p.N * (p.reads_c ? 3 : 2) / c.memory;
-}
-
 // What the main loops of all CTAs do.
 struct Work {
   double depth, all_depth;  // of K, in tiles of bx x by: on the busiest SM, on all
   double bx, by, columns;   // by: of wgmma; columns: as loaded
   double rows;              // that a CTA asks L2 for, a k at a time; those across lines count more
-  double full;              // part of all tiles that lies in C
+  double full;              // part of all tiles that lies in C; those at its edge take as long
+  double products = 1;
   bool by_turns = false, multicast = false;
 };
 constexpr double NO_LIMIT = std::numeric_limits<double>::infinity(),
@@ -67,18 +76,18 @@ constexpr double NO_LIMIT = std::numeric_limits<double>::infinity(),
 struct Loop {
   double multiply = NO_LIMIT, from_l2 = 0, into_sm = 0, memory = 0, us = NO_LIMIT;
 };
-Loop main_loop(const PlannedProblem& p, const EngineCosts& c, const Work& w,
-               double limit = NO_LIMIT) {
+Loop main_loop(const Shared& s, const Work& w, double limit = NO_LIMIT) {
+  const EngineCosts& c = s.c;
   const double tensor = c.tensor * (w.by_turns ? c.ping_pong : 1);
   // Several consumers wait for the last of them; by turns they wait for nothing.
   const double k_tile = w.by_turns ? 0 : c.k_tile * (w.bx == 64 ? 1 : 1.5);
   const double multiply = w.depth * std::max(2e-6 * w.bx * w.by / tensor, k_tile / BK);
-  const bool whole_lines = p.a == RowRequests::one && p.b == RowRequests::one;
-  const double factor = !w.multicast && whole_lines ? c.alone : 1;
+  const double factor = !w.multicast && s.whole_lines ? c.alone : 1;
   if (multiply * factor >= limit) return {};
-  const double from_l2 = 2e-6 * w.all_depth * w.rows / c.l2 * std::pow(w.full, -c.edge);
+  const double from_l2 =
+      2e-6 * w.all_depth * w.rows / c.l2 * std::pow(float(w.full), -float(c.edge));
   const double into_sm = 2e-6 * w.depth * (w.bx + w.columns) / c.fetch;
-  const double memory = memory_us(p, c.memory);
+  const double memory = s.memory * w.products;
   // What it waits for longest, and a part of what comes second.
   const double us =
       std::sqrt(multiply * multiply + from_l2 * from_l2 + into_sm * into_sm + memory * memory);
@@ -87,12 +96,12 @@ Loop main_loop(const PlannedProblem& p, const EngineCosts& c, const Work& w,
 
 // How C is cut, as the correction sees it.
 struct Cut {
-  double tiles_x, tiles_y, height, waves, tiles, k, full;  // k: of a tile or its part of K
+  float tiles_x, tiles_y, height, waves, tiles, k, full;  // k: of a tile or its part of K
 };
 
 // Factor on the estimate: a neural network with one hidden layer. It learns how the terms act together.
 // scripts/fit_engine.py fits it, with the inputs in this order.
-double correction(const Oriented& o, const Arch& arch, const Choice& choice, const Loop& loop,
+double correction(const Shared& s, const Oriented& o, const Choice& choice, const Loop& loop,
                   const Cut& cut) {
   const Configuration& config = choice.config();
   const bool rectangle = config.schedule == Schedule::rectangle;
@@ -100,112 +109,110 @@ double correction(const Oriented& o, const Arch& arch, const Choice& choice, con
   r.parts = 1;
   if (rectangle) r = choice.cut;
   const double nothing = 1e-9;  // no 0 / 0 where K is 0
-  const auto part_of = [&](double us) { return loop.multiply / (loop.multiply + us + nothing); };
+  const auto part_of = [&](double us) {
+    return float(loop.multiply / (loop.multiply + us + nothing));
+  };
   // CTAs side by side that ask L2 for the same rows of X and of Y: of a cluster, or of a GPC.
   int same_x = r.cluster.y(), same_y = r.cluster.x();
   if (rectangle && r.cluster.size() == 1 && !r.in_cluster) {
-    const bool y_first = r.clusters_y < r.clusters_x;
+    const bool y_first = r.y_first();
     const int fast = std::clamp(y_first ? r.clusters_y : r.clusters_x, 1, GPC_CTAS);
     const int slow = GPC_CTAS / fast;
     same_x = y_first ? fast : slow, same_y = y_first ? slow : fast;
   }
-  const double inputs[] = {
-      double(!rectangle),
-      double(r.in_cluster),
-      double(r.parts > 1 && !r.in_cluster),
-      double(config.bx == 64),
-      double(config.bx == 192),
-      double(r.multicast),
-      double(r.cluster.size() > 1 && !r.multicast),
+  const float inputs[] = {
+      float(!rectangle),
+      float(r.in_cluster),
+      float(r.parts > 1 && !r.in_cluster),
+      float(config.bx == 64),
+      float(config.bx == 192),
+      float(r.multicast),
+      float(r.cluster.size() > 1 && !r.multicast),
       cut.height / 256,
-      1 / std::max(cut.waves, 1.0),
-      1.0 / r.parts,
-      1.0 / same_x,
-      1.0 / same_y,
+      1 / std::max(cut.waves, 1.0f),
+      1 / float(r.parts),
+      1 / float(same_x),
+      1 / float(same_y),
       part_of(loop.from_l2),
       part_of(loop.into_sm),
       part_of(loop.memory),
       cut.k / (cut.k + 2048),
       cut.full,
-      cut.tiles * r.parts / (std::max(cut.waves, 1.0) * arch.sms),
+      cut.tiles * r.parts / (std::max(cut.waves, 1.0f) * s.arch.sms),
       part_of(20),
-      double(o.x_requests > 1),
-      double(o.y_requests > 1),
-      double(choice.swapped),
-      double(o.x_k_major),
-      double(o.y_k_major),
-      double(config.schedule == Schedule::tiles),
+      float(o.x_requests > 1),
+      float(o.y_requests > 1),
+      float(choice.swapped),
+      float(o.x_k_major),
+      float(o.y_k_major),
+      float(config.schedule == Schedule::tiles),
       cut.tiles_x / (cut.tiles_x + 8),
       cut.tiles_y / (cut.tiles_y + 8),
   };
   static_assert(std::size(inputs) == CORRECTION_INPUTS);
   const auto bounded = [](float x) { return x / (1 + std::abs(x)); };
-  float units[CORRECTION_UNITS];
-  std::copy_n(CORRECTION.bias, CORRECTION_UNITS, units);
-  for (int i = 0; i < CORRECTION_INPUTS; ++i) {
-    const float input = float(inputs[i]);
-    // The inner loop is over units: it vectorises.
-    for (int u = 0; u < CORRECTION_UNITS; ++u) units[u] += CORRECTION.weights[i][u] * input;
-  }
   float sum = 0;
-  for (int u = 0; u < CORRECTION_UNITS; ++u) sum += CORRECTION.last[u] * bounded(units[u]);
+  for (const auto& [weights, bias, last] : CORRECTION) {
+    FourUnits units = bias;
+    for (int i = 0; i < CORRECTION_INPUTS; ++i) units += weights[i] * inputs[i];
+    for (int u = 0; u < 4; ++u) sum += last[u] * bounded(units[u]);
+  }
   return 1 + MOST_CORRECTED * bounded(sum);
 }
 
-// `limit`: as main_loop's.
-double cooperative_us(const PlannedProblem& p, const Oriented& o, const Arch& arch,
-                      const Choice& choice, double limit) {
-  const EngineCosts& c = arch.costs->engine;
+// `tiles_x` and `tiles_y` cover C. The result is infinite if it is no less than `limit`.
+double cooperative_us(const Shared& s, const Oriented& o, const Choice& choice, int tiles_x,
+                      int tiles_y, double limit) {
+  const EngineCosts& c = s.c;
   const Configuration& config = choice.config();
   const Rectangle& cut = choice.cut;
   const int size = cut.cluster.size();
   const int units = cut.clusters() * cut.parts;
-  const int waves = cut.in_cluster ? ceil_div(cut.clusters(), clusters_at_a_time(arch, cut.parts))
-                                   : ceil_div(units, clusters_at_a_time(arch, size));
-  const double k = std::ceil(ceil_div(p.K, BK) / double(cut.parts)) * BK;
+  const int waves = cut.in_cluster ? ceil_div(cut.clusters(), s.at_a_time[cut.parts])
+                                   : ceil_div(units, s.at_a_time[size]);
+  const double k = ceil_div(s.k_tiles, cut.parts) * BK;
   const ClusterShape sharing = cut.sharing();
   const int atom = o.y_k_major ? 8 * sharing.x() : 64;
   const double columns = ceil_div(cut.height, atom) * atom;
   const double rows = config.bx * o.x_requests / sharing.y() + columns * o.y_requests / sharing.x();
   const double results = 1e-6 * config.bx * cut.height;
-  const double store = p.whole_epilogue ? c.store : store_us(p, c);
+  const double store = s.p.whole_epilogue ? c.store : s.store;
   // The CTAs of a cluster wait for each other when they begin and when they end.
   const double meet = 2 * c.cooperative;
   double end = 0;
   if (cut.in_cluster) {
     // Each CTA has one tile, and nothing hides its beginning. A result added up is read and stored.
     end += (waves - 1) * c.launch + waves * (cut.parts > 1 ? meet + results * c.moved : 0) +
-           waves * results / cut.parts * (store + (p.aligned_c ? 2 : 3) * c.moved);
+           waves * results / cut.parts * (store + (s.p.aligned_c ? 2 : 3) * c.moved);
   } else if (cut.parts == 1) {
     end += waves * results * store;
   } else {
     const double sums = 4.0 * config.bx * cut.height * 1e-6 * units * size;  // millions of bytes
     end += waves * results * c.moved + sums / c.l2 + c.launch +
-           results * cut.clusters() * size / arch.sms * store;
+           results * cut.clusters() * size / s.arch.sms * store;
   }
-  const double others =
-      c.launch + c.cooperative + copies_us(p, c) + (cut.multicast ? meet : 0) + end;
-  const double part_in_c = full(o, config.bx, cut.height);
-  const Loop loop = main_loop(p, c,
+  const double others = s.begin + c.cooperative + (cut.multicast ? meet : 0) + end;
+  const double full = double(o.X) * o.Y / (double(tiles_x) * config.bx * tiles_y * cut.height);
+  const Loop loop = main_loop(s,
                               {.depth = waves * k,
                                .all_depth = k * units * size,
                                .bx = double(config.bx),
                                .by = double(cut.height),
                                .columns = columns,
                                .rows = rows,
-                               .full = part_in_c,
+                               .full = full,
                                .multicast = cut.multicast},
                               limit / LEAST_CORRECTION - others);
-  const double us = others + loop.us, pass = p.whole_epilogue ? pass_us(p, c) : 0;
+  const double us = others + loop.us, pass = s.p.whole_epilogue ? s.pass : 0;
   if (us * LEAST_CORRECTION + pass >= limit) return NO_LIMIT;
-  return pass + us * correction(o, arch, choice, loop,
-                                {.tiles_x = double(ceil_div(o.X, config.bx)),
-                                 .tiles_y = double(ceil_div(o.Y, cut.height)),
-                                 .height = double(cut.height),
-                                 .waves = double(waves),
-                                 .tiles = double(cut.clusters()) * size,
-                                 .k = k,
-                                 .full = part_in_c});
+  return pass + us * correction(s, o, choice, loop,
+                                {.tiles_x = float(tiles_x),
+                                 .tiles_y = float(tiles_y),
+                                 .height = float(cut.height),
+                                 .waves = float(waves),
+                                 .tiles = float(cut.clusters()) * size,
+                                 .k = float(k),
+                                 .full = float(full)});
 }
 
 // Tiles that two consumers compute by turns.
@@ -214,35 +221,35 @@ struct Turns {
   double of_busiest;       // tiles that the busiest SM computes, in tiles of bx x by
   double bx, by, tallest;  // extents; by: on average
   double full;             // as in Work
+  double products;
 };
-double by_turns_us(const PlannedProblem& p, const Oriented& o, const Arch& arch,
-                   const Choice& choice, const Turns& t) {
-  const EngineCosts& c = arch.costs->engine;
-  const double k = ceil_div(p.K, BK) * BK;
-  const Loop loop = main_loop(p, c,
-                              {.depth = k * t.of_busiest,
-                               .all_depth = k * t.tiles,
-                               .bx = t.bx,
-                               .by = t.by,
-                               .columns = t.by,
-                               .rows = t.bx * o.x_requests + t.by * o.y_requests,
-                               .full = t.full,
-                               .by_turns = true});
+double by_turns_us(const Shared& s, const Oriented& o, const Choice& choice, const Turns& t) {
+  const EngineCosts& c = s.c;
+  const double k = s.k_tiles * BK;
+  const Loop loop = main_loop(s, {.depth = k * t.of_busiest,
+                                  .all_depth = k * t.tiles,
+                                  .bx = t.bx,
+                                  .by = t.by,
+                                  .columns = t.by,
+                                  .rows = t.bx * o.x_requests + t.by * o.y_requests,
+                                  .full = t.full,
+                                  .products = t.products,
+                                  .by_turns = true});
   // The last tile's epilogue is alone; the others hide behind the other consumer's main loop.
-  const double store = 1e-6 * t.bx * t.tallest * store_us(p, c);
+  const double store = 1e-6 * t.bx * t.tallest * s.store;
   const double hidden = loop.us / t.waves;  // of one tile
-  const double us = c.launch + copies_us(p, c) + loop.us + store +
+  const double us = s.begin + loop.us + store +
                     (t.waves - 1) * std::max(0.0, store * c.staged - hidden) +
-                    (p.aligned_c ? 0 : t.waves * t.bx * t.by * 1e-6 * c.moved);
+                    (s.p.aligned_c ? 0 : t.waves * t.bx * t.by * 1e-6 * c.moved);
   const double tiles_x = ceil_div(o.X, int(t.bx));
-  return us * correction(o, arch, choice, loop,
-                         {.tiles_x = tiles_x,
-                          .tiles_y = t.tiles / (tiles_x * p.products),
-                          .height = t.by,
-                          .waves = t.waves,
-                          .tiles = t.tiles,
-                          .k = k,
-                          .full = t.full});
+  return us * correction(s, o, choice, loop,
+                         {.tiles_x = float(tiles_x),
+                          .tiles_y = float(t.tiles / (tiles_x * t.products)),
+                          .height = float(t.by),
+                          .waves = float(t.waves),
+                          .tiles = float(t.tiles),
+                          .k = float(k),
+                          .full = float(t.full)});
 }
 
 // What a result costs beside those of other tiles: measured, plots/NOTES.md.
@@ -254,127 +261,144 @@ static_assert(CONFIGURATIONS[FIRST_TILE].schedule == Schedule::tiles &&
 // CTAs on one GPC that compute neighbours ask L2 together for common rows and columns: up to a
 // quarter faster where a few tiles with a long K ask for most. Measured: pairs lie along the side
 // with fewer tiles. Few tiles rather have a TPC each; in many waves CTAs drift apart.
-Pairs choose_pairs(const PlannedProblem& p, const Arch& arch, const Tiling& tiling) {
-  const bool whole_lines = p.a == RowRequests::one && p.b == RowRequests::one;
-  if (!whole_lines || p.in_one_launch || p.launches > 1 || tiling.tiles * 2 <= arch.sms ||
-      tiling.tiles > 3 * arch.sms)
+Pairs choose_pairs(const Shared& s, const Tiling& tiling) {
+  const PlannedProblem& p = s.p;
+  const int sms = s.arch.sms;
+  if (!s.whole_lines || p.in_one_launch || p.launches > 1 || tiling.tiles * 2 <= sms ||
+      tiling.tiles > 3 * sms)
     return Pairs::none;
   return ceil_div(p.M, tiling.bm) >= ceil_div(p.N, tiling.bn) ? Pairs::rows : Pairs::columns;
 }
 
 // Equal tiles: those of the least area in all waves, of all or of one configuration.
-Choice choose_tiles(const PlannedProblem& p, const Arch& arch, int configuration) {
+Choice choose_tiles(const Shared& s, int configuration) {
+  const PlannedProblem& p = s.p;
+  const int sms = s.arch.sms;
   TileCost tiles[TILE_COUNT];
   for (int i = 0; i < TILE_COUNT; ++i) {
     const Configuration& config = CONFIGURATIONS[FIRST_TILE + i];
     tiles[i] = {config.bx, config.by, RESULT_COSTS[i]};
   }
   const TileChoice tile =
-      choose_tile(p.M, p.N, tiles, TILE_COUNT, arch.sms,
+      choose_tile(p.M, p.N, tiles, TILE_COUNT, sms,
                   configuration < 0 ? ANY_VARIANT : configuration - FIRST_TILE, p.products);
   Choice choice{};
   choice.configuration = FIRST_TILE + tile.index;
   choice.tiling = tile.tiling;
-  choice.tiling.pairs = choose_pairs(p, arch, choice.tiling);
-  const int bm = tile.tiling.bm, bn = tile.tiling.bn;
-  const Oriented o(p, arch.costs->engine, false);
-  const double count = double(ceil_div(p.M, bm)) * ceil_div(p.N, bn) * p.products;
-  const double waves = std::ceil(count / arch.sms);
-  choice.us = p.launches * by_turns_us(p, o, arch, choice,
+  choice.tiling.pairs = choose_pairs(s, choice.tiling);
+  const double bm = tile.tiling.bm, bn = tile.tiling.bn;
+  const Oriented o(p, s.c, false);
+  const double of_one = double(ceil_div(p.M, int(bm))) * ceil_div(p.N, int(bn));
+  const double count = of_one * p.products, waves = std::ceil(count / sms);
+  choice.us = p.launches * by_turns_us(s, o, choice,
                                        {.waves = waves,
                                         .tiles = count,
                                         .of_busiest = waves,
-                                        .bx = double(bm),
-                                        .by = double(bn),
-                                        .tallest = double(bn),
-                                        .full = full(o, bm, bn)});
+                                        .bx = bm,
+                                        .by = bn,
+                                        .tallest = bn,
+                                        .full = double(p.M) * p.N / (of_one * bm * bn),
+                                        .products = double(p.products)});
   return choice;
 }
 
-// Calls consider(choice) for every legal choice in one configuration. It returns a time: choices that
-// take as long are of no interest, and theirs may be infinite. `limit`: such a time at first.
+Choice choose_panels(const Shared& s, const Oriented& o, Choice choice) {
+  const Configuration& config = choice.config();
+  const int sms = s.arch.sms;
+  const RowPanelChoice panels =
+      choose_row_panels(o.Y, o.X, {config.bx, config.shortest, config.by}, sms);
+  const double height = panels.height(), tiles = double(panels.tiles());
+  choice.panels = panels.row_panels;
+  choice.us = by_turns_us(s, o, choice,
+                          {.waves = double(panels.waves(sms)),
+                           .tiles = tiles,
+                           .of_busiest = panels.makespan_rows(sms) / height,
+                           .bx = double(config.bx),
+                           .by = height,
+                           .tallest = double(panels.tallest()),
+                           .full = o.X * double(o.Y) / (tiles * config.bx * height),
+                           .products = 1});
+  if (s.p.gated) choice.us += s.pass;
+  return choice;
+}
+
+// Calls consider(choice) for every cut in tiles of one extent, as for_each_choice does.
 template <class Consider>
-void for_each_choice(const PlannedProblem& batch, const Arch& arch, int index, double limit,
-                     Consider&& consider_one) {
+void for_each_cut(const Shared& s, const Oriented& o, Choice choice, double& limit,
+                  const Consider& consider) {
+  const Configuration& config = choice.config();
+  const int tiles_x = ceil_div(o.X, config.bx), sms = s.arch.sms;
+  for (const auto [shape, multicast] : CLUSTERS) {
+    // A cluster does not reach beyond C by a whole CTA.
+    if (shape.size() > 1 &&
+        (shape.x() > std::max(tiles_x, 1) || shape.y() * config.shortest > o.Y + config.shortest))
+      continue;
+    const int clusters_x = (tiles_x + shape.x() - 1) >> shape.log_x;
+    int whole[2] = {};  // the last height with K whole, by either step
+    // Considers the least height with which at most so many clusters cover C. Parts fill one wave.
+    const auto consider_cut = [&](int most, int parts, bool in_cluster) {
+      if (parts > 1 && most < clusters_x) return;
+      const int least = ceil_div(o.Y, std::max(most / std::max(clusters_x, 1), 1) << shape.log_y);
+      int before = 0;
+      for (const int log_step : {3, 6}) {
+        const bool whole_64 = log_step == 6;
+        const int step = 1 << log_step;
+        const int height =
+            std::clamp((least + step - 1) >> log_step << log_step, config.shortest, config.by);
+        const bool known = height == before || (parts == 1 && height == whole[whole_64]);
+        if ((whole_64 && o.y_k_major) || known) continue;
+        const int tiles_y = ceil_div(o.Y, height);
+        const int clusters_y = (tiles_y + shape.y() - 1) >> shape.log_y;
+        const int64_t clusters = int64_t{clusters_x} * clusters_y;
+        if (clusters >= 1 << 20 || (parts > 1 && clusters > most)) continue;
+        before = height;
+        if (parts == 1) whole[whole_64] = height;  // more waves often have the same
+        choice.cut = {shape, multicast, height, clusters_x, clusters_y, parts, in_cluster};
+        choice.us = cooperative_us(s, o, choice, tiles_x, tiles_y, limit);
+        if (choice.us < limit) consider(choice);
+      }
+    };
+    const bool alone = shape.size() == 1;
+    // Rows of C off 16 bytes are stored by way of shared memory: where sums are added up.
+    if (s.p.aligned_c || alone)
+      for (int waves = 1; waves <= MOST_WAVES; ++waves)
+        consider_cut(waves * s.at_a_time[shape.size()], 1, !s.p.aligned_c);
+    // Parts of K in clusters of tiles are worth 0.1 %.
+    const bool in_parts = alone && !s.p.invariant;
+    const int most_parts = in_parts ? std::clamp(s.k_tiles / 2, 1, MOST_PARTS) : 1;
+    for (int parts = 2; parts <= most_parts && parts * clusters_x <= sms; ++parts) {
+      consider_cut(s.at_a_time[1] / parts, parts, false);
+      if (parts <= MAX_CLUSTER) consider_cut(s.at_a_time[parts], parts, true);
+    }
+  }
+}
+
+// Calls consider(choice) for every legal choice in one configuration. It returns a time: choices that
+// take as long are of no interest, and may be left out. `limit`: such a time at first.
+template <class Consider>
+void for_each_choice(const Shared& s, int index, double limit, const Consider& consider_one) {
   const Configuration& config = CONFIGURATIONS[index];
-  const EngineCosts& c = arch.costs->engine;
   if (config.schedule == Schedule::tiles) {
-    consider_one(choose_tiles(batch, arch, index));
+    consider_one(choose_tiles(s, index));
     return;
   }
-  PlannedProblem p = batch;
-  p.products = 1;
-  const double times = double(batch.products) * batch.launches;
+  const double times = double(s.p.products) * s.p.launches;
   limit /= times;
   const auto consider = [&](Choice choice) {
     choice.us *= times;
     limit = consider_one(choice) / times;
   };
   for (const bool swapped : {false, true}) {
-    if (!supports(config, p, swapped)) continue;
-    const Oriented o(p, c, swapped);
+    if (!supports(config, s.p, swapped)) continue;
+    const Oriented o(s.p, s.c, swapped);
     Choice choice{};
     choice.configuration = index;
     choice.swapped = swapped;
-    choice.forwards = p.invariant;
-    if (config.schedule == Schedule::row_panels) {
-      const RowPanelChoice panels =
-          choose_row_panels(o.Y, o.X, {config.bx, config.shortest, config.by}, arch.sms);
-      choice.panels = panels.row_panels;
-      const double height = panels.height();
-      choice.us = by_turns_us(p, o, arch, choice,
-                              {.waves = double(panels.waves(arch.sms)),
-                               .tiles = double(panels.tiles()),
-                               .of_busiest = panels.makespan_rows(arch.sms) / height,
-                               .bx = double(config.bx),
-                               .by = height,
-                               .tallest = double(panels.tallest()),
-                               .full = o.X * double(o.Y) / (panels.tiles() * config.bx * height)});
-      if (p.gated) choice.us += pass_us(p, c);
-      consider(choice);
-      continue;
-    }
-    for (const auto [shape, multicast] : CLUSTERS) {
-      // A cluster does not reach beyond C by a whole CTA.
-      const int tiles_x = ceil_div(o.X, config.bx);
-      if (shape.size() > 1 &&
-          (shape.x() > std::max(tiles_x, 1) || shape.y() * config.shortest > o.Y + config.shortest))
-        continue;
-      const int clusters_x = ceil_div(tiles_x, shape.x());
-      const int at_a_time = clusters_at_a_time(arch, shape.size());
-      int whole[2] = {};  // the last height with K whole, by either step
-      // Considers the least height with which at most so many clusters cover C. Parts fill one wave.
-      const auto consider_cut = [&](int most, int parts, bool in_cluster) {
-        if (parts > 1 && most < clusters_x) return;
-        const int least = ceil_div(o.Y, std::max(most / std::max(clusters_x, 1), 1) * shape.y());
-        int before = 0;
-        for (const int step : {8, 64}) {
-          const int height = std::clamp(ceil_div(least, step) * step, config.shortest, config.by);
-          const int clusters_y = ceil_div(ceil_div(o.Y, height), shape.y());
-          const int64_t clusters = int64_t{clusters_x} * clusters_y;
-          const bool known = height == before || (parts == 1 && height == whole[step == 64]);
-          if ((step == 64 && o.y_k_major) || known || clusters >= 1 << 20) continue;
-          if (parts > 1 && clusters > most) continue;
-          before = height;
-          if (parts == 1) whole[step == 64] = height;  // more waves often have the same
-          choice.cut = {shape, multicast, height, clusters_x, clusters_y, parts, in_cluster};
-          choice.us = cooperative_us(p, o, arch, choice, limit);
-          consider(choice);
-        }
-      };
-      const bool alone = shape.size() == 1;
-      // Rows of C off 16 bytes are stored by way of shared memory: where sums are added up.
-      if (p.aligned_c || alone)
-        for (int waves = 1; waves <= MOST_WAVES; ++waves)
-          consider_cut(waves * at_a_time, 1, !p.aligned_c);
-      // Parts of K in clusters of tiles are worth 0.1 %.
-      const bool in_parts = alone && !p.invariant;
-      const int most_parts = in_parts ? std::clamp(ceil_div(p.K, BK) / 2, 1, MOST_PARTS) : 1;
-      for (int parts = 2; parts <= most_parts; ++parts) {
-        consider_cut(at_a_time / parts, parts, false);
-        if (parts <= MAX_CLUSTER) consider_cut(clusters_at_a_time(arch, parts), parts, true);
-      }
-    }
+    choice.forwards = s.p.invariant;
+    if (config.schedule == Schedule::row_panels)
+      consider(choose_panels(s, o, choice));
+    else
+      for_each_cut(s, o, choice, limit, consider);
   }
 }
 
@@ -395,13 +419,14 @@ bool supports(const Configuration& config, const PlannedProblem& p, bool swapped
 }
 
 Choice choose(const PlannedProblem& p, const Arch& arch, int configuration) {
+  const Shared s(p, arch);
   Choice best{};
   best.configuration = -1;
-  best.us = std::numeric_limits<double>::infinity();
-  if (configuration < 0) best = choose_tiles(p, arch, -1);
+  best.us = NO_LIMIT;
+  if (configuration < 0) best = choose_tiles(s, -1);
   for (int i = 0; i < (configuration < 0 ? FIRST_TILE : CONFIGURATION_COUNT); ++i)
     if (configuration < 0 || configuration == i)
-      for_each_choice(p, arch, i, best.us, [&](const Choice& choice) {
+      for_each_choice(s, i, best.us, [&](const Choice& choice) {
         if (best.configuration < 0 || choice.us < best.us) best = choice;
         return best.us;
       });
@@ -409,9 +434,10 @@ Choice choose(const PlannedProblem& p, const Arch& arch, int configuration) {
 }
 
 int candidates(const PlannedProblem& p, const Arch& arch, Choice* choices, int room) {
+  const Shared s(p, arch);
   int count = 0;
   for (int i = 0; i < CONFIGURATION_COUNT; ++i)
-    for_each_choice(p, arch, i, NO_LIMIT, [&](const Choice& choice) {
+    for_each_choice(s, i, NO_LIMIT, [&](const Choice& choice) {
       if (count < room) choices[count++] = choice;
       return NO_LIMIT;
     });
