@@ -429,7 +429,7 @@ namespace gemm::engine {{
 constexpr int CORRECTION_INPUTS = {len(first)};
 constexpr double MOST_CORRECTED = {MOST_CORRECTED};
 
-typedef float FourUnits __attribute__((vector_size(16)));  // of the hidden layer, in one register
+typedef float FourUnits __attribute__((vector_size(16)));  // hidden units, in one register
 
 constexpr struct {{
   FourUnits weights[CORRECTION_INPUTS], bias, last;

@@ -129,6 +129,13 @@ TEST(EnginePlan, TheLeastEstimateIsChosen) {
     }
 }
 
+// A rung asked for by variant computes every shape, also those with nothing in C.
+TEST(EnginePlan, EveryConfigurationTakesEmptyProblems) {
+  for (const auto& p : {problem(0, 136, 64), problem(136, 0, 64), problem(136, 64, 0)})
+    for (int i = -1; i < CONFIGURATION_COUNT; ++i)
+      EXPECT_GE(choose(p, ARCH, i).configuration, 0) << i << ": " << p.M << " x " << p.N;
+}
+
 // Whole sums, from the beginning of K, of all choices: where rows must keep their bits.
 TEST(EnginePlan, InvariantSumsAreWhole) {
   PlannedProblem p = problem(64, 128, 16384);

@@ -83,7 +83,7 @@ struct Rectangle {
   // Raster order: along the side of C with fewer tiles first. Neighbouring CTAs mostly run on one
   // GPC, so L2 gets their requests for the same rows as one: up to 1.4 times as fast.
   // [region raster]
-  GEMM_HOST_DEVICE constexpr bool y_first() const {
+  GEMM_HOST_DEVICE constexpr bool y_first() const {  // y has fewer tiles
     return clusters_y * cluster.y() < clusters_x * cluster.x();
   }
   GEMM_HOST_DEVICE constexpr Tile tile(int nth_cluster, int rank) const {

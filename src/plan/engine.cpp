@@ -24,21 +24,21 @@ constexpr ClusterKind CLUSTERS[] = {
     {{0, 0}, false}, {{1, 0}, true}, {{1, 1}, true},  {{2, 0}, true},  {{0, 2}, true},
     {{2, 1}, true},  {{1, 2}, true}, {{1, 0}, false}, {{0, 1}, false}, {{2, 0}, false}};
 
-// A product of the problem, and what all its choices share: times are in microseconds.
-struct Shared {
+// What all choices of a call have in common. Times are in microseconds.
+struct Common {
   const PlannedProblem& p;
   const Arch& arch;
   const EngineCosts& c = arch.costs->engine;
   int k_tiles = ceil_div(p.K, BK);
   bool whole_lines = p.a == RowRequests::one && p.b == RowRequests::one;
-  double memory = memory_us(p, c.memory) / p.products;
-  double begin = c.launch + copies_us(p, c);
-  double store = store_us(p, c);  // of a million results of an SM
-  // An epilogue pass: it reads the product, and C, and writes.
+  double memory = memory_us(p, c.memory) / std::max(p.products, 1);  // of a product
+  double begin = c.launch + copies_us(p, c);                         // before a kernel's main loop
+  double store = store_us(p, c);  // of a million results by an SM
+  // An epilogue pass: it reads the product and C, and writes.
   double pass = c.launch + 1e-6 * p.element_bytes * p.M * p.N * (p.reads_c ? 3 : 2) / c.memory;
-  int at_a_time[MAX_CLUSTER + 1];  // clusters of so many CTAs
+  int at_a_time[MAX_CLUSTER + 1];  // [n]: clusters of n CTAs that run at once
 
-  Shared(const PlannedProblem& problem, const Arch& a) : p(problem), arch(a) {
+  Common(const PlannedProblem& problem, const Arch& a) : p(problem), arch(a) {
     for (int size = 1; size <= MAX_CLUSTER; ++size)
       at_a_time[size] = clusters_at_a_time(arch, size);
   }
@@ -64,8 +64,8 @@ struct Work {
   double depth, all_depth;  // of K, in tiles of bx x by: on the busiest SM, on all
   double bx, by, columns;   // by: of wgmma; columns: as loaded
   double rows;              // that a CTA asks L2 for, a k at a time; those across lines count more
-  double full;              // part of all tiles that lies in C; those at its edge take as long
-  double products = 1;
+  double full;              // part of all tiles that lies in C; one at its edge takes as long
+  double products = 1;      // that this launch computes
   bool by_turns = false, multicast = false;
 };
 constexpr double NO_LIMIT = std::numeric_limits<double>::infinity(),
@@ -76,7 +76,7 @@ constexpr double NO_LIMIT = std::numeric_limits<double>::infinity(),
 struct Loop {
   double multiply = NO_LIMIT, from_l2 = 0, into_sm = 0, memory = 0, us = NO_LIMIT;
 };
-Loop main_loop(const Shared& s, const Work& w, double limit = NO_LIMIT) {
+Loop main_loop(const Common& s, const Work& w, double limit = NO_LIMIT) {
   const EngineCosts& c = s.c;
   const double tensor = c.tensor * (w.by_turns ? c.ping_pong : 1);
   // Several consumers wait for the last of them; by turns they wait for nothing.
@@ -84,8 +84,8 @@ Loop main_loop(const Shared& s, const Work& w, double limit = NO_LIMIT) {
   const double multiply = w.depth * std::max(2e-6 * w.bx * w.by / tensor, k_tile / BK);
   const double factor = !w.multicast && s.whole_lines ? c.alone : 1;
   if (multiply * factor >= limit) return {};
-  const double from_l2 =
-      2e-6 * w.all_depth * w.rows / c.l2 * std::pow(float(w.full), -float(c.edge));
+  const double slower = std::pow(float(w.full), -float(c.edge));  // in float it takes half as long
+  const double from_l2 = 2e-6 * w.all_depth * w.rows / c.l2 * slower;
   const double into_sm = 2e-6 * w.depth * (w.bx + w.columns) / c.fetch;
   const double memory = s.memory * w.products;
   // What it waits for longest, and a part of what comes second.
@@ -101,7 +101,7 @@ struct Cut {
 
 // Factor on the estimate: a neural network with one hidden layer. It learns how the terms act together.
 // scripts/fit_engine.py fits it, with the inputs in this order.
-double correction(const Shared& s, const Oriented& o, const Choice& choice, const Loop& loop,
+double correction(const Common& s, const Oriented& o, const Choice& choice, const Loop& loop,
                   const Cut& cut) {
   const Configuration& config = choice.config();
   const bool rectangle = config.schedule == Schedule::rectangle;
@@ -160,8 +160,9 @@ double correction(const Shared& s, const Oriented& o, const Choice& choice, cons
   return 1 + MOST_CORRECTED * bounded(sum);
 }
 
-// `tiles_x` and `tiles_y` cover C. The result is infinite if it is no less than `limit`.
-double cooperative_us(const Shared& s, const Oriented& o, const Choice& choice, int tiles_x,
+// The time of tiles of one extent, tiles_x x tiles_y of them. It is infinite if even the least
+// correction leaves it at `limit`.
+double cooperative_us(const Common& s, const Oriented& o, const Choice& choice, int tiles_x,
                       int tiles_y, double limit) {
   const EngineCosts& c = s.c;
   const Configuration& config = choice.config();
@@ -192,7 +193,8 @@ double cooperative_us(const Shared& s, const Oriented& o, const Choice& choice, 
            results * cut.clusters() * size / s.arch.sms * store;
   }
   const double others = s.begin + c.cooperative + (cut.multicast ? meet : 0) + end;
-  const double full = double(o.X) * o.Y / (double(tiles_x) * config.bx * tiles_y * cut.height);
+  const double area = double(tiles_x) * config.bx * tiles_y * cut.height;
+  const double full = area == 0 ? 1 : double(o.X) * o.Y / area;
   const Loop loop = main_loop(s,
                               {.depth = waves * k,
                                .all_depth = k * units * size,
@@ -221,9 +223,9 @@ struct Turns {
   double of_busiest;       // tiles that the busiest SM computes, in tiles of bx x by
   double bx, by, tallest;  // extents; by: on average
   double full;             // as in Work
-  double products;
+  double products = 1;
 };
-double by_turns_us(const Shared& s, const Oriented& o, const Choice& choice, const Turns& t) {
+double by_turns_us(const Common& s, const Oriented& o, const Choice& choice, const Turns& t) {
   const EngineCosts& c = s.c;
   const double k = s.k_tiles * BK;
   const Loop loop = main_loop(s, {.depth = k * t.of_busiest,
@@ -261,7 +263,7 @@ static_assert(CONFIGURATIONS[FIRST_TILE].schedule == Schedule::tiles &&
 // CTAs on one GPC that compute neighbours ask L2 together for common rows and columns: up to a
 // quarter faster where a few tiles with a long K ask for most. Measured: pairs lie along the side
 // with fewer tiles. Few tiles rather have a TPC each; in many waves CTAs drift apart.
-Pairs choose_pairs(const Shared& s, const Tiling& tiling) {
+Pairs choose_pairs(const Common& s, const Tiling& tiling) {
   const PlannedProblem& p = s.p;
   const int sms = s.arch.sms;
   if (!s.whole_lines || p.in_one_launch || p.launches > 1 || tiling.tiles * 2 <= sms ||
@@ -271,7 +273,7 @@ Pairs choose_pairs(const Shared& s, const Tiling& tiling) {
 }
 
 // Equal tiles: those of the least area in all waves, of all or of one configuration.
-Choice choose_tiles(const Shared& s, int configuration) {
+Choice choose_tiles(const Common& s, int configuration) {
   const PlannedProblem& p = s.p;
   const int sms = s.arch.sms;
   TileCost tiles[TILE_COUNT];
@@ -286,23 +288,24 @@ Choice choose_tiles(const Shared& s, int configuration) {
   choice.configuration = FIRST_TILE + tile.index;
   choice.tiling = tile.tiling;
   choice.tiling.pairs = choose_pairs(s, choice.tiling);
-  const double bm = tile.tiling.bm, bn = tile.tiling.bn;
+  const int bm = tile.tiling.bm, bn = tile.tiling.bn;
   const Oriented o(p, s.c, false);
-  const double of_one = double(ceil_div(p.M, int(bm))) * ceil_div(p.N, int(bn));
+  const double of_one = double(ceil_div(p.M, bm)) * ceil_div(p.N, bn);
   const double count = of_one * p.products, waves = std::ceil(count / sms);
   choice.us = p.launches * by_turns_us(s, o, choice,
                                        {.waves = waves,
                                         .tiles = count,
                                         .of_busiest = waves,
-                                        .bx = bm,
-                                        .by = bn,
-                                        .tallest = bn,
+                                        .bx = double(bm),
+                                        .by = double(bn),
+                                        .tallest = double(bn),
                                         .full = double(p.M) * p.N / (of_one * bm * bn),
                                         .products = double(p.products)});
   return choice;
 }
 
-Choice choose_panels(const Shared& s, const Oriented& o, Choice choice) {
+// Row panels: those with the least makespan.
+Choice choose_panels(const Common& s, const Oriented& o, Choice choice) {
   const Configuration& config = choice.config();
   const int sms = s.arch.sms;
   const RowPanelChoice panels =
@@ -316,18 +319,18 @@ Choice choose_panels(const Shared& s, const Oriented& o, Choice choice) {
                            .bx = double(config.bx),
                            .by = height,
                            .tallest = double(panels.tallest()),
-                           .full = o.X * double(o.Y) / (tiles * config.bx * height),
-                           .products = 1});
+                           .full = o.X * double(o.Y) / (tiles * config.bx * height)});
   if (s.p.gated) choice.us += s.pass;
   return choice;
 }
 
-// Calls consider(choice) for every cut in tiles of one extent, as for_each_choice does.
+// Calls consider(choice) for every cut in tiles of one extent that takes less than `limit`, which
+// consider() may lower.
 template <class Consider>
-void for_each_cut(const Shared& s, const Oriented& o, Choice choice, double& limit,
+void for_each_cut(const Common& s, const Oriented& o, Choice choice, const double& limit,
                   const Consider& consider) {
   const Configuration& config = choice.config();
-  const int tiles_x = ceil_div(o.X, config.bx), sms = s.arch.sms;
+  const int tiles_x = ceil_div(o.X, config.bx);
   for (const auto [shape, multicast] : CLUSTERS) {
     // A cluster does not reach beyond C by a whole CTA.
     if (shape.size() > 1 &&
@@ -341,18 +344,18 @@ void for_each_cut(const Shared& s, const Oriented& o, Choice choice, double& lim
       const int least = ceil_div(o.Y, std::max(most / std::max(clusters_x, 1), 1) << shape.log_y);
       int before = 0;
       for (const int log_step : {3, 6}) {
-        const bool whole_64 = log_step == 6;
+        const bool by_64 = log_step == 6;
+        if (by_64 && o.y_k_major) continue;
         const int step = 1 << log_step;
         const int height =
             std::clamp((least + step - 1) >> log_step << log_step, config.shortest, config.by);
-        const bool known = height == before || (parts == 1 && height == whole[whole_64]);
-        if ((whole_64 && o.y_k_major) || known) continue;
+        if (height == before || (parts == 1 && height == whole[by_64])) continue;
         const int tiles_y = ceil_div(o.Y, height);
         const int clusters_y = (tiles_y + shape.y() - 1) >> shape.log_y;
         const int64_t clusters = int64_t{clusters_x} * clusters_y;
         if (clusters >= 1 << 20 || (parts > 1 && clusters > most)) continue;
         before = height;
-        if (parts == 1) whole[whole_64] = height;  // more waves often have the same
+        if (parts == 1) whole[by_64] = height;  // more waves often have the same
         choice.cut = {shape, multicast, height, clusters_x, clusters_y, parts, in_cluster};
         choice.us = cooperative_us(s, o, choice, tiles_x, tiles_y, limit);
         if (choice.us < limit) consider(choice);
@@ -366,17 +369,17 @@ void for_each_cut(const Shared& s, const Oriented& o, Choice choice, double& lim
     // Parts of K in clusters of tiles are worth 0.1 %.
     const bool in_parts = alone && !s.p.invariant;
     const int most_parts = in_parts ? std::clamp(s.k_tiles / 2, 1, MOST_PARTS) : 1;
-    for (int parts = 2; parts <= most_parts && parts * clusters_x <= sms; ++parts) {
+    for (int parts = 2; parts <= most_parts; ++parts) {
       consider_cut(s.at_a_time[1] / parts, parts, false);
       if (parts <= MAX_CLUSTER) consider_cut(s.at_a_time[parts], parts, true);
     }
   }
 }
 
-// Calls consider(choice) for every legal choice in one configuration. It returns a time: choices that
-// take as long are of no interest, and may be left out. `limit`: such a time at first.
+// Calls consider(choice) for every legal choice in one configuration. consider() returns a limit:
+// choices that take as long may be left out from then on. `limit`: the first one.
 template <class Consider>
-void for_each_choice(const Shared& s, int index, double limit, const Consider& consider_one) {
+void for_each_choice(const Common& s, int index, double limit, const Consider& consider_one) {
   const Configuration& config = CONFIGURATIONS[index];
   if (config.schedule == Schedule::tiles) {
     consider_one(choose_tiles(s, index));
@@ -419,7 +422,7 @@ bool supports(const Configuration& config, const PlannedProblem& p, bool swapped
 }
 
 Choice choose(const PlannedProblem& p, const Arch& arch, int configuration) {
-  const Shared s(p, arch);
+  const Common s(p, arch);
   Choice best{};
   best.configuration = -1;
   best.us = NO_LIMIT;
@@ -434,7 +437,7 @@ Choice choose(const PlannedProblem& p, const Arch& arch, int configuration) {
 }
 
 int candidates(const PlannedProblem& p, const Arch& arch, Choice* choices, int room) {
-  const Shared s(p, arch);
+  const Common s(p, arch);
   int count = 0;
   for (int i = 0; i < CONFIGURATION_COUNT; ++i)
     for_each_choice(s, i, NO_LIMIT, [&](const Choice& choice) {

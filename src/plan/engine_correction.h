@@ -6,7 +6,7 @@ namespace gemm::engine {
 constexpr int CORRECTION_INPUTS = 27;
 constexpr double MOST_CORRECTED = 0.3;
 
-typedef float FourUnits __attribute__((vector_size(16)));  // of the hidden layer, in one register
+typedef float FourUnits __attribute__((vector_size(16)));  // hidden units, in one register
 
 constexpr struct {
   FourUnits weights[CORRECTION_INPUTS], bias, last;
