@@ -12,14 +12,14 @@ export ASAN_OPTIONS=allocator_may_return_null=1:detect_stack_use_after_return=0
 if [[ ${1:-} == --quick ]]; then
   build="build-sanitize-quick"  # to compile it takes longest
   cmake --preset sanitize -B $build -DGEMM_SANITIZE_LEVEL=0 > /dev/null
-  cmake --build $build --target sim_tests fault_bench variant_bench
+  cmake --build $build --parallel "$(nproc)" --target sim_tests fault_bench variant_bench
   $build/tests/sim_tests --gtest_brief=1
   VARIANT_BENCH=$PWD/$build/tests/variant_bench python3 tests/variants_test.py &
   variants=$!
 else
   (($# == 0)) || die "usage: scripts/sanitize.sh [--quick]"
   cmake --preset sanitize > /dev/null
-  cmake --build $build --target all more
+  cmake --build $build --parallel "$(nproc)" --target all more
   ctest --test-dir $build -L '^(cpu|exercise)$' --parallel "$(nproc)" --output-on-failure -E '^faults$'
 fi
 # Its rungs crash on purpose: the program tells of it, not the sanitizer.
