@@ -147,89 +147,137 @@ GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int begin, i
   put_sums<Tile::THREADS>(static_cast<Vec<float>*>(dynamic_shared()) + tid, acc);
 }
 
-// What the CTAs of a cluster send each other: (BM, ROW) floats, some rows from each.
+// Rows of a tile that each of `ctas` CTAs adds up and stores, by twos; the last ones may have fewer.
+template <class Tile>
+GEMM_HOST_DEVICE constexpr int rows_of_cta(int ctas) {
+  return (Tile::BM / 2 + ctas - 1) / ctas * 2;
+}
+// What the CTAs of a cluster send each other: their rows for this one, ROW floats each.
 template <class Tile>
 constexpr int ROW = Tile::BN + 4;  // with 4 more, fewer bank conflicts
 template <class Tile>
-constexpr size_t SMEM = Tile::SMEM + sizeof(float) * Tile::BM* ROW<Tile>;
+constexpr int RECEIVED_ROWS = [] {
+  int most = 0;
+  for (int ctas = 1; ctas <= MAX_CLUSTER; ++ctas)
+    most = std::max(most, ctas * rows_of_cta<Tile>(ctas));
+  return most;
+}();
+template <class Tile>
+constexpr size_t SMEM = Tile::SMEM + sizeof(float) * RECEIVED_ROWS<Tile>* ROW<Tile>;
 
-// `rows` rows of CTA tile (bm, bn) to C, from `first` on: the sums of the CTAs' parts, in order.
-// 4 columns a thread if ALIGNED, else neighbours in a warp store neighbours.
+// One number or four of 16 aligned bytes: added to `sum`, stored.
+template <int VEC>
+GEMM_DEVICE void add(float* sum, const float* from) {
+  if constexpr (VEC == 1) {
+    *sum += *from;
+  } else {
+    const Vec<float> four = load_vec(from);
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) sum[e] += four[e];
+  }
+}
+template <int VEC>
+GEMM_DEVICE void put(float* to, const float* x) {
+  if constexpr (VEC == 1) {
+    *to = *x;
+  } else {
+    Vec<float> four = {};
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) four.set(e, x[e]);
+    store_vec(to, four);
+  }
+}
+
+// This CTA's rows of tile (bm, bn) to C, `rows` from `first` on: the sums of the CTAs' parts, in
+// order. 4 columns a thread if ALIGNED, else neighbours in a warp store neighbours. Several rows at
+// once: one after the other, each waits for shared memory.
 template <class Tile, bool ALIGNED>
 GEMM_DEVICE void store_rows(const GemmArgs<float>& p, int bm, int bn, int first, int rows, int ctas,
                             const float* received) {
-  constexpr int VEC = ALIGNED ? 4 : 1, GROUPS = Tile::BN / VEC;
-  for (int i = threadIdx.x; i < rows * GROUPS; i += Tile::THREADS) {
-    const int m = i / GROUPS, n = i % GROUPS * VEC;
-    float sum[VEC] = {};
-    for (int from = 0; from < ctas; ++from) {
-      const float* const part = received + (from * rows + m) * ROW<Tile> + n;
-      if constexpr (ALIGNED) {
-        const Vec<float> four = load_vec(part);
+  constexpr int VEC = ALIGNED ? 4 : 1, AT_ONCE = ALIGNED ? 2 : 4;
+  constexpr int COLS = Tile::BN / VEC, STEP = Tile::THREADS / COLS;
+  const int n = threadIdx.x % COLS * VEC, at_m = bm * Tile::BM + first, at_n = bn * Tile::BN + n;
+  if (at_n >= p.N) return;
+  const int left = p.M - at_m < Tile::BM - first ? p.M - at_m : Tile::BM - first;
+  const int end = rows < left ? rows : left;
+  with_epilogue(p, [&](const auto& out) {
+    int m = threadIdx.x / COLS;
+    float* c = out.C + (at_m + m) * out.ldc + at_n;
+    const int64_t step = STEP * out.ldc;
+    for (; m < end; m += AT_ONCE * STEP, c += AT_ONCE * step) {
+      const auto for_each_row = [&](auto&& work) {
 #pragma unroll
-        for (int e = 0; e < 4; ++e) sum[e] += four[e];
-      } else {
-        sum[0] += *part;
-      }
+        for (int r = 0; r < AT_ONCE; ++r)
+          if (m + r * STEP < end) work(r);
+      };
+      float sum[AT_ONCE * VEC] = {}, was[AT_ONCE * VEC] = {};
+      for (int from = 0; from < ctas; ++from)
+        for_each_row([&](int r) {
+          add<VEC>(&sum[r * VEC], received + (from * rows + m + r * STEP) * ROW<Tile> + n);
+        });
+      if (out.epilogue.reads_c())
+        for_each_row([&](int r) { add<VEC>(&was[r * VEC], c + r * step); });
+#pragma unroll
+      for (int e = 0; e < AT_ONCE * VEC; ++e) sum[e] = out.epilogue.combine(sum[e], was[e]);
+      out.epilogue.activate(sum);
+      for_each_row([&](int r) { put<VEC>(c + r * step, &sum[r * VEC]); });
     }
-    const int at_m = bm * Tile::BM + first + m, at_n = bn * Tile::BN + n;
-    if constexpr (ALIGNED)
-      store_group<true>(p, at_m, at_n, sum);
-    else
-      store(p, at_m, at_n, sum[0]);
-  }
+  });
 }
 
 template <class Tile, bool A_K_MAJOR, bool B_K_MAJOR, int BYTES>
 __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
     gemm_v13s(GemmArgs<float> p, bool aligned_c, Split split, float* partial) {
-  const int tid = threadIdx.x, ctas = split.ctas, rank = blockIdx.x % ctas;
-  const int tiles_m = cdiv(p.M, Tile::BM), tiles_n = cdiv(p.N, Tile::BN);
-  const int part = blockIdx.x / ctas % split.parts;
-  const TileIndex at = grouped_tile<8>(blockIdx.x / ctas / split.parts, tiles_m, tiles_n);
-  const int64_t k_tiles = cdiv(p.K, Tile::BK);
-  const int nth = part * ctas + rank, splits = ctas * split.parts;
+  const unsigned ctas = split.ctas, splits = ctas * split.parts;
+  const unsigned nth = blockIdx.x % splits, k_tiles = cdiv(p.K, Tile::BK);
+  const int tid = threadIdx.x, rank = nth % ctas, part = nth / ctas;
+  const TileIndex at =
+      grouped_tile<8>(blockIdx.x / splits, cdiv(p.M, Tile::BM), cdiv(p.N, Tile::BN));
   if (ctas > 1) cluster_arrive();
   grid_launch_dependents();
   grid_dependency_wait();
-  multiply<Tile, A_K_MAJOR, B_K_MAJOR, BYTES>(p, at.m, at.n, int(k_tiles * nth / splits),
-                                              int(k_tiles * (nth + 1) / splits));
+  // At most 8 * 2^27 or 32 * 2^25: no division of 64 bits, which takes hundreds of cycles.
+  multiply<Tile, A_K_MAJOR, B_K_MAJOR, BYTES>(p, at.m, at.n, k_tiles * nth / splits,
+                                              k_tiles * (nth + 1) / splits);
   // [region idea]
+  if (split.parts > 1) {  // not C yet, but this part's own matrix
+    p.ldc = cdiv(p.N, 4) * 4;
+    p.C = partial + part * (p.M * p.ldc);
+    p.epilogue = {};  // plain: the sum of the parts has the caller's
+  }
   const auto* sums = static_cast<const Vec<float>*>(dynamic_shared());
   float* const received = static_cast<float*>(dynamic_shared()) + Tile::SMEM / 4;
-  const int rows = Tile::BM / ctas;  // that each CTA of the cluster stores
+  const int rows = rows_of_cta<Tile>(ctas);
   __syncthreads();
   if (ctas > 1) cluster_wait();  // the others have begun: their shared memory is there
   // Blocks of 2 rows x 4 columns, added up over the groups of warps.
-  for (int i = tid; i < Tile::SUMS / 2 * Tile::K_GROUP; i += Tile::THREADS) {
-    const int q = i / Tile::K_GROUP, thread = i % Tile::K_GROUP;  // its q-th block
+  const int thread = tid % Tile::K_GROUP;
+  const int2 origin = thread_origin<Tile>(thread);
+  for (int q = tid / Tile::K_GROUP; q < Tile::SUMS / 2; q += Tile::K_GROUPS) {
     SumBlock block;
 #pragma unroll
     for (int g = 0; g < Tile::K_GROUPS; ++g)
       block.add(sums + q * 2 * Tile::THREADS + g * Tile::K_GROUP + thread, Tile::THREADS);
-    const int2 origin = thread_origin<Tile>(thread);
     const int m = origin.x + tile_row<4, Tile::LM>(0, q * 4 / Tile::TN * 2);
     const int n = origin.y + tile_row<4, Tile::LN>(0, q * 4 % Tile::TN);
-    float* to = received + (rank * rows + m % rows) * ROW<Tile> + n;
-    if (ctas > 1) to = map_shared(to, m / rows);  // in the CTA that stores it
+    if (ctas == 1 && aligned_c) {  // nothing to wait for
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      Vec<float> row = {};
-#pragma unroll
-      for (int e = 0; e < 4; ++e) row.set(e, block.row[r][e]);
-      store_vec(to + r * ROW<Tile>, row);
+      for (int r = 0; r < 2; ++r)
+        store_group<true>(p, at.m * Tile::BM + m + r, at.n * Tile::BN + n, block.row[r]);
+      continue;
     }
+    float* to = received + m * ROW<Tile> + n;
+    if (ctas > 1)  // in the CTA that stores it
+      to = map_shared(received + (rank * rows + m % rows) * ROW<Tile> + n, m / rows);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) put<4>(to + r * ROW<Tile>, block.row[r]);
   }
   if (ctas > 1) {
     cluster_arrive();
     cluster_wait();  // all sums have come
   } else {
+    if (aligned_c) return;
     __syncthreads();
-  }
-  if (split.parts > 1) {  // not C yet, but this part's own matrix
-    p.ldc = cdiv(p.N, 4) * 4;
-    p.C = partial + part * (p.M * p.ldc);
-    p.epilogue = {};  // plain: the sum of the parts has the caller's
   }
   if (aligned_c)
     store_rows<Tile, true>(p, at.m, at.n, rank * rows, rows, ctas, received);
@@ -268,12 +316,13 @@ void with_layout(const GemmArgs<float>& p, F&& f) {
   });
 }
 
-// K in SPLITS parts: the CTAs of a cluster, and several clusters where one cannot have so many.
-template <class Tile, int SPLITS>
-void launch(const GemmArgs<float>& call, const Plan&, Stream stream) {
+// K is split among the CTAs of a cluster, and several clusters where one cannot have so many.
+template <class Tile>
+void launch(const GemmArgs<float>& call, const Plan& plan, Stream stream) {
   GemmArgs<float> p = call;
-  const int ctas = !has_clusters() ? 1 : std::min(SPLITS, MAX_CLUSTER);
-  const Split split{ctas, SPLITS / ctas};
+  const int splits = plan.kept<int>();
+  const int ctas = has_clusters() ? std::min(splits, MAX_CLUSTER) : 1;
+  const Split split{ctas, splits / ctas};
   const int64_t tiles = int64_t{cdiv(p.M, Tile::BM)} * cdiv(p.N, Tile::BN);
   const int groups = cdiv(p.N, 4);
   const bool aligned_c = has_aligned_c(p);
@@ -286,7 +335,7 @@ void launch(const GemmArgs<float>& call, const Plan&, Stream stream) {
   }
   with_layout(p, [&](auto a_k_major, auto b_k_major) {
     const auto start = [&](auto kernel) {
-      gemm::launch(kernel, tiles * SPLITS, dim3(Tile::THREADS),
+      gemm::launch(kernel, tiles * splits, dim3(Tile::THREADS),
                    {.smem = SMEM<Tile>, .cluster = ctas, .pdl = has_clusters()}, stream, p,
                    first_aligned, split, partial.as<float>());
     };
@@ -310,12 +359,16 @@ using T64x64 = Tiling<64, 64, 32, 8, 8, 4, 4, 2, 8>;
 using T64x128 = Tiling<64, 128, 16, 8, 8, 4, 2, 2, 4>;
 using T128x64 = Tiling<128, 64, 16, 8, 8, 4, 2, 2, 8>;
 
-#define SPLITS_TO_8(T, name)                                                                \
-  {name, launch<T, 1>}, {name " split 2", launch<T, 2>}, {name " split 4", launch<T, 4>}, { \
-    name " split 8", launch<T, 8>                                                           \
+#define SPLITS_TO_8(T, name)                                                                    \
+  {name, launch<T>}, {name " split 2", launch<T>}, {name " split 3", launch<T>},                \
+      {name " split 4", launch<T>}, {name " split 5", launch<T>}, {name " split 6", launch<T>}, \
+      {name " split 7", launch<T>}, {                                                           \
+    name " split 8", launch<T>                                                                  \
   }
-#define SPLITS_TO_32(T, name) \
-  SPLITS_TO_8(T, name), {name " split 16", launch<T, 16>}, { name " split 32", launch<T, 32> }
+#define SPLITS_TO_32(T, name)                                                           \
+  SPLITS_TO_8(T, name), {name " split 16", launch<T>}, {name " split 24", launch<T>}, { \
+    name " split 32", launch<T>                                                         \
+  }
 const Variant<float> VARIANTS[] = {
     SPLITS_TO_32(T16x64, "16x64"),  SPLITS_TO_32(T64x16, "64x16"), SPLITS_TO_32(T32x32, "32x32"),
     SPLITS_TO_8(T32x64, "32x64"),   SPLITS_TO_8(T64x64, "64x64"),  SPLITS_TO_8(T64x128, "64x128"),
@@ -329,7 +382,9 @@ Plan plan(const FusedArgs<float>& p, const Arch& arch, int variant) {
   // anywhere.
   if (p.invariant) problem.M = 256, problem.a_aligned = false;
   const Estimate best = best_split_tile(problem, arch, variant);
-  return {.variant = best.variant, .makespan = best.us};
+  Plan plan{.variant = best.variant, .makespan = best.us};
+  plan.keep(best.splits);
+  return plan;
 }
 
 std::string explain(const GemmArgs<float>&, const Plan& plan) {

@@ -18,16 +18,17 @@ struct FfmaCosts {
 
   // Costs of split-K tiles, fitted to what --tune measured: scripts/fit_costs.py.
   struct Split {
-    double multiply;          // time of a tile's FFMA, with two CTAs on an SM: 1 is the limit
-    double alone;             // speed of one CTA on an SM, of that of two
-    double copy_4, copy_16;   // ps a float copied by cp.async of 4 bytes, of 16
-    double launch;            // us of a kernel with one k-tile
-    double wave;              // us to begin and end another wave of CTAs
-    double cluster;           // us in which the CTAs of a cluster wait for each other
-    double second;            // us of a kernel that begins when the one before ends
-    double l2, fetch;         // TB/s into all SMs, into one
-    double store, send;       // ps a result stored, a sum sent to another CTA
-    double clusters_of_four;  // part of the SMs that clusters of 4 or 8 CTAs fill; not fitted
+    double multiply;         // time of a tile's FFMA, with two CTAs on an SM: 1 is the limit
+    double alone;            // speed of one CTA on an SM, of that of two
+    double copy_4, copy_16;  // ps a float copied by cp.async of 4 bytes, of 16
+    double launch;           // us of a kernel with one k-tile
+    double wave;             // us to begin and end another wave of CTAs
+    double cluster;          // us in which the CTAs of a cluster wait for each other
+    double second;           // us of a kernel that begins when the one before ends
+    double l2, fetch;        // TB/s into all SMs, into one
+    double store, send;      // ps a result stored, a sum sent to another CTA
+    // [n]: part of the SMs that clusters of n CTAs fill, two CTAs on an SM; counted, not fitted
+    double clusters[MAX_CLUSTER + 1];
   } split;
 };
 

@@ -18,7 +18,7 @@ double split_tile_us(const PlannedProblem& p, const Arch& arch, const SplitTile&
   const double k = double(ceil_div(ceil_div(p.K, tile.bk), splits)) * tile.bk;
   // The fullest SM: pairs of CTAs, and perhaps one alone. A cluster lies within one GPC, where some
   // SMs are left over.
-  const double filled = sms * (splits >= 4 ? c.clusters_of_four : 1);
+  const double filled = sms * c.clusters[std::min(splits, MAX_CLUSTER)];
   const double most = std::ceil(ctas / filled), pairs = std::floor(most / 2);
   const double alone = most - 2 * pairs, waves = pairs + alone;
   const double cta_times = 2 * pairs + alone / c.alone;  // one after the other
@@ -47,10 +47,11 @@ bool whole_groups(const PlannedProblem& p) {
 }
 
 Estimate best_split_tile(const PlannedProblem& p, const Arch& arch, int only) {
-  Estimate best{0, NEVER};
+  Estimate best{.us = NEVER};
   for_each_split([&](int variant, const SplitTile& tile, int splits) {
     if (only != ANY_VARIANT && only != variant) return;
-    if (const double us = split_tile_us(p, arch, tile, splits); us < best.us) best = {variant, us};
+    if (const double us = split_tile_us(p, arch, tile, splits); us < best.us)
+      best = {variant, splits, us};
   });
   return best;
 }

@@ -11,7 +11,7 @@ namespace gemm {
 // Split-K tiles, for small results.
 struct SplitTile {
   int bm, bn, bk;
-  int most_splits;  // of K, a CTA each: 1, 2, 4, ...
+  int most_splits;  // of K, a CTA each: 1 to 8 in one cluster, or clusters of 8
 };
 inline constexpr SplitTile SPLIT_TILES[] = {
     {16, 64, 64, 32}, {64, 16, 64, 32}, {32, 32, 64, 32}, {32, 64, 64, 8},
@@ -23,7 +23,9 @@ template <class Visit>
 constexpr void for_each_split(Visit&& visit) {
   int variant = 0;
   for (const SplitTile& tile : SPLIT_TILES)
-    for (int splits = 1; splits <= tile.most_splits; splits *= 2) visit(variant++, tile, splits);
+    for (int splits = 1; splits <= tile.most_splits;
+         splits += splits < MAX_CLUSTER ? 1 : MAX_CLUSTER)
+      visit(variant++, tile, splits);
 }
 constexpr int split_variants() {
   int n = 0;
@@ -35,7 +37,7 @@ constexpr int split_variants() {
 bool whole_groups(const PlannedProblem& p);
 
 struct Estimate {
-  int variant = 0;
+  int variant = 0, splits = 1;
   double us = 0;
 };
 // The fastest variant, or the one asked for.
