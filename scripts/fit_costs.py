@@ -12,8 +12,8 @@ Measure first, on a GPU:
 
 The estimate is the planner's own function (build/cost_estimates asks it). The constants are those
 with the least sum of squares of log(estimated / measured), where what is far from the best of its
-shape counts less. "left out" is a shape's choice by a fit without it and a fifth of the other shapes. A choice's cost
-is its time, 1 being that of the best variant measured. Exit status: 0, 1 (--check), 2 bad input, 3 no build.
+shape counts less. "left out" is a shape's choice by a fit without it and a fifth of the others. A
+choice costs its time; 1 is the best variant's. Exit status: 0, 1 (--check), 2 bad input, 3 no build.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from scipy.optimize import least_squares, minimize  # type: ignore[import-untype
 ROOT = Path(__file__).resolve().parent.parent
 COSTS, CORRECTION = ROOT / "src/plan/costs_h200.h", ROOT / "src/plan/engine_correction.h"
 SMS, BK, GPC_CTAS = 132, 64, 16
-UNITS, MOST_CORRECTED = 8, 0.3
-TAKEN_FOR_RIGHT = 0.025  # relative error within which two estimates count as equal
+UNITS, MOST_CORRECTED = 16, 0.3
+TAKEN_FOR_RIGHT = 0.015  # relative error within which two estimates count as equal
 WEIGHT_DECAY = 1e-4
 
 
@@ -398,7 +398,7 @@ class Network:
             return value + WEIGHT_DECAY * (weights**2).sum(), by_weight
 
         start = 0.3 * np.random.default_rng(0).normal(size=(self.shape[0] + 2) * UNITS)
-        options = {"maxiter": 400, "maxfun": 800}
+        options = {"maxiter": 1000, "maxfun": 2000}
         return minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x
 
 
