@@ -165,29 +165,6 @@ constexpr int RECEIVED_ROWS = [] {
 template <class Tile>
 constexpr size_t SMEM = Tile::SMEM + sizeof(float) * RECEIVED_ROWS<Tile>* ROW<Tile>;
 
-// One number or four of 16 aligned bytes: added to `sum`, stored.
-template <int VEC>
-GEMM_DEVICE void add(float* sum, const float* from) {
-  if constexpr (VEC == 1) {
-    *sum += *from;
-  } else {
-    const Vec<float> four = load_vec(from);
-#pragma unroll
-    for (int e = 0; e < VEC; ++e) sum[e] += four[e];
-  }
-}
-template <int VEC>
-GEMM_DEVICE void put(float* to, const float* x) {
-  if constexpr (VEC == 1) {
-    *to = *x;
-  } else {
-    Vec<float> four = {};
-#pragma unroll
-    for (int e = 0; e < VEC; ++e) four.set(e, x[e]);
-    store_vec(to, four);
-  }
-}
-
 // This CTA's rows of tile (bm, bn) to C, `rows` from `first` on: the sums of the CTAs' parts, in
 // order. 4 columns a thread if ALIGNED, else neighbours in a warp store neighbours. Several rows at
 // once: one after the other, each waits for shared memory.
@@ -201,27 +178,14 @@ GEMM_DEVICE void store_rows(const GemmArgs<float>& p, int bm, int bn, int first,
   const int left = p.M - at_m < Tile::BM - first ? p.M - at_m : Tile::BM - first;
   const int end = rows < left ? rows : left;
   with_epilogue(p, [&](const auto& out) {
-    int m = threadIdx.x / COLS;
-    float* c = out.C + (at_m + m) * out.ldc + at_n;
-    const int64_t step = STEP * out.ldc;
-    for (; m < end; m += AT_ONCE * STEP, c += AT_ONCE * step) {
-      const auto for_each_row = [&](auto&& work) {
-#pragma unroll
-        for (int r = 0; r < AT_ONCE; ++r)
-          if (m + r * STEP < end) work(r);
-      };
-      float sum[AT_ONCE * VEC] = {}, was[AT_ONCE * VEC] = {};
-      for (int from = 0; from < ctas; ++from)
-        for_each_row([&](int r) {
-          add<VEC>(&sum[r * VEC], received + (from * rows + m + r * STEP) * ROW<Tile> + n);
+    store_down<VEC, AT_ONCE>(
+        out, at_m, threadIdx.x / COLS, STEP, end, at_n, [&](int m, float* x, auto&& for_each_row) {
+          for (int from = 0; from < ctas; ++from)
+            for_each_row([&](int r) {
+              add_elements<VEC>(x + r * VEC,
+                                received + (from * rows + m + r * STEP) * ROW<Tile> + n);
+            });
         });
-      if (out.epilogue.reads_c())
-        for_each_row([&](int r) { add<VEC>(&was[r * VEC], c + r * step); });
-#pragma unroll
-      for (int e = 0; e < AT_ONCE * VEC; ++e) sum[e] = out.epilogue.combine(sum[e], was[e]);
-      out.epilogue.activate(sum);
-      for_each_row([&](int r) { put<VEC>(c + r * step, &sum[r * VEC]); });
-    }
   });
 }
 
@@ -270,7 +234,7 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
     if (ctas > 1)  // in the CTA that stores it
       to = map_shared(received + (rank * rows + m % rows) * ROW<Tile> + n, m / rows);
 #pragma unroll
-    for (int r = 0; r < 2; ++r) put<4>(to + r * ROW<Tile>, block.row[r]);
+    for (int r = 0; r < 2; ++r) put_elements<4>(to + r * ROW<Tile>, block.row[r]);
   }
   if (ctas > 1) {
     cluster_arrive();

@@ -168,23 +168,18 @@ __global__ void __launch_bounds__(GROUPS* GROUP, GROUPS_OF_SM / GROUPS) gemm_v17
       for (int r = 0; r < 4; ++r)
         s.sums[wm + i * MMA_M + g + r / 2 * 8][wn + j * MMA_N + 2 * t + r % 2] = acc[i][j][r];
   __syncthreads();
-  constexpr int THREADS = GROUPS * GROUP, AT_ONCE = 8;  // elements of a thread
+  constexpr int STEP = GROUPS * GROUP / BN;  // rows
+  const int col = tid % BN, left = p.M - m < BM ? p.M - m : BM;
+  if (n + col >= p.N) return;
   with_epilogue(p, [&](const auto& out) {
-#pragma unroll 1
-    for (int first = tid; first < BM * BN; first += AT_ONCE * THREADS) {
-      const auto place = [&](int e) {
-        const int nth = first + e * THREADS;
-        return TileIndex{nth / BN, nth % BN};
-      };
-      float sums[AT_ONCE] = {};
+    store_down<1, 4>(out, m, tid / BN, STEP, left, n + col,
+                     [&](int row, float* x, auto&& for_each_row) {
+                       for_each_row([&](int r) {
 #pragma unroll
-      for (int e = 0; e < AT_ONCE; ++e)
-#pragma unroll
-        for (int i = 0; i < GROUPS; ++i) sums[e] += shared[i].sums[place(e).m][place(e).n];
-      store_each<AT_ONCE>(out, sums, [&](int e) {
-        return TileIndex{m + place(e).m, n + place(e).n};
-      });
-    }
+                         for (int i = 0; i < GROUPS; ++i)
+                           x[r] += shared[i].sums[row + r * STEP][col];
+                       });
+                     });
   });
 }
 

@@ -83,6 +83,56 @@ GEMM_DEVICE void store_each(const Out& p, const float* acc, Place&& place) {
     if (const TileIndex at = place(e); inside(at)) p.C[at.m * p.ldc + at.n] = TC(x[e]);
 }
 
+// One element, or four floats in 16 aligned bytes: added to floats, stored.
+template <int VEC, class T>
+GEMM_DEVICE void add_elements(float* sum, const T* from) {
+  if constexpr (VEC == 1) {
+    *sum += float(*from);
+  } else {
+    const Vec<T> four = load_vec(from);
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) sum[e] += four[e];
+  }
+}
+template <int VEC, class T>
+GEMM_DEVICE void put_elements(T* to, const float* x) {
+  if constexpr (VEC == 1) {
+    *to = T(*x);
+  } else {
+    Vec<T> four = {};
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) four.set(e, x[e]);
+    store_vec(to, four);
+  }
+}
+
+// A thread's results in rows m, m + step, ... below `end` of a tile that begins at row `top` of C, VEC
+// columns from n on. A pointer moves from row to row: addresses from row and column are most of the
+// instructions behind a short main loop. AT_ONCE rows do not wait for each other. add_sums(m, x,
+// for_each_row) adds the sums of those from m on, the r-th one's to x + r * VEC, for each r of
+// for_each_row(work).
+template <int VEC, int AT_ONCE, class Out, class AddSums>
+GEMM_DEVICE void store_down(const Out& out, int top, int m, int step, int end, int n,
+                            AddSums&& add_sums) {
+  auto* c = out.C + (top + m) * out.ldc + n;
+  const int64_t stride = step * out.ldc;
+  for (; m < end; m += AT_ONCE * step, c += AT_ONCE * stride) {
+    const auto for_each_row = [&](auto&& work) {
+#pragma unroll
+      for (int r = 0; r < AT_ONCE; ++r)
+        if (m + r * step < end) work(r);
+    };
+    float x[AT_ONCE * VEC] = {}, was[AT_ONCE * VEC] = {};
+    add_sums(m, x, for_each_row);
+    if (out.epilogue.reads_c())
+      for_each_row([&](int r) { add_elements<VEC>(&was[r * VEC], c + r * stride); });
+#pragma unroll
+    for (int e = 0; e < AT_ONCE * VEC; ++e) x[e] = out.epilogue.combine(x[e], was[e]);
+    out.epilogue.activate(x);
+    for_each_row([&](int r) { put_elements<VEC>(c + r * stride, &x[r * VEC]); });
+  }
+}
+
 // 16 bytes of row m from column n on: one 128-bit store if ALIGNED (all_aligned), else element by
 // element. Taught in v5. Sums are scaled also where alpha is 1: stored as they are, they would have
 // to lie in four registers in a row in the main loop too, and multiply-adds would find two operands
