@@ -147,12 +147,12 @@ GEMM_DEVICE void multiply(const GemmArgs<float>& p, int bm, int bn, int begin, i
   put_sums<Tile::THREADS>(static_cast<Vec<float>*>(dynamic_shared()) + tid, acc);
 }
 
-// Rows of a tile that each of `ctas` CTAs adds up and stores, by twos; the last ones may have fewer.
+// Rows of a tile that each of `ctas` CTAs stores, an even number. The last may have fewer, or none.
 template <class Tile>
 GEMM_HOST_DEVICE constexpr int rows_of_cta(int ctas) {
   return (Tile::BM / 2 + ctas - 1) / ctas * 2;
 }
-// What the CTAs of a cluster send each other: their rows for this one, ROW floats each.
+// Rows of sums that a CTA receives from its cluster. Each has ROW floats.
 template <class Tile>
 constexpr int ROW = Tile::BN + 4;  // with 4 more, fewer bank conflicts
 template <class Tile>
@@ -163,11 +163,13 @@ constexpr int RECEIVED_ROWS = [] {
   return most;
 }();
 template <class Tile>
-constexpr size_t SMEM = Tile::SMEM + sizeof(float) * RECEIVED_ROWS<Tile>* ROW<Tile>;
+constexpr size_t smem(bool clusters) {  // bytes
+  return Tile::SMEM + sizeof(float) * (clusters ? RECEIVED_ROWS<Tile> : Tile::BM) * ROW<Tile>;
+}
 
-// This CTA's rows of tile (bm, bn) to C, `rows` from `first` on: the sums of the CTAs' parts, in
-// order. 4 columns a thread if ALIGNED, else neighbours in a warp store neighbours. Several rows at
-// once: one after the other, each waits for shared memory.
+// Stores this CTA's rows of tile (bm, bn): `rows` of them, from `first` on. A result is the sum of
+// the CTAs' parts, in order. A thread stores 4 columns at once if ALIGNED, else one, and neighbours
+// in a warp store neighbours. It adds up several rows at once: each row waits for shared memory.
 template <class Tile, bool ALIGNED>
 GEMM_DEVICE void store_rows(const GemmArgs<float>& p, int bm, int bn, int first, int rows, int ctas,
                             const float* received) {
@@ -200,7 +202,7 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
   if (ctas > 1) cluster_arrive();
   grid_launch_dependents();
   grid_dependency_wait();
-  // At most 8 * 2^27 or 32 * 2^25: no division of 64 bits, which takes hundreds of cycles.
+  // At most 8 * 2^27 or 32 * 2^25, so 32 bits are enough: 64 would take hundreds of cycles.
   multiply<Tile, A_K_MAJOR, B_K_MAJOR, BYTES>(p, at.m, at.n, k_tiles * nth / splits,
                                               k_tiles * (nth + 1) / splits);
   // [region idea]
@@ -280,12 +282,15 @@ void with_layout(const GemmArgs<float>& p, F&& f) {
   });
 }
 
-// K is split among the CTAs of a cluster, and several clusters where one cannot have so many.
+// Launches the kernel of a tile. K is split among the CTAs of a cluster, beyond 8 splits among several
+// clusters, and without clusters among single CTAs: an sm_120 has them, but too little shared memory.
 template <class Tile>
 void launch(const GemmArgs<float>& call, const Plan& plan, Stream stream) {
   GemmArgs<float> p = call;
   const int splits = plan.kept<int>();
-  const int ctas = has_clusters() ? std::min(splits, MAX_CLUSTER) : 1;
+  static_assert(smem<Tile>(false) <= 99 * 1024, "what a CTA of an sm_86 has");
+  const bool clusters = has_clusters() && smem<Tile>(true) <= shared_memory_limit();
+  const int ctas = clusters ? std::min(splits, MAX_CLUSTER) : 1;
   const Split split{ctas, splits / ctas};
   const int64_t tiles = int64_t{cdiv(p.M, Tile::BM)} * cdiv(p.N, Tile::BN);
   const int groups = cdiv(p.N, 4);
@@ -300,8 +305,8 @@ void launch(const GemmArgs<float>& call, const Plan& plan, Stream stream) {
   with_layout(p, [&](auto a_k_major, auto b_k_major) {
     const auto start = [&](auto kernel) {
       gemm::launch(kernel, tiles * splits, dim3(Tile::THREADS),
-                   {.smem = SMEM<Tile>, .cluster = ctas, .pdl = has_clusters()}, stream, p,
-                   first_aligned, split, partial.as<float>());
+                   {.smem = smem<Tile>(clusters), .cluster = ctas, .pdl = has_clusters()}, stream,
+                   p, first_aligned, split, partial.as<float>());
     };
     // 16 bytes at a time of an operand that is not K-major, where its rows are whole groups of 16.
     if constexpr (!a_k_major() || !b_k_major())

@@ -8,11 +8,12 @@
 Measure first, on a GPU:
 
     scripts/shapes.py random --seed 911 | grep f32 | head -n 120 > f32.txt
-    ./gemm_bench --kernel v13s --shapes f32.txt --quick --tune --tune-cache tuning_v13s.json
+    ./gemm_bench --kernel v13s --shapes f32.txt --quick --tune \\
+        --tune-cache plots/results/h200/tuning_v13s.json
 
 The estimate is the planner's own function (build/cost_estimates asks it). The constants are those
 with the least sum of squares of log(estimated / measured), where what is far from the best of its
-shape counts less. "left out" is a shape's choice by a fit without it and a fifth of the others. A
+shape counts less. "left out": the shape's choice by a fit to the other four fifths of the shapes. A
 choice costs its time; 1 is the best variant's. Exit status: 0, 1 (--check), 2 bad input, 3 no build.
 """
 

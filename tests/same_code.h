@@ -19,8 +19,7 @@ inline std::vector<Rung> tried_variants(const Rung& rung) {
   for (size_t i = 0; i < rung.variants.size(); i += step) {
     // v13s has a kernel a tile, for every split of K. In eight parts small tiles have the most CTAs: three
     // parts do for them.
-    const bool many = rung.id == "v13s" && i + 1 < rung.variants.size() &&
-                      rung.variants[i].name.ends_with(" split 8");
+    const bool many = rung.id == "v13s" && rung.variants[i].name.ends_with(" split 8");
     const RungVariant& variant = rung.variants[many ? i - 5 : i];
     if (find_rung(rung.backend, variant.name, rung.dtype) == nullptr)
       tried.push_back(with_variant(rung, static_cast<int>(&variant - rung.variants.data())));

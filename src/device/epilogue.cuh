@@ -86,6 +86,7 @@ GEMM_DEVICE void store_each(const Out& p, const float* acc, Place&& place) {
 // One element, or four floats in 16 aligned bytes: added to floats, stored.
 template <int VEC, class T>
 GEMM_DEVICE void add_elements(float* sum, const T* from) {
+  static_assert(VEC == 1 || VEC == Vec<T>::SIZE);
   if constexpr (VEC == 1) {
     *sum += float(*from);
   } else {
@@ -96,6 +97,7 @@ GEMM_DEVICE void add_elements(float* sum, const T* from) {
 }
 template <int VEC, class T>
 GEMM_DEVICE void put_elements(T* to, const float* x) {
+  static_assert(VEC == 1 || VEC == Vec<T>::SIZE);
   if constexpr (VEC == 1) {
     *to = T(*x);
   } else {
@@ -106,11 +108,12 @@ GEMM_DEVICE void put_elements(T* to, const float* x) {
   }
 }
 
-// A thread's results in rows m, m + step, ... below `end` of a tile that begins at row `top` of C, VEC
-// columns from n on. A pointer moves from row to row: addresses from row and column are most of the
-// instructions behind a short main loop. AT_ONCE rows do not wait for each other. add_sums(m, x,
-// for_each_row) adds the sums of those from m on, the r-th one's to x + r * VEC, for each r of
-// for_each_row(work).
+// Stores a thread's results in one column of a tile, from row to row. A result is VEC columns wide,
+// from column n of C on. The tile begins at row `top` of C, and the thread has its rows m, m + step,
+// ... below `end`. A pointer moves by a constant: addresses from row and column would be most of the
+// instructions behind a short main loop. AT_ONCE rows do not wait for each other.
+// The caller's add_sums(m, x, for_each_row) adds sums to x. It calls for_each_row(work), which calls
+// work(r) for each row m + r * step that exists; that row's sums belong at x + r * VEC.
 template <int VEC, int AT_ONCE, class Out, class AddSums>
 GEMM_DEVICE void store_down(const Out& out, int top, int m, int step, int end, int n,
                             AddSums&& add_sums) {

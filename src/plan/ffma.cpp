@@ -18,7 +18,8 @@ double split_tile_us(const PlannedProblem& p, const Arch& arch, const SplitTile&
   const double k = double(ceil_div(ceil_div(p.K, tile.bk), splits)) * tile.bk;
   // The fullest SM: pairs of CTAs, and perhaps one alone. A cluster lies within one GPC, where some
   // SMs are left over.
-  const double filled = sms * c.clusters[std::min(splits, MAX_CLUSTER)];
+  const int together = arch.clusters ? std::min(splits, MAX_CLUSTER) : 1;  // CTAs of a cluster
+  const double filled = sms * c.clusters[together];
   const double most = std::ceil(ctas / filled), pairs = std::floor(most / 2);
   const double alone = most - 2 * pairs, waves = pairs + alone;
   const double cta_times = 2 * pairs + alone / c.alone;  // one after the other
@@ -32,10 +33,10 @@ double split_tile_us(const PlannedProblem& p, const Arch& arch, const SplitTile&
   const double bytes = 4e-6 * k * (bm + bn);  // of a CTA; 1e-6: us at 1 TB/s
   const double fetch = std::max(bytes * ctas / c.l2, bytes * most / c.fetch);
   const double loop = overlapping(multiply, fetch, memory_us(p, costs.memory));
-  const double store = cta_times * bm * bn * 1e-6 * (c.store + (splits > 1 ? c.send : 0));
-  const int parts = std::max(splits / MAX_CLUSTER, 1);
+  const double store = cta_times * bm * bn * 1e-6 * (c.store + (together > 1 ? c.send : 0));
+  const int parts = splits / together;
   const double sums =
-      (splits > 1 ? c.cluster : 0) + (parts > 1 ? c.second + 8e-6 * parts * p.M * p.N / c.l2 : 0);
+      (together > 1 ? c.cluster : 0) + (parts > 1 ? c.second + 8e-6 * parts * p.M * p.N / c.l2 : 0);
   return c.launch + c.wave * (waves - 1) + loop + store + sums;
 }
 

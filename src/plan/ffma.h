@@ -11,7 +11,7 @@ namespace gemm {
 // Split-K tiles, for small results.
 struct SplitTile {
   int bm, bn, bk;
-  int most_splits;  // of K, a CTA each: 1 to 8 in one cluster, or clusters of 8
+  int most_splits;  // of K, a CTA each: 1 to 8 in a cluster, then 16, 24, ...
 };
 inline constexpr SplitTile SPLIT_TILES[] = {
     {16, 64, 64, 32}, {64, 16, 64, 32}, {32, 32, 64, 32}, {32, 64, 64, 8},
