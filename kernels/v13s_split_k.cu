@@ -282,8 +282,9 @@ void with_layout(const GemmArgs<float>& p, F&& f) {
   });
 }
 
-// Launches the kernel of a tile. K is split among the CTAs of a cluster, beyond 8 splits among several
-// clusters, and without clusters among single CTAs: an sm_120 has them, but too little shared memory.
+// Launches the kernel of a tile. K is split among the CTAs of a cluster, and beyond 8 splits among
+// several clusters. Without clusters it is split among single CTAs, as on sm_120, whose CTAs have
+// too little shared memory.
 template <class Tile>
 void launch(const GemmArgs<float>& call, const Plan& plan, Stream stream) {
   GemmArgs<float> p = call;
