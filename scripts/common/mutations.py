@@ -301,8 +301,8 @@ CUDA_CORES = (
     of_rung(
         "v13s_split_k",
         "the last CTA's k-tiles end too soon",
-        "int(k_tiles * (nth + 1) / splits)",
-        "int((k_tiles - 1) * (nth + 1) / splits)",
+        "k_tiles * (nth + 1) / splits",
+        "(k_tiles - 1) * (nth + 1) / splits",
     ),
     of_rung(
         "v13s_split_k",
