@@ -325,8 +325,8 @@ CUDA_CORES = (
     of_rung(
         "v13s_split_k",
         "all rows are sent to the first CTA's neighbour",
-        "map_shared(to, m / rows)",
-        "map_shared(to, 1)",
+        "ROW<Tile> + n, m / rows)",
+        "ROW<Tile> + n, 1)",
     ),
     of_rung(
         "v13s_split_k",
@@ -514,8 +514,8 @@ TENSOR_CORES = (
     of_rung(
         "v17u_unaligned",
         "half of the groups are left out of the sums",
-        "i < GROUPS; ++i) sums",
-        "i < (GROUPS + 1) / 2; ++i) sums",
+        "i < GROUPS; ++i) x[r]",
+        "i < (GROUPS + 1) / 2; ++i) x[r]",
     ),
     of_rung(
         "v17u_unaligned",
