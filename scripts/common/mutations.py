@@ -514,8 +514,8 @@ TENSOR_CORES = (
     of_rung(
         "v17u_unaligned",
         "half of the groups are left out of the sums",
-        "i < GROUPS; ++i) x[r]",
-        "i < (GROUPS + 1) / 2; ++i) x[r]",
+        "i < GROUPS; ++i)",
+        "i < (GROUPS + 1) / 2; ++i)",
     ),
     of_rung(
         "v17u_unaligned",
