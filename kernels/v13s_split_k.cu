@@ -152,9 +152,9 @@ template <class Tile>
 GEMM_HOST_DEVICE constexpr int rows_of_cta(int ctas) {
   return (Tile::BM / 2 + ctas - 1) / ctas * 2;
 }
-// Rows of sums that a CTA receives from its cluster. Each has ROW floats.
 template <class Tile>
-constexpr int ROW = Tile::BN + 4;  // with 4 more, fewer bank conflicts
+constexpr int ROW = Tile::BN + 4;  // floats of a row of sums: with 4 more, fewer bank conflicts
+// Rows of sums that a CTA receives from its cluster, at most.
 template <class Tile>
 constexpr int RECEIVED_ROWS = [] {
   int most = 0;
