@@ -368,8 +368,8 @@ CUDA_CORES = (
     of_rung(
         "v13s_split_k",
         "rows in shared memory without padding: conflicts",
-        "Tile::BN + 4;  // with",
-        "Tile::BN;  // with",
+        "Tile::BN + 4;",
+        "Tile::BN;",
     ),
 )
 
