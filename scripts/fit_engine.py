@@ -413,13 +413,14 @@ def write_correction(network: Network, weights) -> None:
     first, bias, last = network.parts(weights)
 
     def row(numbers):
-        return "{" + ", ".join(f"{x:#.3g}f" for x in numbers) + "}"
+        fours = [
+            "{" + ", ".join(f"{x:#.3g}f" for x in numbers[at : at + 4]) + "}"
+            for at in range(0, UNITS, 4)
+        ]
+        lines = [", ".join(fours[at : at + 2]) for at in range(0, len(fours), 2)]
+        return "{" + ",\n         ".join(lines) + "}"
 
-    groups = ""
-    for at in range(0, UNITS, 4):
-        four = slice(at, at + 4)
-        rows = "".join(f"        {row(numbers[four])},\n" for numbers in first)
-        groups += f"    {{{{\n{rows}     }},\n     {row(bias[four])},\n     {row(last[four])}}},\n"
+    rows = "".join(f"        {row(numbers)},\n" for numbers in first)
     CORRECTION.write_text(
         f"""// The weights of the engine's correction (engine.cpp). Written by scripts/fit_engine.py.
 #pragma once
@@ -432,10 +433,14 @@ constexpr double MOST_CORRECTED = {MOST_CORRECTED};
 typedef float FourUnits __attribute__((vector_size(16)));  // hidden units, in one register
 
 constexpr struct {{
-  FourUnits weights[CORRECTION_INPUTS], bias, last;
-}} CORRECTION[] = {{
+  FourUnits weights[CORRECTION_INPUTS][{UNITS // 4}], bias[{UNITS // 4}], last[{UNITS // 4}];
+}} CORRECTION = {{
     // clang-format off
-{groups}    // clang-format on
+    {{
+{rows}    }},
+        {row(bias)},
+        {row(last)},
+    // clang-format on
 }};
 
 }}  // namespace gemm::engine

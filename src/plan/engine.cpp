@@ -150,12 +150,17 @@ double correction(const Common& s, const Oriented& o, const Choice& choice, cons
       cut.tiles_y / (cut.tiles_y + 8),
   };
   static_assert(std::size(inputs) == CORRECTION_INPUTS);
-  const auto bounded = [](float x) { return x / (1 + std::abs(x)); };
+  // All groups of units side by side: sums that wait for nothing but themselves.
+  FourUnits units[std::size(CORRECTION.bias)];
+  std::copy(std::begin(CORRECTION.bias), std::end(CORRECTION.bias), units);
+  for (int i = 0; i < CORRECTION_INPUTS; ++i)
+#pragma GCC unroll 4
+    for (size_t g = 0; g < std::size(units); ++g) units[g] += CORRECTION.weights[i][g] * inputs[i];
+  const auto bounded = [](auto x) { return x / (1 + (x < 0 ? -x : x)); };
   float sum = 0;
-  for (const auto& [weights, bias, last] : CORRECTION) {
-    FourUnits units = bias;
-    for (int i = 0; i < CORRECTION_INPUTS; ++i) units += weights[i] * inputs[i];
-    for (int u = 0; u < 4; ++u) sum += last[u] * bounded(units[u]);
+  for (size_t g = 0; g < std::size(units); ++g) {
+    const FourUnits out = CORRECTION.last[g] * bounded(units[g]);
+    for (int u = 0; u < 4; ++u) sum += out[u];
   }
   return 1 + MOST_CORRECTED * bounded(sum);
 }
