@@ -17,10 +17,12 @@ inline std::vector<Rung> tried_variants(const Rung& rung) {
   constexpr size_t MANY = 12;
   const size_t step = rung.variants.size() / MANY + (rung.variants.size() % MANY != 0);
   for (size_t i = 0; i < rung.variants.size(); i += step) {
-    // v13s has a kernel a tile, for every split of K. In eight parts small tiles, which come first, have
-    // the most CTAs: three parts do for them, and a large tile has eight.
+    // v13s has a kernel a tile, for every split of K. Small tiles, which come first, have the most CTAs:
+    // they are tried in fewer than eight parts. In more than eight LongRows has them.
+    const std::string& name = rung.variants[i].name;
+    const size_t split = name.find(" split ");
     const bool many = rung.id == "v13s" && i < rung.variants.size() / 2 &&
-                      rung.variants[i].name.ends_with(" split 8");
+                      split != std::string::npos && std::stoi(name.substr(split + 7)) >= 8;
     const RungVariant& variant = rung.variants[many ? i - 5 : i];
     if (find_rung(rung.backend, variant.name, rung.dtype) == nullptr)
       tried.push_back(with_variant(rung, static_cast<int>(&variant - rung.variants.data())));
