@@ -9,6 +9,8 @@
 //         before; --tune measures every variant on the card, --explain says which runs and why
 // needs:  sm_80, clusters sm_90; rows that are not whole aligned 16-byte groups are repacked first,
 //         and a transposed B is transposed: read as it is, it costs a fifth of the time
+#include <string>
+
 #include "device/dynamic_shared.cuh"
 #include "device/ptx/cluster.cuh"
 #include "device/ptx/grid.cuh"

@@ -8,6 +8,8 @@
 // watch:  operands come as they are: cp.async by 4 bytes takes any row and any transposition;
 //         the short k-tile is the first, so that the loop asks for no bounds
 // needs:  sm_80, clusters sm_90
+#include <string>
+
 #include "device/dynamic_shared.cuh"
 #include "device/epilogue.cuh"
 #include "device/ffma_tile.cuh"

@@ -8,6 +8,8 @@
 //         tile, each with its own k-tiles on their way, and add up their sums at the end
 // watch:  512 threads with 128 registers fill an SM: more groups are for few tiles only
 // needs:  sm_80
+#include <string>
+
 #include "device/dynamic_shared.cuh"
 #include "device/epilogue.cuh"
 #include "device/fragments.cuh"

@@ -10,6 +10,8 @@
 // needs:  sm_90a; copies as for v24. For groups, equal tiles
 //
 // The kernel, its roles and barriers: engine/gemm.cuh. How the plan is made: plan/engine.cpp.
+#include <string>
+
 #include "engine/launch.h"
 #include "engine/problem_of.h"
 #include "rung.h"

@@ -7,6 +7,7 @@
 // watch:  the costs are fitted to measurements on one GPU; --explain says what they decide, --tune
 //         measures all rungs and keeps what won, for this GPU
 // needs:  sm_90a, as all of them
+#include "registry.h"
 #include "rung.h"
 
 namespace {

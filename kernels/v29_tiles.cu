@@ -7,6 +7,8 @@
 //         Arithmetic on tiles is computed when they are stored, a part at a time
 // watch:  the same instructions as v24's, v17's and v12's (SASS); GROUP_M is a --variant
 // needs:  sm_80; wgmma sm_90a; operands that TMA cannot address are copied first, as for v24
+#include <string>
+
 #include "plan/tiles.h"
 #include "rung.h"
 #include "tile/compiled.cuh"

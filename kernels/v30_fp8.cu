@@ -13,6 +13,8 @@
 //                                                                        order[other], tile issued
 //
 // Barriers and the timeline are v24's. A whole tensor has one scale: multiply it into alpha.
+#include <string>
+
 #include "device/dynamic_shared.cuh"
 #include "device/fused_epilogue.cuh"
 #include "device/k_major.cuh"

@@ -18,6 +18,8 @@
 //
 //   consumer 0    | wgmma, k-tile 0 | add | wait | wgmma, k-tile 1 | add | ...
 //   consumer 1    | wait            | wgmma, k-tile 0 | add | wait | wgmma, k-tile 1 | add ...
+#include <string>
+
 #include "device/dynamic_shared.cuh"
 #include "device/fused_epilogue.cuh"
 #include "device/k_major.cuh"

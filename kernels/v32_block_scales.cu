@@ -20,6 +20,8 @@
 //
 // The timeline is v31's. Scales of A lie along m: scale_a[k / 128][m]. Those of B lie along k:
 // scale_b[n / 128][k / 128]. Both are as cuBLASLt has them, with a pitch besides.
+#include <string>
+
 #include "device/dynamic_shared.cuh"
 #include "device/fused_epilogue.cuh"
 #include "device/k_major.cuh"

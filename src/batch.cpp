@@ -1,5 +1,7 @@
 #include "batch.h"
 
+#include <string>
+
 namespace gemm {
 namespace {
 

@@ -3,8 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
-#include <string>
 
 namespace gemm {
 
@@ -20,14 +18,9 @@ struct LaunchStatus {
 inline constexpr LaunchStatus ON_ANOTHER_STREAM = {
     400, "cudaErrorInvalidResourceHandle", "the kernel's stream is not the call's", "gemm::launch"};
 
-// A kernel's launch was refused: nothing of it runs, and what() says why in one line. Rungs' launch
-// functions throw it until they return the status themselves.
-struct LaunchRefused : std::runtime_error {
-  LaunchRefused(const LaunchStatus& s, const std::string& what)
-      : std::runtime_error(what), status(s) {}
-  LaunchStatus status;
-};
 // Throws std::bad_alloc when memory ran out (cudaErrorMemoryAllocation), else LaunchRefused.
 [[noreturn]] void throw_refused(const LaunchStatus& status, int64_t grid, int threads, size_t smem);
+// Throws std::runtime_error: "what: why".
+[[noreturn]] void throw_failed(const char* what, const char* why);
 
 }  // namespace gemm

@@ -72,7 +72,10 @@ void launch_with_pass(const GemmCall& call, DType dtype, DType of_products,
         backend.backend, dtype, pass,
         {product.C, product.ldc, product.batch.stride_c, info(of_products).out == Element::f32});
   };
-  backend.with_workspace(bytes, call.stream, std::ref(both));
+  backend.with_workspace(
+      bytes, call.stream,
+      [](const void* context, void* memory) { (*static_cast<decltype(&both)>(context))(memory); },
+      &both);
 }
 
 // Estimated time of the pass: it reads products, and C where they have not got it, and writes D.
@@ -86,7 +89,7 @@ double epilogue_pass_us(const GemmCall& c, DType dtype, const Arch& arch) {
 
 }  // namespace
 
-Entry with_epilogue_pass(Entry e, const BackendCalls& backend, const std::string& id) {
+Calls with_epilogue_pass(Calls e, const BackendCalls& backend, const std::string& id) {
   const DType dtype = e.dtype;
   if (e.plan && !e.dispatches)
     e.plan = [dtype, backend = backend.backend, estimates = e.estimates, fuses = e.fuses,
@@ -123,7 +126,7 @@ Entry with_epilogue_pass(Entry e, const BackendCalls& backend, const std::string
   return e;
 }
 
-Entry product_by_product(Entry e) {
+Calls product_by_product(Calls e) {
   const DType dtype = e.dtype;
   if (e.dispatches) return e;  // it only plans: its candidates' entries do this
   if (e.launch)
@@ -152,7 +155,7 @@ Entry product_by_product(Entry e) {
   return e;
 }
 
-Entry without_groups(Entry e) {
+Calls without_groups(Calls e) {
   if (e.plan)
     e.plan = [plan = std::move(e.plan)](const Rung& self, const GemmCall& c, const Arch& arch,
                                         int variant) {
@@ -161,7 +164,7 @@ Entry without_groups(Entry e) {
   return e;
 }
 
-Entry without_invariance(Entry e) {
+Calls without_invariance(Calls e) {
   if (e.plan)
     e.plan = [plan = std::move(e.plan)](const Rung& self, const GemmCall& c, const Arch& arch,
                                         int variant) {
@@ -170,50 +173,75 @@ Entry without_invariance(Entry e) {
   return e;
 }
 
-void register_entries(const About& about, std::vector<Entry> entries, const BackendCalls& backend,
-                      const char* file) {
-  const std::string id = rung_id(rung_name(file));
-  for (Entry& e : entries) {
-    if (!about.needs.batches) e = product_by_product(std::move(e));
-    if (!about.needs.groups) e = without_groups(std::move(e));
-    if (!about.needs.invariant) e = without_invariance(std::move(e));
-    e = with_epilogue_pass(std::move(e), backend, id);
-    Rung& rung = detail::add({.id = {},
-                              .name = {},
-                              .file = file,
-                              .prev = about.prev,
-                              .idea = about.idea,
-                              .needs = about.needs,
-                              .product_error = about.product_error,
-                              .rounds_products = about.rounds_products,
-                              .narrow_range = about.narrow_range,
-                              .dtype = e.dtype,
-                              .backend = backend.backend,
-                              .launch = std::move(e.launch),
-                              .variants = std::move(e.variants),
-                              .plan = std::move(e.plan),
-                              .explain = std::move(e.explain),
-                              .run = std::move(e.run),
-                              .estimates = e.estimates,
-                              .dispatches = e.dispatches});
-    if (!rung.plan) continue;
-    const auto launch = [&rung, on_gpu_of = backend.on_gpu_of](int variant) {
-      return [&rung, on_gpu_of, variant](const GemmCall& c) {
-        const auto planned = [&](const Arch& arch) {
-          gemm::launch(c, plan(rung, c, arch, variant));
-        };
-        on_gpu_of(c.stream, std::ref(planned));
-      };
+Calls calls_of(const Entry& entry) {
+  Calls calls{.dtype = entry.dtype};
+  if (const Launcher* const launcher = entry.launcher)
+    calls.launch = [launcher](const GemmCall& c) { launcher->launch(c); };
+  if (entry.dispatch != nullptr) calls.plan = entry.dispatch, calls.dispatches = true;
+  const Variants* const variants = entry.variants;
+  if (variants == nullptr) return calls;
+  calls.estimates = variants->estimates();
+  calls.plan = [variants](const Rung&, const GemmCall& c, const Arch& arch, int variant) {
+    return variants->plan(c, arch, variant);
+  };
+  calls.explain = [variants](const GemmCall& c, const Plan& p) {
+    std::string text;
+    variants->explain(c, p, text);
+    return text;
+  };
+  calls.fuses = [variants](const GemmCall& c, const Plan& p) { return variants->fuses(c, p); };
+  calls.run = [variants](const GemmCall& c, const Plan& p) { variants->run(c, p); };
+  for (int i = 0; i < variants->count(); ++i)
+    calls.variants.push_back(
+        {variants->name(i), {}, [=](const GemmCall& c) { return variants->fits(i, c); }});
+  return calls;
+}
+
+void register_entry(const About& about, const Entry& entry, const BackendCalls& backend,
+                    const char* file) {
+  Calls e = calls_of(entry);
+  if (!about.needs.batches) e = product_by_product(std::move(e));
+  if (!about.needs.groups) e = without_groups(std::move(e));
+  if (!about.needs.invariant) e = without_invariance(std::move(e));
+  e = with_epilogue_pass(std::move(e), backend, rung_id(rung_name(file)));
+  Rung& rung = detail::add({.id = {},
+                            .name = {},
+                            .file = file,
+                            .prev = about.prev,
+                            .idea = about.idea,
+                            .needs = about.needs,
+                            .product_error = about.product_error,
+                            .rounds_products = about.rounds_products,
+                            .narrow_range = about.narrow_range,
+                            .dtype = e.dtype,
+                            .backend = backend.backend,
+                            .launch = std::move(e.launch),
+                            .variants = std::move(e.variants),
+                            .plan = std::move(e.plan),
+                            .explain = std::move(e.explain),
+                            .run = std::move(e.run),
+                            .estimates = e.estimates,
+                            .dispatches = e.dispatches});
+  if (!rung.plan) return;
+  const auto launch = [&rung, on_gpu_of = backend.on_gpu_of](int variant) {
+    return [&rung, on_gpu_of, variant](const GemmCall& c) {
+      const auto planned = [&](const Arch& arch) { gemm::launch(c, plan(rung, c, arch, variant)); };
+      on_gpu_of(
+          c.stream,
+          [](const void* context, const Arch& arch) {
+            (*static_cast<decltype(&planned)>(context))(arch);
+          },
+          &planned);
     };
-    rung.launch = launch(ANY_VARIANT);
-    for (size_t i = 0; i < rung.variants.size(); ++i) {
-      RungVariant& v = rung.variants[i];
-      v.launch = launch(int(i));
-      // What the rung hands to the one before it, none of its variants computes.
-      v.fits = [&rung, fits = std::move(v.fits)](const GemmCall& c) {
-        return rung.plan(rung, c, simulated_arch(), ANY_VARIANT).has_value() && fits(c);
-      };
-    }
+  };
+  rung.launch = launch(ANY_VARIANT);
+  for (size_t i = 0; i < rung.variants.size(); ++i) {
+    RungVariant& v = rung.variants[i];
+    v.launch = launch(int(i));
+    // What the rung hands to the one before it, none of its variants computes.
+    v.fits = [&rung, fits = std::move(v.fits)](const GemmCall& c) {
+      return rung.plan(rung, c, simulated_arch(), ANY_VARIANT).has_value() && fits(c);
+    };
   }
 }
 

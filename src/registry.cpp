@@ -10,6 +10,8 @@
 #include <new>
 #include <utility>
 
+#include "launch_refused.h"
+
 namespace gemm {
 namespace {
 
@@ -122,6 +124,10 @@ void throw_refused(const LaunchStatus& status, int64_t grid, int threads, size_t
   throw LaunchRefused(
       status, fmt::format("{}: {} ({}), for {} blocks of {} threads with {} bytes of shared memory",
                           status.call, status.text, status.name, grid, threads, smem));
+}
+
+void throw_failed(const char* what, const char* why) {
+  throw std::runtime_error(fmt::format("{}: {}", what, why));
 }
 
 Rung with_variant(const Rung& rung, int variant) {

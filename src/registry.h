@@ -9,29 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "entry.h"
 #include "gemm_types.h"
-#include "launch_status.h"
 #include "plan/plan.h"
 
 namespace gemm {
-
-// What a rung truly cannot do without. The runner skips a rung with the reason, and never launches
-// it, when a need is not met.
-struct Needs {
-  int sm = 0;                  // least compute capability: 80 = sm_80
-  bool exact_arch = false;     // only on that very architecture (the "a" targets: sm_90a)
-  bool transposed = false;     // true: takes every op(A), op(B); false: N, N only
-  bool no_activation = false;  // of the epilogue, takes alpha and beta alone
-  bool batches = false;        // true: takes a batch in one launch; false: a launch each product
-  bool groups = false;         // true: takes products of different heights (Batch::ends)
-  bool invariant = false;      // true: keeps rows' bits where that is asked (GemmCall::invariant)
-  // What kernels of a user's own may lack (src/own); all of the ladder have it.
-  bool dense = false;              // takes rows without gaps only: ld is the number of columns
-  bool product_only = false;       // alpha = 1 and beta = 0 only
-  int equal = 0;                   // 2: M = N only; 3: M = N = K only
-  int multiple_of[3] = {1, 1, 1};  // of these M, N and K only
-  int most_k = 0;                  // 0: any K
-};
 
 // One of the ways in which a rung can compute: a template configuration compiled into it.
 struct RungVariant {

@@ -2,15 +2,14 @@
 // registration.
 #pragma once
 
+#include <initializer_list>
 #include <source_location>
-#include <utility>
-#include <vector>
 
 #include "device/current_device.h"
 #include "device/launch.h"
 #include "device/with_constant.h"
 #include "device/workspace.h"
-#include "registration.h"
+#include "entry.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 
@@ -47,50 +46,71 @@ struct Planner {
 };
 
 template <class TA, class TB, class TC>
-Entry entry(DType dtype, LaunchFn<TA, TB, TC> fn) {
-  return {.dtype = dtype, .launch = [fn](const GemmCall& c) {
-            const Stream stream = static_cast<Stream>(c.stream);
-            const DeviceScope on_its_gpu(device_of(stream));
-            fn(typed<TA, TB, TC>(c), stream);
-          }};
-}
-// `variants` must live as long as the program.
-template <class T, class TC, size_t N>
-Entry entry(DType dtype, const Variant<T, TC> (&variants)[N], Planner<T, TC> planner) {
-  const auto* const all = variants;
-  Entry e{.dtype = dtype};
-  e.estimates = planner.estimates;
-  e.plan = [planner](const Rung&, const GemmCall& c, const Arch& arch,
-                     int variant) -> std::optional<Plan> {
-    return planner.plan(fused<T, T, TC>(c), arch, variant);
-  };
-  e.explain = [planner](const GemmCall& c, const Plan& plan) {
-    return planner.explain(typed<T, T, TC>(c), plan);
-  };
+class TypedLauncher final : public Launcher {
+ public:
+  explicit TypedLauncher(LaunchFn<TA, TB, TC> fn) : fn_(fn) {}
+  void launch(const GemmCall& c) const override {
+    const Stream stream = static_cast<Stream>(c.stream);
+    const DeviceScope on_its_gpu(device_of(stream));
+    fn_(typed<TA, TB, TC>(c), stream);
+  }
+
+ private:
+  const LaunchFn<TA, TB, TC> fn_;
+};
+
+template <class T, class TC>
+class TypedVariants final : public Variants {
+ public:
+  TypedVariants(const Variant<T, TC>* all, int count, Planner<T, TC> planner)
+      : all_(all), count_(count), planner_(planner) {}
+
+  int count() const override { return count_; }
+  const char* name(int variant) const override { return all_[variant].name; }
+  bool fits(int variant, const GemmCall& c) const override {
+    const Variant<T, TC>& v = all_[variant];
+    return v.fits == nullptr || v.fits(typed<T, T, TC>(c));
+  }
+  Plan plan(const GemmCall& c, const Arch& arch, int variant) const override {
+    return planner_.plan(fused<T, T, TC>(c), arch, variant);
+  }
+  bool estimates() const override { return planner_.estimates; }
+  void explain(const GemmCall& c, const Plan& plan, std::string& text) const override {
+    text = planner_.explain(typed<T, T, TC>(c), plan);
+  }
   // Rows keep their bits only if no variant fuses what others leave to the pass, which rounds between.
-  const auto fuses = [all](const GemmCall& c, const Plan& plan) {
-    const Variant<T, TC>& v = all[plan.variant];
+  bool fuses(const GemmCall& c, const Plan& plan) const override {
+    const Variant<T, TC>& v = all_[plan.variant];
     return !c.invariant && c.batch.is_single() &&
            (c.epilogue.gated ? v.gated != nullptr : v.fused != nullptr) &&
            (v.fuses == nullptr || v.fuses(typed<T, T, TC>(c)));
-  };
-  e.fuses = fuses;
-  e.run = [all, fuses](const GemmCall& c, const Plan& plan) {
+  }
+  void run(const GemmCall& c, const Plan& plan) const override {
     const Stream stream = static_cast<Stream>(c.stream);
     const DeviceScope on_its_gpu(device_of(stream));
-    const Variant<T, TC>& v = all[plan.variant];
+    const Variant<T, TC>& v = all_[plan.variant];
     if (c.epilogue.gated)
       v.gated(gated<T, T, TC>(c), plan, stream);
     else if (wants_fused(c.epilogue) && fuses(c, plan))
       v.fused(fused<T, T, TC>(c), plan, stream);
     else
       v.launch(typed<T, T, TC>(c), plan, stream);
-  };
-  for (const Variant<T, TC>& v : variants)
-    e.variants.push_back({v.name, {}, [fits = v.fits](const GemmCall& c) {
-                            return fits == nullptr || fits(typed<T, T, TC>(c));
-                          }});
-  return e;
+  }
+
+ private:
+  const Variant<T, TC>* const all_;
+  const int count_;
+  const Planner<T, TC> planner_;
+};
+
+template <class TA, class TB, class TC>
+Entry entry(DType dtype, LaunchFn<TA, TB, TC> fn) {
+  return {.dtype = dtype, .launcher = new TypedLauncher<TA, TB, TC>(fn)};
+}
+// `variants` must live as long as the program.
+template <class T, class TC, size_t N>
+Entry entry(DType dtype, const Variant<T, TC> (&variants)[N], Planner<T, TC> planner) {
+  return {.dtype = dtype, .variants = new TypedVariants<T, TC>(variants, int{N}, planner)};
 }
 
 // Entries: f32(launch<float>), or of a rung with variants f32(VARIANTS, {plan, explain}), with
@@ -133,28 +153,28 @@ inline Entry left_out(DType dtype) { return {.dtype = dtype}; }
 // The entry of a dispatcher: a rung without a kernel of its own.
 inline Entry dispatcher(DType dtype, Plan (*plan)(const Rung& self, const GemmCall&, const Arch&,
                                                   int candidate)) {
-  return {.dtype = dtype, .plan = plan, .dispatches = true};
+  return {.dtype = dtype, .dispatch = plan};
 }
 
 inline constexpr BackendCalls BACKEND_CALLS = {
     BACKEND,
-    [](void* stream, const std::function<void(const Arch&)>& f) {
+    [](void* stream, void (*f)(const void*, const Arch&), const void* context) {
       const DeviceScope on_its_gpu(device_of(static_cast<Stream>(stream)));
-      f(current_arch());
+      f(context, current_arch());
     },
-    [](size_t bytes, void* stream, const std::function<void(void*)>& f) {
+    [](size_t bytes, void* stream, void (*f)(const void*, void*), const void* context) {
       const Workspace memory(bytes, static_cast<Stream>(stream));
-      f(memory.as<void>());
+      f(context, memory.as<void>());
     }};
 
 // `const Registration rung({...}, {f32(launch<float>), f16(launch<half>)});` registers a rung under
 // its file's name.
 struct Registration {
-  Registration(const About& about, std::vector<Entry> entries,
+  Registration(const About& about, std::initializer_list<Entry> entries,
                std::source_location where = std::source_location::current()) {
-    if (!HAS_SECOND_TYPES)
-      std::erase_if(entries, [](const Entry& e) { return is_second_type(e.dtype); });
-    register_entries(about, std::move(entries), BACKEND_CALLS, where.file_name());
+    for (const Entry& e : entries)
+      if (HAS_SECOND_TYPES || !is_second_type(e.dtype))
+        register_entry(about, e, BACKEND_CALLS, where.file_name());
   }
 };
 

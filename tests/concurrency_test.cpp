@@ -12,6 +12,7 @@
 #include "extra/bad_rungs.h"
 #include "gpu.h"
 #include "harness/verify.h"
+#include "launch_refused.h"
 #include "sim/devices.h"
 #include "sim/simulator.h"
 #ifdef EXTRA_ON_GPU

@@ -2,6 +2,8 @@
 //
 // Not part of the ladder, and not of the build: `cmake --build build --target tile_configs`. A variant
 // is BM x BN x BK, warps and stages. Operands are as stored.
+#include <string>
+
 #include "rung.h"
 #include "tile/tile.cuh"
 

@@ -2,10 +2,6 @@
 // GPUs.
 #pragma once
 
-#include <stdexcept>
-#include <string>
-#include <vector>
-
 #include "device/platform.h"
 #include "launch_mode.h"
 #include "plan/arch.h"
@@ -40,17 +36,17 @@ inline int device_of(Stream stream) {
   return current_device();
 }
 
+#if GEMM_ON_GPU
+// Makes a GPU the calling thread's current one. Throws std::runtime_error.
+void set_device(int device);
+#endif
+
 // Makes a GPU the calling thread's current one while this object lives. Throws std::runtime_error.
 class DeviceScope {
  public:
   explicit DeviceScope(int device) : before_(current_device()), changed_(device != before_) {
 #if GEMM_ON_GPU
-    if (!changed_) return;
-    if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) {
-      cudaGetLastError();
-      throw std::runtime_error("cudaSetDevice(" + std::to_string(device) +
-                               "): " + cudaGetErrorString(error));
-    }
+    if (changed_) set_device(device);
 #endif
   }
   ~DeviceScope() {
@@ -77,26 +73,13 @@ inline constexpr const char* ONLY_A_SAMPLE = nullptr;
 #endif
 
 // What planning knows of every GPU. All are asked once a process; nothing of that starts one.
-inline const std::vector<Arch>& gpu_archs() {
-  static const std::vector<Arch> all = [] {
-    int count = 0;
-    cudaGetDeviceCount(&count);
-    std::vector<Arch> found;
-    for (int device = 0; device < count; ++device) {
-      cudaDeviceProp properties{};
-      cudaGetDeviceProperties(&properties, device);
-      const int sms = properties.multiProcessorCount;
-      found.push_back({.name = properties.name,
-                       .sms = sms,
-                       .ctas = sms,
-                       .clusters = properties.major >= 9,
-                       .shared_memory = properties.sharedMemPerBlockOptin,
-                       .costs = &costs_of(properties.name)});
-    }
-    return found;
-  }();
-  return all;
-}
+struct GpuArchs {
+  const Arch* all;
+  int count;
+  const Arch* begin() const { return all; }
+  const Arch* end() const { return all + count; }
+};
+const GpuArchs& gpu_archs();
 #endif
 
 // The current GPU's architecture. In the simulator it is an H200's: rungs are planned there as on
@@ -104,9 +87,9 @@ inline const std::vector<Arch>& gpu_archs() {
 inline const Arch& current_arch() {
 #if GEMM_ON_GPU
   static const Arch none;
-  const std::vector<Arch>& all = gpu_archs();
-  const size_t device = size_t(current_device());
-  return device < all.size() ? all[device] : none;
+  const GpuArchs& gpus = gpu_archs();
+  const int device = current_device();
+  return device < gpus.count ? gpus.all[device] : none;
 #else
   return simulated_arch();
 #endif

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "device/vec.cuh"
+#include "registry.h"
 #include "rung.h"
 
 namespace {

@@ -1,11 +1,7 @@
 // The launch of a kernel, and of a batch's products. Host code.
 #pragma once
 
-#include <cstring>
-#include <stdexcept>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "batch.h"
 #include "device/current_device.h"
@@ -108,26 +104,33 @@ inline bool wants_fused(const FusedEpilogue& e) {
   return !e.is_plain() || info(e.activation).roundings > 1;
 }
 
-// A batch's ends of groups, in the host's memory: waits until the stream has written them.
-inline std::vector<int32_t> ends_of_groups(const Batch& batch, Stream stream) {
-  std::vector<int32_t> ends(batch.count);
-  const size_t bytes = ends.size() * sizeof ends[0];
 #if GEMM_ON_GPU
-  cudaError_t error =
-      cudaMemcpyAsync(ends.data(), batch.ends, bytes, cudaMemcpyDeviceToHost, stream);
-  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
-  if (error != cudaSuccess) {
-    cudaGetLastError();
-    throw std::runtime_error("the ends of the groups cannot be read: " +
-                             std::string(cudaGetErrorString(error)));
-  }
-#else
-  if (sim::runtime::is_queued(stream))
-    throw std::runtime_error("groups on a stream of sim::Devices: their ends are not known yet");
-  memcpy(ends.data(), batch.ends, bytes);
+// Copies from the GPU, in stream order, and waits for it. Throws std::runtime_error.
+void copy_to_host(void* to, const void* from, size_t bytes, Stream stream);
 #endif
-  return ends;
-}
+
+// A batch's ends of groups, in the host's memory: waits until the stream has written them.
+class EndsOnHost {
+ public:
+  EndsOnHost(const Batch& batch, Stream stream) : EndsOnHost(batch.count) {
+    const size_t bytes = size_t(batch.count) * sizeof ends_[0];
+#if GEMM_ON_GPU
+    copy_to_host(ends_, batch.ends, bytes, stream);
+#else
+    if (sim::runtime::is_queued(stream))
+      throw_failed("groups on a stream of sim::Devices", "their ends are not known yet");
+    memcpy(ends_, batch.ends, bytes);
+#endif
+  }
+  ~EndsOnHost() { delete[] ends_; }
+  EndsOnHost(const EndsOnHost&) = delete;
+  EndsOnHost& operator=(const EndsOnHost&) = delete;
+  const int32_t* data() const { return ends_; }
+
+ private:
+  explicit EndsOnHost(int count) : ends_(new int32_t[size_t(count)]) {}
+  int32_t* ends_;
+};
 
 // Calls launch(product) for each product of a batch that a rung's own launch cannot take at once.
 // Launches that are only prepared have no ends to read: one of all rows stands for its groups.
@@ -138,7 +141,8 @@ void for_each_product(const GemmArgs<T...>& p, Stream stream, Launch&& launch) {
   } else if (launch_mode().prepare) {
     launch(group_of(p, 0, 0, p.M));
   } else {
-    for_each_group(ends_of_groups(p.batch, stream), p.M,
+    const EndsOnHost ends(p.batch, stream);
+    for_each_group(ends.data(), p.batch.count, p.M,
                    [&](int group, int first, int end) { launch(group_of(p, group, first, end)); });
   }
 }

@@ -2,11 +2,6 @@
 // Host code.
 #pragma once
 
-#include <atomic>  // and neither map nor mutex: every rung would compile them, for a second more
-#include <new>
-#include <stdexcept>
-#include <string>
-
 #include "device/current_device.h"
 #include "device/platform.h"
 
@@ -14,43 +9,13 @@ GEMM_BUILD_NAMESPACE_BEGIN
 
 #if GEMM_ON_GPU
 // Throws std::bad_alloc when memory ran out, std::runtime_error for everything else.
-inline void check_workspace(cudaError_t error, const char* call) {
-  if (error == cudaSuccess) return;
-  cudaGetLastError();  // so that no later check reports it again
-  if (error == cudaErrorMemoryAllocation) throw std::bad_alloc();
-  throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(error));
-}
+void check_workspace(cudaError_t error, const char* call);
 
 // The memory pool of one GPU's workspaces, made when first asked for. The default pool is left
 // alone: it belongs to the program that calls. This one keeps what is freed, where a pool usually
 // gives its memory back whenever a stream is waited for, and the next launch pays for it again:
 // hundreds of microseconds. Never destroyed: at exit CUDA may be gone first.
-inline cudaMemPool_t workspace_pool(int device) {
-  constexpr int MOST = 256;  // GPUs of one process
-  static std::atomic<cudaMemPool_t> pools[MOST];
-  if (device >= MOST)
-    throw std::runtime_error("GPU " + std::to_string(device) + ": workspaces are for GPUs 0 to " +
-                             std::to_string(MOST - 1));
-  cudaMemPool_t pool = pools[device];
-  if (pool != nullptr) return pool;
-  cudaMemPoolProps properties{};
-  properties.allocType = cudaMemAllocationTypePinned;
-  properties.location.type = cudaMemLocationTypeDevice;
-  properties.location.id = device;
-  uint64_t all = UINT64_MAX;
-  // To make a pool is no work of a stream: allowed while this thread captures one.
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-  cudaThreadExchangeStreamCaptureMode(&mode);
-  cudaMemPool_t made = nullptr;
-  const cudaError_t error = cudaMemPoolCreate(&made, &properties);
-  cudaThreadExchangeStreamCaptureMode(&mode);
-  check_workspace(error, "cudaMemPoolCreate");
-  check_workspace(cudaMemPoolSetAttribute(made, cudaMemPoolAttrReleaseThreshold, &all),
-                  "cudaMemPoolSetAttribute");
-  if (pools[device].compare_exchange_strong(pool, made)) return made;
-  cudaMemPoolDestroy(made);  // another thread was first
-  return pool;
-}
+cudaMemPool_t workspace_pool(int device);
 #endif
 
 // Owned by the launch, ordered like its kernels: on the GPU allocated and freed on the stream, so

@@ -8,6 +8,7 @@
 #include "harness/device.h"
 #include "harness/host_matrix.h"
 #include "launch_mode.h"
+#include "launch_refused.h"
 #include "sim/simulator.h"
 
 namespace gemm {

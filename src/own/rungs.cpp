@@ -66,7 +66,7 @@ bool is_added(const std::string& file, Backend backend) {
 
 Rung& add_rung(const std::string& file, const Interface& i, Backend backend,
                std::function<void(const GemmCall&)> launch) {
-  Entry entry = product_by_product({.dtype = i.dtype, .launch = std::move(launch)});
+  Calls calls = product_by_product({.dtype = i.dtype, .launch = std::move(launch)});
   Rung& rung =
       detail::add({.id = {},
                    .name = {},
@@ -76,7 +76,7 @@ Rung& add_rung(const std::string& file, const Interface& i, Backend backend,
                    .needs = {.no_activation = true, .dense = !i.ld, .product_only = !i.scalars},
                    .dtype = i.dtype,
                    .backend = backend,
-                   .launch = std::move(entry.launch)});
+                   .launch = std::move(calls.launch)});
   rung.file = file;
   return rung;
 }

@@ -1,14 +1,16 @@
 #include "plan/arch.h"
 
 #include <cctype>
+#include <string>
+#include <string_view>
 
 #include "all_costs.h"
 
 namespace gemm {
 
-const Costs& costs_of(const std::string& gpu) {
+const Costs& costs_of(const char* gpu) {
   std::string letters;  // "NVIDIA GeForce RTX 4090" has RTX4090 in it
-  for (const unsigned char c : gpu)
+  for (const unsigned char c : std::string_view(gpu))
     if (std::isalnum(c) != 0) letters += static_cast<char>(std::toupper(c));
   for (const auto& [name, costs] : ALL_COSTS)
     if (letters.find(name) != std::string::npos) return *costs;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 
 namespace gemm {
 
@@ -66,7 +65,7 @@ struct Costs {
 };
 
 struct Arch {
-  std::string name = "NVIDIA H200";
+  const char* name = "NVIDIA H200";
   int sms = 0;               // streaming multiprocessors
   int ctas = 0;              // persistent CTAs that run at once: one an SM, fewer in the simulator
   bool clusters = false;     // thread block clusters: Hopper and later
@@ -75,7 +74,7 @@ struct Arch {
 };
 
 // The costs of the GPU with this name; those of an H200 for all that were not measured.
-const Costs& costs_of(const std::string& gpu);
+const Costs& costs_of(const char* gpu);
 
 // The GPU that the simulator stands for: an H200. Few persistent CTAs, so that in small problems
 // too each computes several tiles.

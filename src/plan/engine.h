@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <iosfwd>
 
 #include "engine/config.h"
 #include "plan/arch.h"

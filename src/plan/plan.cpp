@@ -5,6 +5,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "launch_refused.h"
 #include "registry.h"
 
 namespace gemm {

@@ -8,8 +8,8 @@
 
 #include <cstddef>
 #include <cstring>
+#include <iosfwd>
 #include <limits>
-#include <string>
 #include <type_traits>
 
 #include "gemm_types.h"

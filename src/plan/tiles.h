@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <iosfwd>
 
 #include "plan/arch.h"
 #include "plan/plan.h"

@@ -2,8 +2,13 @@
 // products on one of its ranks.
 #pragma once
 
+#include <memory>
 #include <source_location>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
+#include "registry.h"
 #include "rung.h"
 #include "sharded/sharded.h"
 

@@ -1,6 +1,7 @@
 #include "device/epilogue.cuh"
 #include "device/repack.cuh"
 #include "extra_rungs.h"
+#include "registration.h"
 #include "rung.h"
 
 namespace {
@@ -51,7 +52,7 @@ Rung rung(const char* name, Entry e) {
   r.id = r.name = name;
   r.dtype = e.dtype;
   r.backend = BACKEND;
-  r.launch = with_epilogue_pass(product_by_product(std::move(e)), BACKEND_CALLS).launch;
+  r.launch = with_epilogue_pass(product_by_product(calls_of(e)), BACKEND_CALLS).launch;
   return r;
 }
 

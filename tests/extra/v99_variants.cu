@@ -1,5 +1,7 @@
 // v99 variants: a rung with several template configurations, to test what the harness does with
 // them. Not part of the ladder.
+#include <string>
+
 #include "device/epilogue.cuh"
 #include "device/vec.cuh"
 #include "rung.h"

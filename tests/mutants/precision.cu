@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "precision.h"
+#include "registration.h"
 #include "rung.h"
 
 namespace {
@@ -331,7 +332,7 @@ Rung rung(const char* name) {
   r.backend = BACKEND;
   r.product_error = Arithmetic::PRODUCT_ERROR;
   r.narrow_range = Arithmetic::PRODUCT_ERROR != 0;
-  r.launch = entry(DTYPE, launch_dot<Element<DTYPE>, Output<DTYPE>, Arithmetic>).launch;
+  r.launch = calls_of(entry(DTYPE, launch_dot<Element<DTYPE>, Output<DTYPE>, Arithmetic>)).launch;
   return r;
 }
 
@@ -370,7 +371,7 @@ void from_memory(const GemmArgs<float>& p, Stream stream) {
 #endif
 PrecisionMutant side_effect(const char* name, const char* does, LaunchFn<float> fn) {
   Rung r = rung<DType::f32, Right>(name);
-  r.launch = entry(DType::f32, fn).launch;
+  r.launch = calls_of(entry(DType::f32, fn)).launch;
   return {r, "f32", does};
 }
 template <DType DTYPE, class Arithmetic>
