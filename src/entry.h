@@ -44,16 +44,15 @@ struct About {
   bool narrow_range = false;
 };
 
-// A launch function, without its types. It lives as long as the program.
+// A launch function, without its types.
 struct Launcher {
+  virtual ~Launcher();  // not inline: instrumented rungs, too, then have this class and no copy of it
   virtual void launch(const GemmCall&) const = 0;
-
- protected:
-  ~Launcher() = default;
 };
 
-// The variants of a rung that plans, likewise.
+// The variants of a rung that plans, without their types.
 struct Variants {
+  virtual ~Variants();
   virtual int count() const = 0;
   virtual const char* name(int variant) const = 0;
   virtual bool fits(int variant, const GemmCall&) const = 0;  // whether it takes this call
@@ -63,12 +62,10 @@ struct Variants {
   // Whether `run` has the call's whole epilogue in its kernel.
   virtual bool fuses(const GemmCall&, const Plan&) const = 0;
   virtual void run(const GemmCall&, const Plan&) const = 0;
-
- protected:
-  ~Variants() = default;
 };
 
 // How a rung computes in one type: by a launch function, by variants, or by the rungs that it chooses.
+// What is pointed to belongs to the rung that the entry becomes.
 struct Entry {
   DType dtype;
   const Launcher* launcher = nullptr;

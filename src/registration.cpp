@@ -1,11 +1,15 @@
 #include "registration.h"
 
+#include <memory>
 #include <utility>
 
 #include "batch.h"
 #include "dtypes.h"
 
 namespace gemm {
+
+Launcher::~Launcher() = default;
+Variants::~Variants() = default;
 
 namespace {
 
@@ -175,11 +179,13 @@ Calls without_invariance(Calls e) {
 
 Calls calls_of(const Entry& entry) {
   Calls calls{.dtype = entry.dtype};
-  if (const Launcher* const launcher = entry.launcher)
-    calls.launch = [launcher](const GemmCall& c) { launcher->launch(c); };
+  if (entry.launcher != nullptr)
+    calls.launch = [launcher = std::shared_ptr<const Launcher>(entry.launcher)](const GemmCall& c) {
+      launcher->launch(c);
+    };
   if (entry.dispatch != nullptr) calls.plan = entry.dispatch, calls.dispatches = true;
-  const Variants* const variants = entry.variants;
-  if (variants == nullptr) return calls;
+  if (entry.variants == nullptr) return calls;
+  const std::shared_ptr<const Variants> variants(entry.variants);
   calls.estimates = variants->estimates();
   calls.plan = [variants](const Rung&, const GemmCall& c, const Arch& arch, int variant) {
     return variants->plan(c, arch, variant);

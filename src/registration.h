@@ -21,7 +21,7 @@ struct Calls {
   bool estimates = false, dispatches = false;
   std::function<bool(const GemmCall&, const Plan&)> fuses = {};  // Variants::fuses; empty: never
 };
-Calls calls_of(const Entry& entry);
+Calls calls_of(const Entry& entry);  // once an entry: they own what it points to
 
 // Of a rung whose kernels compute one product: a batch by a launch each, planned once.
 Calls product_by_product(Calls calls);
