@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -344,12 +345,16 @@ TEST(Counters, SplitTf32) {
   EXPECT_EQ(i.barriers, S / 32);
 }
 
-// v13s where K is split: k-tiles, and sums on their way to other CTAs and to C, have no bank conflicts.
+// v13s where four CTAs share a tile: k-tiles, and sums on their way to other CTAs and to C, have no bank
+// conflicts. Of larger tiles, and of fewer CTAs, some sums have.
 TEST(Counters, SplitKInFp32) {
   const Rung* const rung = find_rung(Backend::sim_traced, "v13s", DType::f32);
   ASSERT_NE(rung, nullptr);
-  const Inspection found = Inspector(problem(DType::f32, 128, 128, 256)).inspect(*rung, 0);
-  EXPECT_GT(found.blocks, 128 / 64 * 128 / 64) << "parts of K";
+  const auto split = std::ranges::find(rung->variants, "32x64 split 4", &RungVariant::name);
+  ASSERT_NE(split, rung->variants.end());
+  const Rung one = with_variant(*rung, int(split - rung->variants.begin()));
+  const Inspection found = Inspector(problem(DType::f32, 128, 128, 256)).inspect(one, 0);
+  EXPECT_EQ(found.blocks, 128 / 32 * 128 / 64 * 4);
   for (const AccessKind kind : {READ, WRITE}) {
     const Traffic t = sum(found, SHARED, kind);
     EXPECT_GT(t.requests, 0);
