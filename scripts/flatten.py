@@ -6,7 +6,8 @@
 
 The headers stand in the order in which they need each other, each once. The simulator's branches are
 left out, and definitions that nothing in the file mentions. The file is for reading, and compiles to an
-object: what registers a rung and plans for it stays in src/registry.cpp and src/plan.
+object: what registers a rung, plans for it and asks CUDA stays in src/registration.cpp, src/plan and
+src/device/gpu.cu.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-// What a rung's file tells the registry. Every rung compiles this: it has neither strings nor
-// containers, which take longer to compile than a kernel.
+// What a rung's file tells the registry. It has neither strings nor containers: nvcc takes longer for
+// these than for a kernel.
 #pragma once
 
 #include <cstddef>
@@ -46,7 +46,7 @@ struct About {
 
 // A launch function, without its types.
 struct Launcher {
-  virtual ~Launcher();  // not inline: instrumented rungs, too, then have this class and no copy of it
+  virtual ~Launcher();  // not inline, so that instrumented rungs have no copy of this class
   virtual void launch(const GemmCall&) const = 0;
 };
 
@@ -64,8 +64,8 @@ struct Variants {
   virtual void run(const GemmCall&, const Plan&) const = 0;
 };
 
-// How a rung computes in one type: by a launch function, by variants, or by the rungs that it chooses.
-// What is pointed to belongs to the rung that the entry becomes.
+// How a rung computes in one type. It has a launch function, variants, or rungs that it chooses, or
+// nothing where the type is left out. What is pointed to belongs to the rung that the entry becomes.
 struct Entry {
   DType dtype;
   const Launcher* launcher = nullptr;

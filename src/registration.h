@@ -21,13 +21,14 @@ struct Calls {
   bool estimates = false, dispatches = false;
   std::function<bool(const GemmCall&, const Plan&)> fuses = {};  // Variants::fuses; empty: never
 };
-Calls calls_of(const Entry& entry);  // once an entry: they own what it points to
+// Call it once for each entry: the calls own what it points to.
+Calls calls_of(const Entry& entry);
 
-// Of a rung whose kernels compute one product: a batch by a launch each, planned once.
+// For a rung whose kernels compute one product: a batch by a launch each, planned once.
 Calls product_by_product(Calls calls);
-// Of a rung that takes no groups: it has no plan for them, so that no dispatcher chooses it.
+// For a rung that takes no groups: it has no plan for them, so that no dispatcher chooses it.
 Calls without_groups(Calls calls);
-// Of a rung that does not keep rows' bits, likewise.
+// For a rung that does not keep rows' bits, likewise.
 Calls without_invariance(Calls calls);
 // Calls with every epilogue: what its kernel lacks is left to a pass, which its plan counts in.
 // Scales of f16 need sums in float between both: by the rung `id`'s entry for float results, by that of

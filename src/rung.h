@@ -1,5 +1,5 @@
-// All that a rung includes, with the headers under device/: its arguments, the launch, and the
-// registration.
+// What every rung includes: its arguments, the launch, and the registration. It has neither strings nor
+// containers, since every rung compiles it.
 #pragma once
 
 #include <initializer_list>

@@ -345,8 +345,8 @@ TEST(Counters, SplitTf32) {
   EXPECT_EQ(i.barriers, S / 32);
 }
 
-// v13s where four CTAs share a tile: k-tiles, and sums on their way to other CTAs and to C, have no bank
-// conflicts. Of larger tiles, and of fewer CTAs, some sums have.
+// v13s with four CTAs a tile has no bank conflicts: neither k-tiles nor sums. Larger tiles and fewer
+// CTAs have some.
 TEST(Counters, SplitKInFp32) {
   const Rung* const rung = find_rung(Backend::sim_traced, "v13s", DType::f32);
   ASSERT_NE(rung, nullptr);

@@ -13,7 +13,7 @@ GEMM_BUILD_NAMESPACE_BEGIN
 
 // A handle for one call on one stream, with a 32 MiB workspace in that stream's order: no other
 // call, thread, stream or GPU uses either meanwhile. The handle goes back to its GPU's pool and is
-// used again. The current GPU has to be the stream's, as in an Entry. Throws std::runtime_error or
+// used again. The current GPU has to be the stream's, as in a Launcher. Throws std::runtime_error or
 // std::bad_alloc.
 class BlasHandle {
  public:

@@ -11,7 +11,7 @@
 GEMM_BUILD_NAMESPACE_BEGIN
 namespace {
 
-// So that no later check reports it again.
+// Throws std::runtime_error. Clears CUDA's last error, so that no later check reports it again.
 [[noreturn]] void fail(const std::string& call, cudaError_t error) {
   cudaGetLastError();
   throw_failed(call.c_str(), cudaGetErrorString(error));
@@ -46,10 +46,11 @@ const GpuArchs& gpu_archs() {
   return all;
 }
 
-void copy_to_host(void* to, const void* from, size_t bytes, Stream stream) {
-  cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream);
+void read_ends(int32_t* to, const Batch& batch, Stream stream) {
+  const size_t bytes = size_t(batch.count) * sizeof *to;
+  cudaError_t error = cudaMemcpyAsync(to, batch.ends, bytes, cudaMemcpyDeviceToHost, stream);
   if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
-  if (error != cudaSuccess) fail("cudaMemcpyAsync", error);
+  if (error != cudaSuccess) fail("the ends of the groups cannot be read", error);
 }
 
 void check_workspace(cudaError_t error, const char* call) {

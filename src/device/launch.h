@@ -27,7 +27,7 @@ struct LaunchOptions {
 
 // Launches kernel(args...) on `grid` blocks (one-dimensional: y and z stop at 65535 blocks, which a
 // tall matrix exceeds), and says how that went. An empty grid launches nothing. The current GPU has
-// to be the stream's, as in an Entry. options.smem is the same at every launch of a kernel: its
+// to be the stream's, as in a Launcher. options.smem is the same at every launch of a kernel: its
 // limit belongs to the kernel, and two threads would overwrite each other's. Prepares the launch
 // where the thread's LaunchMode says so.
 // In the simulator the kernel has run on return; what it did wrong is thrown as a sim::Error. Only
@@ -90,7 +90,7 @@ template <class... Params, class... Args>
 #endif
 }
 
-// The same, throwing what is not a success: std::bad_alloc or LaunchRefused. So no later kernel of
+// Launches, and throws what is not a success: std::bad_alloc or LaunchRefused. So no later kernel of
 // the call runs on what this one has not written.
 template <class... Params, class... Args>
 void launch(void (*kernel)(Params...), int64_t grid, dim3 block, LaunchOptions options,
@@ -105,21 +105,22 @@ inline bool wants_fused(const FusedEpilogue& e) {
 }
 
 #if GEMM_ON_GPU
-// Copies from the GPU, in stream order, and waits for it. Throws std::runtime_error.
-void copy_to_host(void* to, const void* from, size_t bytes, Stream stream);
+// Waits until the stream has written a batch's ends of groups, and copies them. Throws
+// std::runtime_error.
+void read_ends(int32_t* to, const Batch& batch, Stream stream);
 #endif
 
-// A batch's ends of groups, in the host's memory: waits until the stream has written them.
+// A batch's ends of groups, in the host's memory. The constructor waits until the stream has written
+// them.
 class EndsOnHost {
  public:
   EndsOnHost(const Batch& batch, Stream stream) : EndsOnHost(batch.count) {
-    const size_t bytes = size_t(batch.count) * sizeof ends_[0];
 #if GEMM_ON_GPU
-    copy_to_host(ends_, batch.ends, bytes, stream);
+    read_ends(ends_, batch, stream);
 #else
     if (sim::runtime::is_queued(stream))
       throw_failed("groups on a stream of sim::Devices", "their ends are not known yet");
-    memcpy(ends_, batch.ends, bytes);
+    memcpy(ends_, batch.ends, size_t(batch.count) * sizeof *ends_);
 #endif
   }
   ~EndsOnHost() { delete[] ends_; }
