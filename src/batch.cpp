@@ -1,7 +1,5 @@
 #include "batch.h"
 
-#include <string>
-
 namespace gemm {
 namespace {
 

@@ -1,8 +1,10 @@
 // Batches by rungs whose kernels compute one product: a launch each.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <iosfwd>
+#include <string>
+#include <vector>
 
 #include "dtypes.h"
 #include "gemm_types.h"
@@ -27,8 +29,7 @@ std::string launches_of(const GemmCall& call);
 // each alignment. Addresses are aligned to 128 bytes alike again after 128 products.
 inline int products_to_launch(const Batch& batch) {
   constexpr int ALIGNMENT_PERIOD = 128;
-  const bool some = launch_mode().prepare && batch.count > ALIGNMENT_PERIOD;
-  return some ? ALIGNMENT_PERIOD : batch.count;
+  return launch_mode().prepare ? std::min(batch.count, ALIGNMENT_PERIOD) : batch.count;
 }
 
 // Calls launch(product) for each product of a batch, in their order.
@@ -40,11 +41,11 @@ void for_each_product(const GemmCall& call, DType dtype, Launch&& launch) {
 
 // Calls f(group, first, end) for each group that has rows, [first, end) of M. `ends`: the host's.
 template <class F>
-void for_each_group(const int32_t* ends, int groups, int M, F&& f) {
+void for_each_group(const std::vector<int32_t>& ends, int M, F&& f) {
   int first = 0;
-  for (int group = 0; group < groups; ++group) {
+  for (size_t group = 0; group < ends.size(); ++group) {
     const int end = end_of_group(ends[group], first, M);
-    if (end > first) f(group, first, end);
+    if (end > first) f(static_cast<int>(group), first, end);
     first = end;
   }
 }

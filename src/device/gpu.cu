@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "device/current_device.h"
-#include "device/launch.h"
 #include "device/workspace.h"
+#include "launch_status.h"
 
 GEMM_BUILD_NAMESPACE_BEGIN
 namespace {
@@ -44,13 +44,6 @@ const GpuArchs& gpu_archs() {
     return GpuArchs{archs.data(), count};
   }();
   return all;
-}
-
-void read_ends(int32_t* to, const Batch& batch, Stream stream) {
-  const size_t bytes = size_t(batch.count) * sizeof *to;
-  cudaError_t error = cudaMemcpyAsync(to, batch.ends, bytes, cudaMemcpyDeviceToHost, stream);
-  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
-  if (error != cudaSuccess) fail("the ends of the groups cannot be read", error);
 }
 
 void check_workspace(cudaError_t error, const char* call) {

@@ -1,9 +1,8 @@
-// The launch of a kernel, and of a batch's products. Host code.
+// The launch of a kernel. Host code.
 #pragma once
 
 #include <utility>
 
-#include "batch.h"
 #include "device/current_device.h"
 #include "device/gemm_args.h"
 #include "device/platform.h"
@@ -102,50 +101,6 @@ void launch(void (*kernel)(Params...), int64_t grid, dim3 block, LaunchOptions o
 // Whether a fused kernel is better: where a plain one has not all, or not the fast functions.
 inline bool wants_fused(const FusedEpilogue& e) {
   return !e.is_plain() || info(e.activation).roundings > 1;
-}
-
-#if GEMM_ON_GPU
-// Waits until the stream has written a batch's ends of groups, and copies them. Throws
-// std::runtime_error.
-void read_ends(int32_t* to, const Batch& batch, Stream stream);
-#endif
-
-// A batch's ends of groups, in the host's memory. The constructor waits until the stream has written
-// them.
-class EndsOnHost {
- public:
-  EndsOnHost(const Batch& batch, Stream stream) : EndsOnHost(batch.count) {
-#if GEMM_ON_GPU
-    read_ends(ends_, batch, stream);
-#else
-    if (sim::runtime::is_queued(stream))
-      throw_failed("groups on a stream of sim::Devices", "their ends are not known yet");
-    memcpy(ends_, batch.ends, size_t(batch.count) * sizeof *ends_);
-#endif
-  }
-  ~EndsOnHost() { delete[] ends_; }
-  EndsOnHost(const EndsOnHost&) = delete;
-  EndsOnHost& operator=(const EndsOnHost&) = delete;
-  const int32_t* data() const { return ends_; }
-
- private:
-  explicit EndsOnHost(int count) : ends_(new int32_t[size_t(count)]) {}
-  int32_t* ends_;
-};
-
-// Calls launch(product) for each product of a batch that a rung's own launch cannot take at once.
-// Launches that are only prepared have no ends to read: one of all rows stands for its groups.
-template <class... T, class Launch>
-void for_each_product(const GemmArgs<T...>& p, Stream stream, Launch&& launch) {
-  if (p.batch.ends == nullptr) {
-    for (int i = 0; i < products_to_launch(p.batch); ++i) launch(product_of(p, i));
-  } else if (launch_mode().prepare) {
-    launch(group_of(p, 0, 0, p.M));
-  } else {
-    const EndsOnHost ends(p.batch, stream);
-    for_each_group(ends.data(), p.batch.count, p.M,
-                   [&](int group, int first, int end) { launch(group_of(p, group, first, end)); });
-  }
 }
 
 GEMM_BUILD_NAMESPACE_END

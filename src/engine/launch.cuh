@@ -1,6 +1,10 @@
 // How the engine's kernels are launched: what launch.h declares. Host code.
 #pragma once
 
+#include <cstring>
+#include <vector>
+
+#include "batch.h"
 #include "device/tma_operands.cuh"
 #include "device/workspace.h"
 #include "engine/gemm.cuh"
@@ -128,6 +132,40 @@ void launch_tiles(const Args& p, const Choice& choice, const Arch& arch, Stream 
   with_majors(p, [&](auto a, auto b) {
     if constexpr (takes_majors(PRODUCTS, a(), b())) start(a, b);
   });
+}
+
+// A batch's ends of groups, in the host's memory: waits until the stream has written them.
+inline std::vector<int32_t> ends_of_groups(const Batch& batch, Stream stream) {
+  std::vector<int32_t> ends(batch.count);
+  const size_t bytes = ends.size() * sizeof ends[0];
+#if GEMM_ON_GPU
+  cudaError_t error =
+      cudaMemcpyAsync(ends.data(), batch.ends, bytes, cudaMemcpyDeviceToHost, stream);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+  if (error != cudaSuccess) {
+    cudaGetLastError();
+    throw_failed("the ends of the groups cannot be read", cudaGetErrorString(error));
+  }
+#else
+  if (sim::runtime::is_queued(stream))
+    throw_failed("groups on a stream of sim::Devices", "their ends are not known yet");
+  memcpy(ends.data(), batch.ends, bytes);
+#endif
+  return ends;
+}
+
+// Calls launch(product) for each product of a batch that one launch cannot take. Launches that are only
+// prepared have no ends to read: one of all rows stands for its groups.
+template <class Args, class Launch>
+void for_each_product(const Args& p, Stream stream, Launch&& launch) {
+  if (p.batch.ends == nullptr) {
+    for (int i = 0; i < products_to_launch(p.batch); ++i) launch(product_of(p, i));
+  } else if (launch_mode().prepare) {
+    launch(group_of(p, 0, 0, p.M));
+  } else {
+    for_each_group(ends_of_groups(p.batch, stream), p.M,
+                   [&](int group, int first, int end) { launch(group_of(p, group, first, end)); });
+  }
 }
 
 // One product; of equal tiles also a batch, in one launch. Other batches are launched

@@ -512,7 +512,7 @@ void run_group_by_group(const PlanKey& key, const FusedEpilogue& e, const void* 
   std::vector<int32_t> on_host(static_cast<size_t>(key.batch));
   place.computer.read(place.device, stream, on_host.data(), ends, on_host.size() * sizeof(int32_t));
   const GemmCall all = make_call(key, e, {}, a, b, c, stream, ends);
-  for_each_group(on_host.data(), key.batch, key.M, [&](int group, int first, int end) {
+  for_each_group(on_host, key.M, [&](int group, int first, int end) {
     const GemmCall one = group_of(all, static_cast<DType>(key.dtype), group, first, end);
     PlanKey of_one = key;
     of_one.grouped = 0;
