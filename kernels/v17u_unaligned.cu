@@ -207,11 +207,9 @@ template <class T>
 double estimate(const FusedArgs<T>& p, const Arch& arch, int groups) {
   const int64_t ctas = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
   const double k_tiles = std::ceil(cdiv(p.K, BK) / double(groups));
-  const double together = std::min(double(ctas) * groups / arch.sms, double(GROUPS_OF_SM));
   const int by_elements = !whole_words(p.A, p.lda) + !whole_words(p.B, p.ldb);
   const Costs::Unaligned& c = arch.costs->unaligned;
-  const double k_tile =
-      c.k_tile + c.by_elements * by_elements + c.more_groups * std::max(together - 1, 0.0);
+  const double k_tile = c.k_tile + c.by_elements * by_elements;
   return c.launch + waves(ctas, groups, arch) * k_tiles * k_tile + c.results * 1e-6 * p.M * p.N;
 }
 

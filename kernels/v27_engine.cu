@@ -2,7 +2,7 @@
 //
 // before: v24 has one tile, of 128 x 128; where C is not cut by it into whole waves, SMs idle:
 //         1176 x 1680 is 140 tiles, and 124 of 132 SMs have only one of them
-// idea:   a configuration is a value: the tile's largest extent, stages, consumers. The plan
+// idea:   a configuration is a value: the tile's largest extent and its consumers. The plan
 //         chooses the extent along y, any multiple of 8, which a wgmma's columns may be; the
 //         cluster, whose CTAs load k-tiles for each other along both sides; and the parts of K,
 //         whose sums a second kernel adds up, or the CTAs of a cluster
@@ -53,17 +53,15 @@ void launch_to_float(const GemmArgs<T, T, float>& p, Stream stream) {
   engine_device::launch_to_float(p, current_arch(), stream);
 }
 template <class T>
-const Variant<T> VARIANTS[] = {variant<T, 0>("128x256 s4"),
-                               variant<T, 1>("128x128 s7"),
-                               variant<T, 2>("192x192 s4"),
-                               variant<T, 3>("64x64 s13"),
-                               variant<T, 4>("128x192 s5"),
-                               variant<T, 5>("64x128 s9"),
-                               variant<T, 6>("128x192 s5 row panels"),
-                               variant<T, 7>("64x128 s8 row panels"),
-                               variant<T, 8>("128x192 s5 tiles"),
-                               variant<T, 9>("128x128 s6 tiles"),
-                               variant<T, 10>("64x128 s8 tiles")};
+const Variant<T> VARIANTS[] = {variant<T, 0>("64x128"),
+                               variant<T, 1>("128x256"),
+                               variant<T, 2>("192x192"),
+                               variant<T, 3>("256x192"),
+                               variant<T, 4>("128x192 s5 row panels"),
+                               variant<T, 5>("64x128 s8 row panels"),
+                               variant<T, 6>("128x192 s5 tiles"),
+                               variant<T, 7>("128x128 s6 tiles"),
+                               variant<T, 8>("64x128 s8 tiles")};
 static_assert(std::size(VARIANTS<half>) == engine::CONFIGURATION_COUNT);
 
 // [region idea]

@@ -35,15 +35,15 @@ def cdiv(a, b):
 def configurations() -> list[dict]:
     text = (ROOT / "src/engine/config.h").read_text()
     table = text[text.index("CONFIGURATIONS[] = {") :]
-    rows = re.findall(r"^    \{(\d+), (\d+), (\d+), (\d+)(.*?)\}", table, re.MULTILINE)
+    rows = re.findall(r"^    \{(\d+), (\d+), (\d+)(.*?)\}", table, re.MULTILINE)
     return [
         {
             "bx": int(a),
             "shortest": int(b),
             "by": int(c),
-            "schedule": e.split("::")[-1].split(",")[0] or "rectangle",
+            "schedule": e.split("::")[1].split(",")[0] if "::" in e else "rectangle",
         }
-        for a, b, c, _, e in rows
+        for a, b, c, e in rows
     ]
 
 
@@ -344,7 +344,7 @@ class Losses:
 
 
 def fit_constants(losses: Losses, table, now):
-    names = [name for name in now if name != "copies"]
+    names = [name for name in now if name not in ("copies", "before")]
     of_problem = losses.sums(losses.weight)
     everything = np.ones(len(losses.spans))
 

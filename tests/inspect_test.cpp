@@ -390,14 +390,14 @@ TEST(Counters, Multicast) {
             (TmaBytes{2 * a + 4 * b, 2 * a + 4 * b}));
 }
 
-// v27 with tiles of C^T, at most `by` high, in a cut of the test's own.
-Rung engine_with(const engine::Rectangle& cut, int by = 128) {
+// v27 with tiles of C^T, `bx` wide, in a cut of the test's own.
+Rung engine_with(const engine::Rectangle& cut, int bx = 128) {
   const Rung* const rung = find_rung(Backend::sim_traced, "v27", DType::f16);
   engine::Choice choice{};
   choice.configuration = -1, choice.swapped = true;
   for (int i = 0; i < engine::CONFIGURATION_COUNT; ++i)
     if (const auto& c = engine::CONFIGURATIONS[i];
-        choice.configuration < 0 && !c.ping_pong() && c.bx == by && c.by == by)
+        choice.configuration < 0 && !c.ping_pong() && c.bx == bx)
       choice.configuration = i;
   choice.cut = cut;
   Plan plan{.rung = rung, .variant = choice.configuration};
@@ -981,10 +981,10 @@ INSTANTIATE_TEST_SUITE_P(Sim, TracedUnaligned, testing::ValuesIn(of_unaligned_ro
 
 // Three parts of K meet in a cluster. Sums of small tiles have a place beside k-tiles.
 TEST(TracedRungs, SumsMeetInAClusterWithoutFindings) {
-  for (const int by : {64, 128}) {
-    const Problem p = problem(DType::f16, by + 8, by + 40, 520);
-    const Rung rung = engine_with({{0, 0}, false, by, 2, 2, 3, true}, by);
-    EXPECT_EQ(all_of(Inspector(p).inspect(rung, 0).findings), "") << by;
+  for (const int side : {64, 192}) {
+    const Problem p = problem(DType::f16, side + 8, side + 40, 520);
+    const Rung rung = engine_with({{0, 0}, false, side, 2, 2, 3, true}, side);
+    EXPECT_EQ(all_of(Inspector(p).inspect(rung, 0).findings), "") << side;
   }
 }
 

@@ -30,7 +30,7 @@ SERIALISED = re.compile(
 # Fewer reads of C at once left two thirds of it (plots/NOTES.md).
 # v17u has all 128 registers, and spills 4 bytes across a k-tile's loads in layouts nn and tt.
 KNOWN = re.compile(
-    r"gemm_row_panels.*FusedArgs.*Li6ELNS0_5MajorE[01]ELb1E|gemm_v17u.*MajorE(0ELS4_1|1ELS4_0)E.*, 4 spill stores"
+    r"gemm_row_panels.*FusedArgs.*Li4ELNS0_5MajorE[01]ELb1E|gemm_v17u.*MajorE(0ELS4_1|1ELS4_0)E.*, 4 spill stores"
 )
 
 

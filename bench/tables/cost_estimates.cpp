@@ -98,10 +98,10 @@ int run(int argc, char** argv) {
                                           {"engine.store", &e.store},
                                           {"engine.moved", &e.moved},
                                           {"engine.copies", &e.copies},
+                                          {"engine.before", &e.before},
                                           {"unaligned.launch", &costs.unaligned.launch},
                                           {"unaligned.k_tile", &costs.unaligned.k_tile},
                                           {"unaligned.by_elements", &costs.unaligned.by_elements},
-                                          {"unaligned.more_groups", &costs.unaligned.more_groups},
                                           {"unaligned.results", &costs.unaligned.results}};
   std::vector<double*> fields;
   std::istringstream names(argv[2]);

@@ -855,6 +855,25 @@ HOPPER = (
         " + (rank >> cluster.log_x)};",
         "};",
     ),
+    of_header(
+        "pipeline.cuh",
+        "v27",
+        "phases of counted stages never change",
+        "stage = 0, phase ^= 1;",
+        "stage = 0;",
+    ),
+    of_header(
+        "src/engine/launch.cuh",
+        "v27",
+        "a stage more than there is room for",
+        "std::min(Shared::ROOM / bytes,",
+        "std::min(Shared::ROOM / bytes + 1,",
+    ),
+    of_engine(
+        "the second 64 rows of a consumer are stored over the first",
+        "x + row + i * MMA_X, y, acc[i]",
+        "x + row, y, acc[i]",
+    ),
     of_engine(
         "the CTAs of a cluster compute the same part of K",
         "adds ? cta * clusters + blockIdx.x / cut.parts :",
@@ -1506,13 +1525,13 @@ ENGINE = (
     of_engine("X goes to the first row of CTAs", "  share_x <<= rank_x;\n", ""),
     of_engine(
         "all load the first part of X",
-        "share_x, rank_y * rows_x, alone);",
-        "share_x, 0 * rows_x, alone);",
+        "share_x, rank_y * loads.rows_x, alone);",
+        "share_x, 0, alone);",
     ),
     of_engine(
         "all parts of K are the first",
-        "load_k_tiles(s.full, s.empty, state, begin, end, bytes, load);",
-        "load_k_tiles(s.full, s.empty, state, 0, end - begin, bytes, load);",
+        "load_k_tiles(s.full, s.empty, state, begin, end, loads.bytes, load);",
+        "load_k_tiles(s.full, s.empty, state, 0, end - begin, loads.bytes, load);",
     ),
     of_engine("the last k-tile's stage stays taken", "      if (k_tiles > 0) release(last);\n", ""),
     of_engine(

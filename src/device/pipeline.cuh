@@ -31,6 +31,15 @@ struct PipelineState {
   }
 };
 
+// A position in a pipeline whose stages the host counts.
+struct CountedPipelineState {
+  int stages, stage = 0;
+  uint32_t phase = 0;
+  GEMM_DEVICE void advance() {
+    if (++stage == stages) stage = 0, phase ^= 1;
+  }
+};
+
 // Initialises the barriers: by one thread, before a barrier of the CTA.
 template <int STAGES>
 GEMM_DEVICE void init_pipeline(uint64_t* full, uint64_t* empty, int consumers GEMM_CALLER_ARG) {
@@ -62,9 +71,9 @@ GEMM_DEVICE uint64_t* order_of_other(uint64_t* order, int wg) {
 
 // The producer's loop over k-tiles `begin` to `end` of one tile, by one thread. load(stage, k_tile)
 // issues the loads, of `bytes` bytes in all, that arrive at full[stage].
-template <int STAGES, class Load>
-GEMM_DEVICE void load_k_tiles(uint64_t* full, uint64_t* empty, PipelineState<STAGES>& state,
-                              int begin, int end, int bytes, Load&& load GEMM_CALLER_ARG) {
+template <class State, class Load>
+GEMM_DEVICE void load_k_tiles(uint64_t* full, uint64_t* empty, State& state, int begin, int end,
+                              int bytes, Load&& load GEMM_CALLER_ARG) {
   for (int k_tile = begin; k_tile < end; ++k_tile, state.advance()) {
     mbarrier_wait(&empty[state.stage], state.phase ^ 1 GEMM_CALLER_PASS);
     mbarrier_arrive_expect_tx(&full[state.stage], bytes GEMM_CALLER_PASS);

@@ -35,9 +35,15 @@ GEMM_DEVICE void for_each_panel(const RowPanels& panels, int first, int step, Wo
 // Calls work(height), a constant: `rows` rounded up to a multiple of 8 from SHORTEST to TALLEST.
 template <int SHORTEST, int TALLEST, class Work>
 GEMM_DEVICE void with_height(int rows, Work&& work) {
-  if constexpr (SHORTEST < TALLEST)
-    if (rows > SHORTEST) return with_height<SHORTEST + 8, TALLEST>(rows, work);
-  work(std::integral_constant<int, SHORTEST>());
+  if constexpr (SHORTEST == TALLEST) {
+    work(std::integral_constant<int, SHORTEST>());
+  } else {
+    constexpr int MIDDLE = (SHORTEST + TALLEST) / 16 * 8;  // bisects: 31 comparisons are 0.3 us
+    if (rows <= MIDDLE)
+      with_height<SHORTEST, MIDDLE>(rows, work);
+    else
+      with_height<MIDDLE + 8, TALLEST>(rows, work);
+  }
 }
 
 GEMM_BUILD_NAMESPACE_END

@@ -160,8 +160,9 @@ GEMM_DEVICE void store_accumulators(const GemmArgs<T...>& p, bool aligned_c, int
 }
 
 // Finished accumulators where C's rows are 16-byte aligned: of 2-byte elements, 64 bytes of a row
-// by four lanes. Taught in v27.
-template <int COUNT, class... T>
+// by four lanes. Taught in v27. MAY_BE_LOW: the tile may end long before the accumulators do. Then a
+// branch every 64 columns skips the rest. Tiles that are never low lose time by it (plots/NOTES.md).
+template <bool MAY_BE_LOW = false, int COUNT, class... T>
 GEMM_DEVICE void store_accumulators_aligned(const GemmArgs<T...>& p, int m, int n,
                                             const float (&acc)[COUNT]) {
   using TC = typename GemmArgs<T...>::TypeC;
@@ -172,6 +173,7 @@ GEMM_DEVICE void store_accumulators_aligned(const GemmArgs<T...>& p, int m, int 
     TC* const c = p.C + (row + h * 8) * p.ldc + col;
 #pragma unroll
     for (int i = 0; i < COUNT; i += 16) {  // 32 columns
+      if (MAY_BE_LOW && i > 0 && i % 32 == 0 && n + i * 2 >= p.N) break;
       // Each of four lanes holds two columns of every 8; it exchanges them for 8 columns in a row.
       uint32_t words[4];
 #pragma unroll
@@ -235,8 +237,9 @@ GEMM_DEVICE void prefetch_c(const GemmArgs<T...>& p, bool aligned_c, int m, int 
 }
 
 // Finished accumulators of 64 columns of C^T, as rows of C from (m, n) on: straight from the registers,
-// 32 bytes of a row by four lanes. C's rows are 16-byte aligned. Taught in v27.
-template <int COUNT, class... T>
+// 32 bytes of a row by four lanes. C's rows are 16-byte aligned. MAY_BE_LOW: likewise, for
+// rows beyond M. Taught in v27.
+template <bool MAY_BE_LOW = false, int COUNT, class... T>
 GEMM_DEVICE void store_transposed(const GemmArgs<T...>& p, int m, int n,
                                   const float (&acc)[COUNT]) {
   const int lane = threadIdx.x % 32, odd = lane % 2;
@@ -246,6 +249,7 @@ GEMM_DEVICE void store_transposed(const GemmArgs<T...>& p, int m, int n,
   TC* c = p.C + row * p.ldc + col;
 #pragma unroll
   for (int i = 0; i < COUNT; i += 4, c += 8 * p.ldc) {  // 8 rows of 16 columns
+    if (MAY_BE_LOW && i > 0 && i % 32 == 0 && m + i * 2 >= p.M) return;
     const uint32_t left = movmatrix_trans(pack_pair<TC>(acc[i], acc[i + 1]));
     const uint32_t right = movmatrix_trans(pack_pair<TC>(acc[i + 2], acc[i + 3]));
     const uint32_t other = __shfl_xor_sync(~0u, odd ? left : right, 1);  // the neighbour's half

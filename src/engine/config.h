@@ -19,13 +19,16 @@ enum class Schedule {
 // schedule is tiles, for one.
 struct Configuration {
   int bx, shortest, by;
-  int stages;
+  int stages = 0;  // of the pipeline; 0: the launch counts how many fit (cooperative)
   Schedule schedule = Schedule::rectangle;
   int epilogue_stages = 0;  // of 64 x 64 results: ping-pong
 
   GEMM_HOST_DEVICE constexpr bool ping_pong() const { return schedule != Schedule::rectangle; }
-  // Consumer warpgroups: two with bx rows each, or one for each 64 rows.
-  GEMM_HOST_DEVICE constexpr int warpgroups() const { return ping_pong() ? 2 : bx / 64; }
+  // Number of consumer warpgroups. Ping-pong: two, each with tiles of its own. Cooperative: one for
+  // each 64 rows; where bx is 256, two with 128 rows each.
+  GEMM_HOST_DEVICE constexpr int warpgroups() const {
+    return ping_pong() || bx == 256 ? 2 : bx / 64;
+  }
   GEMM_HOST_DEVICE constexpr int threads() const { return (warpgroups() + 1) * 128; }
   // Registers of a thread after setmaxnreg; 0: as launched, which is enough for one consumer.
   GEMM_HOST_DEVICE constexpr int producer_registers() const {
@@ -38,19 +41,17 @@ struct Configuration {
 
 // The configurations that are compiled ahead of time. Their order is that of the variants' names.
 inline constexpr Configuration CONFIGURATIONS[] = {
-    {128, 200, 256, 4},
-    {128, 16, 128, 7},
-    {192, 136, 192, 4},
-    {64, 16, 64, 13},
-    {128, 136, 192, 5},
-    {64, 72, 128, 9},
+    {64, 16, 128},
+    {128, 16, 256},
+    {192, 16, 192},
+    {256, 16, 192},
     {128, 136, 192, 5, Schedule::row_panels, 1},
     {64, 72, 128, 8, Schedule::row_panels, 2},
     {128, 192, 192, 5, Schedule::tiles, 1},
     {128, 128, 128, 6, Schedule::tiles, 2},
     {64, 128, 128, 8, Schedule::tiles, 2},
 };
-inline constexpr int TO_FLOAT = 9;  // the one whose results may be float
+inline constexpr int TO_FLOAT = 7;  // the one whose results may be float
 inline constexpr int CONFIGURATION_COUNT = sizeof CONFIGURATIONS / sizeof *CONFIGURATIONS;
 
 // CTAs of a cluster along x and along y: powers of two, by which a kernel divides with a shift.

@@ -45,20 +45,20 @@ constexpr int BK = 64, MMA_X = 64;  // depth of a k-tile; rows of a wgmma
 // Where a consumer leaves its sums over a part of K: four of a thread in a unit of 64 x 8.
 using Sums = Vec<float>;
 
-template <class TileX, class TileY, int STAGES>
-struct Shared {                     // every panel starts at a multiple of 1024 bytes
-  uint8_t X[STAGES][TileX::BYTES];  // (STAGES, BX, BK) or, MN-major, (STAGES, BX / 64, BK, 64)
-  uint8_t Y[STAGES][TileY::BYTES];  // (STAGES, BY, BK) or, MN-major, (STAGES, BY / 64, BK, 64)
-  // What is left of a CTA's 227 KiB: sums of a cluster's CTAs need not wait for k-tiles there.
-  static constexpr int BYTES = 227 * 1024;
-  static constexpr int UNIT = 128 * sizeof(Sums), PIPELINE = STAGES * (TileX::BYTES + TileY::BYTES);
-  static constexpr int SPARE = (BYTES - PIPELINE - 2 * STAGES * 8) / UNIT;
-  uint8_t spare[SPARE][UNIT];
-  uint64_t full[STAGES], empty[STAGES];
+// Shared memory of cooperative kernels: a CTA's 227 KiB. First come the stages of the pipeline, as
+// many as fit. A stage is X, (BX, BK) or, MN-major, (BX / 64, BK, 64), then Y of a tile's height. Its
+// size is a multiple of 1024 bytes. Behind the last stage there may be room for the sums of a
+// cluster's CTAs; there they wait for no k-tile.
+struct Shared {
+  static constexpr int MOST_STAGES = 13, ROOM = 227 * 1024 - 2 * MOST_STAGES * 8;
+  static constexpr int UNIT = 128 * sizeof(Sums);
+  uint8_t room[ROOM];
+  uint64_t full[MOST_STAGES], empty[MOST_STAGES];
 };
 template <class TileX, class TileY, int STAGES, int EPILOGUE_STAGES>
-struct PingPongShared {
-  uint8_t X[STAGES][TileX::BYTES], Y[STAGES][TileY::BYTES];  // as above
+struct PingPongShared {             // every panel starts at a multiple of 1024 bytes
+  uint8_t X[STAGES][TileX::BYTES];  // (STAGES, BX, BK) or, MN-major, (STAGES, BX / 64, BK, 64)
+  uint8_t Y[STAGES][TileY::BYTES];  // (STAGES, BY, BK) or, MN-major, (STAGES, BY / 64, BK, 64)
   uint8_t C[2][EPILOGUE_STAGES][64 * 64 * 2];  // (consumer, EPILOGUE_STAGES, 64, 64), swizzled
   uint64_t full[STAGES], empty[STAGES], order[2];
 };
@@ -69,6 +69,21 @@ template <class Tile>
 GEMM_HOST_DEVICE int part_rows(int mn, int log_ctas) {
   return Tile::ALONG_K ? (mn + (8 << log_ctas) - 1) >> (3 + log_ctas) << 3 : BK >> log_ctas;
 }
+
+// Sizes of a k-tile's loads, divided among a cluster's CTAs. rows_x, rows_y and panels (of Y): what
+// one CTA loads. bytes: what a CTA receives, a stage's size, which may be more rows than the tile has.
+template <class TileX, class TileY>
+struct KTileLoads {
+  int rows_x, rows_y, panels, bytes;
+  GEMM_HOST_DEVICE explicit KTileLoads(const Rectangle& cut) {
+    const ClusterShape sharing = cut.sharing();
+    rows_x = part_rows<TileX>(TileX::EXTENT, sharing.log_y);
+    rows_y = part_rows<TileY>(cut.height, sharing.log_x);
+    panels = TileY::ALONG_K ? 1 : cdiv(cut.height, TileY::WIDTH);
+    bytes = (rows_x << sharing.log_y) * TileX::PANELS * TileX::ROW_BYTES +
+            (rows_y << sharing.log_x) * panels * TileY::ROW_BYTES;
+  }
+};
 
 // C cut off at the end of a tile of `height` along y.
 template <class Args>
@@ -81,15 +96,15 @@ GEMM_DEVICE Args cut_off(const Args& p, bool swapped, int end) {
   return tile;
 }
 
-template <int AT_ONCE, class Args, int COUNT>
+template <int AT_ONCE, bool MAY_BE_LOW = false, class Args, int COUNT>
 GEMM_DEVICE void store_tile(const Args& tile, bool swapped, int x, int y, float (&acc)[COUNT]) {
   fence_operand(acc);
   if (swapped) {
     apply_epilogue_transposed<AT_ONCE>(tile, y, x, acc);
-    store_transposed(tile, y, x, acc);
+    store_transposed<MAY_BE_LOW>(tile, y, x, acc);
   } else {
     apply_epilogue<AT_ONCE>(tile, true, x, y, acc);
-    store_accumulators_aligned(tile, x, y, acc);
+    store_accumulators_aligned<MAY_BE_LOW>(tile, x, y, acc);
   }
 }
 
@@ -98,7 +113,7 @@ GEMM_DEVICE void store_tile(const Args& tile, bool swapped, int x, int y, float 
 // `sums`: for the second kernel, (tiles, parts, BX / 64 * height / 8 units, 128); or null.
 template <class Args, int CONFIGURATION, Major X_MAJOR, Major Y_MAJOR>
 __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
-    gemm_cooperative(Args p, Rectangle cut, bool swapped, bool aligned_c, Sums* sums,
+    gemm_cooperative(Args p, Rectangle cut, int stages, bool swapped, bool aligned_c, Sums* sums,
                      const __grid_constant__ TensorMap map_x,
                      const __grid_constant__ TensorMap map_y) {
   grid_launch_dependents();  // first: CTAs take a while to start
@@ -106,8 +121,8 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
   constexpr Configuration CONFIG = CONFIGURATIONS[CONFIGURATION];
   using TileX = OperandTile<T, CONFIG.bx, X_MAJOR>;
   using TileY = OperandTile<T, CONFIG.by, Y_MAJOR>;
-  constexpr int STAGES = CONFIG.stages, CONSUMERS = CONFIG.warpgroups();
-  constexpr int BX = CONFIG.bx, BY = CONFIG.by;
+  constexpr int CONSUMERS = CONFIG.warpgroups();
+  constexpr int BX = CONFIG.bx, BY = CONFIG.by, BLOCKS = BX / CONSUMERS / MMA_X;
   const int tid = threadIdx.x, wg = warpgroup();
   const bool adds = cut.in_cluster;
   const int cta = cluster_rank(), rank = adds ? 0 : cta;
@@ -122,14 +137,17 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
   share_x <<= rank_x;
   const uint32_t share_y = ((1 << size_x) - 1) << rank_y * size_x;
 
-  auto& s = *static_cast<Shared<TileX, TileY, STAGES>*>(dynamic_shared());
-  if (tid == 0) init_pipeline<STAGES>(s.full, s.empty, CONSUMERS * (size_x + size_y - 1));
+  auto& s = *static_cast<Shared*>(dynamic_shared());
+  if (tid == 0)
+    init_pipeline<Shared::MOST_STAGES>(s.full, s.empty, CONSUMERS * (size_x + size_y - 1));
+  const KTileLoads<TileX, TileY> loads(cut);
+  const int pipeline = stages * loads.bytes, spare = (s.ROOM - pipeline) / s.UNIT;
   // A CTA that loads for itself has no cluster to wait for: 0.6 us less.
   const bool alone = size_x * size_y == 1;
   // Who adds up which units of a tile, and whether their parts have a place beside k-tiles.
   const UnitShares owned{BX / MMA_X * cut.height / 8, adds ? cut.parts : 1};
   const int received = owned.most * owned.split;
-  const bool beside = received <= s.SPARE;
+  const bool beside = received <= spare;
   if (!alone || (adds && beside)) cluster_arrive();
   if (alone) __syncthreads();
   if (!alone) cluster_wait();  // the others' barriers are there
@@ -160,16 +178,11 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
     return cut.parts == 1 ? all_k_tiles * part : all_k_tiles * part / cut.parts;
   };
 
-  PipelineState<STAGES> state;
+  CountedPipelineState state{stages};
   if (wg == CONSUMERS) {
     // The producer.
     if constexpr (CONFIG.producer_registers() > 0) setmaxnreg_dec<CONFIG.producer_registers()>();
     if (tid / 32 % 4 == 0 && elect_one()) {
-      const int panels = Y_MAJOR == Major::K ? 1 : cdiv(cut.height, TileY::WIDTH);
-      const int rows_x = part_rows<TileX>(BX, sharing.log_y);
-      const int rows_y = part_rows<TileY>(cut.height, sharing.log_x);
-      const int bytes = size_y * rows_x * TileX::PANELS * TileX::ROW_BYTES +
-                        size_x * rows_y * panels * TileY::ROW_BYTES;
       for_each_unit([&](int x, int y, int part, int) {
         const int begin = k_begin(part), end = k_begin(part + 1);
         grid_dependency_wait(x | y, begin | end);  // after the divisions for the first tile
@@ -177,11 +190,12 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
         const auto load = [&](int stage, int k_tile) {
           const int k = k_tile * BK;
           uint64_t* const full = &s.full[stage];
-          load_part_for<TileX>(s.X[stage], map_x, x, k, full, share_x, rank_y * rows_x, alone);
-          load_part_for<TileY>(s.Y[stage], map_y, y, k, full, share_y, rank_x * rows_y, alone,
-                               panels);
+          uint8_t* const to = s.room + stage * loads.bytes;
+          load_part_for<TileX>(to, map_x, x, k, full, share_x, rank_y * loads.rows_x, alone);
+          load_part_for<TileY>(to + TileX::BYTES, map_y, y, k, full, share_y, rank_x * loads.rows_y,
+                               alone, loads.panels);
         };
-        load_k_tiles(s.full, s.empty, state, begin, end, bytes, load);
+        load_k_tiles(s.full, s.empty, state, begin, end, loads.bytes, load);
         // [/region multicast]
       });
     }
@@ -191,7 +205,7 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
       wait_for_sums();
     }
   } else {
-    // A consumer: MMA_X rows of every tile.
+    // A consumer: BLOCKS x MMA_X rows of every tile.
     if constexpr (CONFIG.consumer_registers() > 0) setmaxnreg_inc<CONFIG.consumer_registers()>();
     const int other = tid % 128;
     const bool shares = other < size_x * size_y && ((share_x | share_y) >> other & 1) != 0;
@@ -203,24 +217,25 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
       }
     };
     for_each_unit([&](int x, int y, int part, int nth) {
-      x += wg * MMA_X;
+      const int row = wg * BLOCKS * MMA_X;
       const int k_tiles = k_begin(part + 1) - k_begin(part);
       const Args tile = cut_off(p, swapped, y + cut.height);
       if (sums == nullptr && !adds) {
         if (swapped)
-          prefetch_c<MMA_X>(tile, true, y, x, cut.height);
+          prefetch_c<BLOCKS * MMA_X>(tile, true, y, x + row, cut.height);
         else
-          prefetch_c<BY>(tile, true, x, y, MMA_X);
+          prefetch_c<BY>(tile, true, x + row, y, BLOCKS * MMA_X);
       }
-      float acc[BY / 2] = {};
+      float acc[BLOCKS][BY / 2] = {};
       fence_operand(acc);
       int last = 0;
       // [region height]
       with_height<CONFIG.shortest, BY>(cut.height, [&](auto height) {
         for (int k_tile = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
           mbarrier_wait(&s.full[state.stage], state.phase);
-          multiply_k_tile<TileX, TileY, decltype(height)::value>(acc, s.X[state.stage],
-                                                                 s.Y[state.stage], wg * MMA_X);
+          const uint8_t* const from = s.room + state.stage * loads.bytes;
+          multiply_k_tile<TileX, TileY, decltype(height)::value>(acc, from, from + TileX::BYTES,
+                                                                 row);
           wgmma_wait<1>();
           if (k_tile > 0) release(last);
         }
@@ -232,18 +247,21 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
       grid_dependency_wait();
       // [region sums]
       if (adds) {
-        uint8_t* const begin = s.X[0];
-        Sums* const parts = reinterpret_cast<Sums*>(beside ? s.spare[0] : begin);
+        uint8_t* const begin = s.room;
+        Sums* const parts = reinterpret_cast<Sums*>(beside ? begin + pipeline : begin);
         wait_for_room();
-        send_units(parts, owned, part, wg * cut.height / 8, cut.height / 8, acc);
+#pragma unroll
+        for (int i = 0; i < BLOCKS; ++i)
+          send_units(parts, owned, part, (wg * BLOCKS + i) * cut.height / 8, cut.height / 8,
+                     acc[i]);
         wait_for_sums();
         // Rows of results take the place of k-tiles.
         float* const rows = reinterpret_cast<float*>(beside ? begin : begin + received * s.UNIT);
-        const int room = beside ? s.PIPELINE : s.PIPELINE + (s.SPARE - received) * s.UNIT;
+        const int room = beside ? pipeline : s.ROOM - received * s.UNIT;
         store_sums<CONSUMERS * 128>(p, parts, rows, room / int(UNIT_ROOM * sizeof(float)), owned,
                                     cut.parts, part, swapped, aligned_c,
                                     [&](int unit, int& to_x, int& to_y) {
-                                      to_x = x - wg * MMA_X + unit / (cut.height / 8) * MMA_X;
+                                      to_x = x + unit / (cut.height / 8) * MMA_X;
                                       to_y = y + unit % (cut.height / 8) * 8;
                                     });
         return;
@@ -252,18 +270,22 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
       if (sums != nullptr) {
         const int units = cut.height / 8, size = cut.cluster.size();
         const int64_t place = int64_t{nth * size + rank} * cut.parts + part;
-        Sums* const to = sums + (place * (BX / MMA_X) + wg) * units * 128 + tid % 128;
+        Sums* to = sums + (place * (BX / MMA_X) + wg * BLOCKS) * units * 128 + tid % 128;
         fence_operand(acc);
 #pragma unroll
-        for (int u = 0; u < BY / 8; ++u) {
-          if (u >= units) break;
-          Sums four = {};
+        for (int i = 0; i < BLOCKS; ++i, to += units * 128)
 #pragma unroll
-          for (int e = 0; e < 4; ++e) four.set(e, acc[u * 4 + e]);
-          to[u * 128] = four;
-        }
+          for (int u = 0; u < BY / 8; ++u) {
+            if (u >= units) break;
+            Sums four = {};
+#pragma unroll
+            for (int e = 0; e < 4; ++e) four.set(e, acc[i][u * 4 + e]);
+            to[u * 128] = four;
+          }
       } else {
-        store_tile<32>(tile, swapped, x, y, acc);
+#pragma unroll
+        for (int i = 0; i < BLOCKS; ++i)
+          store_tile<32, true>(tile, swapped, x + row + i * MMA_X, y, acc[i]);
       }
     });
   }

@@ -40,8 +40,8 @@ void launch_cooperative(const Args& p, const Choice& choice, const Arch& arch, S
   const int units = cut.clusters() * cut.parts, ctas = cut.in_cluster ? cut.parts : size;
   const int at_a_time = std::min(clusters_at_a_time(arch, size), arch.ctas / size);
   const int grid = cut.in_cluster ? units : std::min(units, std::max(at_a_time, 1)) * size;
-  const int64_t tiles = int64_t{cut.clusters()} * size,
-                of_tile = CONFIG.bx / MMA_X * (cut.height / 8);
+  const int64_t tiles = int64_t{cut.clusters()} * size;
+  const int of_tile = CONFIG.bx / MMA_X * (cut.height / 8);
   const bool adds_later = cut.parts > 1 && !cut.in_cluster;
   const Workspace sums(adds_later ? tiles * cut.parts * of_tile * 128 * sizeof(Sums) : 0, stream);
   Sums* const to = adds_later ? sums.as<Sums>() : nullptr;
@@ -49,12 +49,19 @@ void launch_cooperative(const Args& p, const Choice& choice, const Arch& arch, S
     if constexpr (x_major() == Major::MN || y_major() == Major::K) {  // supports()
       using TileX = OperandTile<T, CONFIG.bx, x_major()>;
       using TileY = OperandTile<T, CONFIG.by, y_major()>;
-      gemm::launch(
-          gemm_cooperative<Args, CONFIGURATION, x_major(), y_major()>, grid, dim3(CONFIG.threads()),
-          {.smem = sizeof(Shared<TileX, TileY, CONFIG.stages>), .cluster = ctas, .pdl = true},
-          stream, p, cut, swapped, has_aligned_c(p), to,
-          part_map<TileX>(x, X, p.K, CONFIG.bx, cut.sharing().log_y),
-          part_map<TileY>(y, Y, p.K, cut.height, cut.sharing().log_x));
+      const int bytes = KTileLoads<TileX, TileY>(cut).bytes;
+      int stages = std::min(Shared::ROOM / bytes, Shared::MOST_STAGES);
+      if (cut.in_cluster) {
+        // Room for sums beside k-tiles is worth more than the stages beyond four.
+        const UnitShares owned{of_tile, cut.parts};
+        const int beside = (Shared::ROOM - owned.most * owned.split * Shared::UNIT) / bytes;
+        if (beside >= 4) stages = std::min(stages, beside);
+      }
+      gemm::launch(gemm_cooperative<Args, CONFIGURATION, x_major(), y_major()>, grid,
+                   dim3(CONFIG.threads()), {.smem = sizeof(Shared), .cluster = ctas, .pdl = true},
+                   stream, p, cut, stages, swapped, has_aligned_c(p), to,
+                   part_map<TileX>(x, X, p.K, CONFIG.bx, cut.sharing().log_y),
+                   part_map<TileY>(y, Y, p.K, cut.height, cut.sharing().log_x));
     }
   };
   // B is K-major where it is transposed, A where it is not.
@@ -96,7 +103,7 @@ void launch_row_panels(const Args& p, const Choice& choice, const Arch& arch, St
 
 // Rows of tiles per raster group. With a short K storing C decides: one row of tiles after the other,
 // so that whole rows of C are stored at a time, which memory takes up to a tenth faster.
-inline int rows_of_group(int K) { return K <= 2 * BK ? 1 : GROUP_M; }
+inline int rows_of_group(int K) { return K <= 4 * BK ? 1 : GROUP_M; }
 
 template <class Args, int CONFIGURATION, Products PRODUCTS>
 void launch_tiles(const Args& p, const Choice& choice, const Arch& arch, Stream stream) {

@@ -46,6 +46,7 @@ struct EngineCosts {
   double staged;             // a store's time while the other consumer multiplies, in stores
   double moved;              // ps a sum that another CTA adds up; a result not in whole 16 bytes
   double copies;             // TB/s of a kernel that copies operands first
+  double before;             // us of that kernel without a byte
 };
 
 // What kernels' choices cost on one architecture. Measured, see plots/NOTES.md.
@@ -54,12 +55,11 @@ struct Costs {
   EngineCosts engine;
   double clusters[MAX_CLUSTER +
                   1];  // [n]: part of the SMs that clusters of n CTAs fill; counted, not fitted
-  // Costs of tiles of 64 x 32 whose operands are read where they lie, in microseconds.
+  // Costs of tiles of 64 x 64 whose operands are read where they lie, in microseconds.
   struct Unaligned {
     double launch;       // of a kernel with one k-tile
     double k_tile;       // of every group of warps
     double by_elements;  // a k-tile takes longer for an operand that is read two bytes at a time
-    double more_groups;  // and for each group more on an SM
     double results;      // a million results
   } unaligned;
 };

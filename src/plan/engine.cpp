@@ -12,7 +12,7 @@
 namespace gemm::engine {
 namespace {
 
-constexpr int BK = 64, MOST_PARTS = 16, MOST_WAVES = 4, GPC_CTAS = 16;
+constexpr int BK = 64, MOST_PARTS = 16, MORE_WAVES = 3, GPC_CTAS = 16;
 // A cluster's shape, and whether its CTAs load for each other. If not, they run side by side, and L2
 // gets their requests for the same rows as one.
 struct ClusterKind {
@@ -368,9 +368,15 @@ void for_each_cut(const Common& s, const Oriented& o, Choice choice, const doubl
     };
     const bool alone = shape.size() == 1;
     // Rows of C off 16 bytes are stored by way of shared memory: where sums are added up.
-    if (s.p.aligned_c || alone)
-      for (int waves = 1; waves <= MOST_WAVES; ++waves)
-        consider_cut(waves * s.at_a_time[shape.size()], 1, !s.p.aligned_c);
+    if (s.p.aligned_c || alone) {
+      // The fewest waves, those of the tallest tiles, and up to MORE_WAVES more. Cuts in so many
+      // clusters that the upper bound counts are left out.
+      const int at_a_time = s.at_a_time[shape.size()];
+      const int64_t fewest = int64_t{clusters_x} * ceil_div(o.Y, config.by << shape.log_y);
+      const int waves = int(std::clamp<int64_t>((fewest + at_a_time - 1) / at_a_time, 1, 1 << 20));
+      for (int more = 0; more <= MORE_WAVES; ++more)
+        consider_cut((waves + more) * at_a_time, 1, !s.p.aligned_c);
+    }
     // Parts of K in clusters of tiles are worth 0.1 %.
     const bool in_parts = alone && !s.p.invariant;
     const int most_parts = in_parts ? std::clamp(s.k_tiles / 2, 1, MOST_PARTS) : 1;
