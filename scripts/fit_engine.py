@@ -344,7 +344,7 @@ class Losses:
 
 
 def fit_constants(losses: Losses, table, now):
-    names = [name for name in now if name not in ("copies", "before")]
+    names = [name for name in now if name not in ("copies", "copy_launch")]
     of_problem = losses.sums(losses.weight)
     everything = np.ones(len(losses.spans))
 

@@ -98,7 +98,7 @@ int run(int argc, char** argv) {
                                           {"engine.store", &e.store},
                                           {"engine.moved", &e.moved},
                                           {"engine.copies", &e.copies},
-                                          {"engine.before", &e.before},
+                                          {"engine.copy_launch", &e.copy_launch},
                                           {"unaligned.launch", &costs.unaligned.launch},
                                           {"unaligned.k_tile", &costs.unaligned.k_tile},
                                           {"unaligned.by_elements", &costs.unaligned.by_elements},

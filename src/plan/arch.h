@@ -46,7 +46,7 @@ struct EngineCosts {
   double staged;             // a store's time while the other consumer multiplies, in stores
   double moved;              // ps a sum that another CTA adds up; a result not in whole 16 bytes
   double copies;             // TB/s of a kernel that copies operands first
-  double before;             // us of that kernel without a byte
+  double copy_launch;        // us of that kernel besides its bytes
 };
 
 // What kernels' choices cost on one architecture. Measured, see plots/NOTES.md.

@@ -51,7 +51,7 @@ constexpr Costs H200_COSTS = {
             .staged = 0.0003492,
             .moved = 163.2,
             .copies = 2.73,
-            .before = 3.36,
+            .copy_launch = 3.36,
             // [/fitted]
         },
     .clusters = {0, 1, 1, 117.0 / 132, 120.0 / 132, 110.0 / 132, 102.0 / 132, 105.0 / 132,

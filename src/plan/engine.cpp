@@ -369,8 +369,8 @@ void for_each_cut(const Common& s, const Oriented& o, Choice choice, const doubl
     const bool alone = shape.size() == 1;
     // Rows of C off 16 bytes are stored by way of shared memory: where sums are added up.
     if (s.p.aligned_c || alone) {
-      // The fewest waves, those of the tallest tiles, and up to MORE_WAVES more. Cuts in so many
-      // clusters that the upper bound counts are left out.
+      // The fewest waves, those of the tallest tiles, and up to MORE_WAVES more. The bound only keeps
+      // an int: consider_cut leaves out so many clusters.
       const int at_a_time = s.at_a_time[shape.size()];
       const int64_t fewest = int64_t{clusters_x} * ceil_div(o.Y, config.by << shape.log_y);
       const int waves = int(std::clamp<int64_t>((fewest + at_a_time - 1) / at_a_time, 1, 1 << 20));

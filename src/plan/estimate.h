@@ -29,7 +29,7 @@ inline double requests(RowRequests r, const EngineCosts& c) {
 // Copies of the operands that TMA cannot address (device/repack.cuh): a kernel before the kernel.
 inline double copies_us(const PlannedProblem& p, const EngineCosts& c) {
   const double elements = p.copied_elements();
-  return elements == 0 ? 0 : c.before + 2e-6 * p.element_bytes * elements / c.copies;
+  return elements == 0 ? 0 : c.copy_launch + 2e-6 * p.element_bytes * elements / c.copies;
 }
 
 // What a million results of an SM take that nothing hides: storing them, and the epilogue besides.
