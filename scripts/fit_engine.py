@@ -15,21 +15,23 @@ import json
 import math
 import re
 import sys
-from pathlib import Path
 
 import numpy as np
-from scipy.optimize import least_squares, minimize  # type: ignore[import-untyped]
 
-ROOT = Path(__file__).resolve().parent.parent
-COSTS, CORRECTION = ROOT / "src/plan/costs_h200.h", ROOT / "src/plan/engine_correction.h"
-SMS, BK, GPC_CTAS = 132, 64, 16
-UNITS, MOST_CORRECTED = 16, 0.3
-TAKEN_FOR_RIGHT = 0.015  # relative error within which two estimates count as equal
-WEIGHT_DECAY = 1e-4
+from common.estimates import (
+    PLAN,
+    SMS,
+    Losses,
+    cdiv,
+    clusters_filled,
+    constants,
+    fit,
+    write_constants,
+    write_correction,
+)
+from common.ladder import ROOT
 
-
-def cdiv(a, b):
-    return -(-a // b)
+BK, GPC_CTAS = 64, 16
 
 
 def configurations() -> list[dict]:
@@ -47,12 +49,6 @@ def configurations() -> list[dict]:
     ]
 
 
-def clusters_filled() -> list[float]:
-    listed = COSTS.read_text().split(".clusters = {")[1].split("}")[0]
-    terms = [x.split("/") for x in listed.split(",")]
-    return [float(x[0]) / float(x[1]) if len(x) > 1 else float(x[0]) for x in terms]
-
-
 def kinds_of_clusters() -> set[tuple[int, int, bool]]:
     """Those that a plan may have: log2 of the CTAs along x and along y, and multicast."""
     text = (ROOT / "src/plan/engine.cpp").read_text().split("CLUSTERS[] = {")[1].split("};")[0]
@@ -64,18 +60,6 @@ def may_be_planned(choice: list, kinds: set, schedule: str) -> bool:
     log_x, log_y, _, parts = choice[2:6]
     kind = (log_x % 4, log_y, log_x < 4)
     return schedule != "rectangle" or (kind in kinds and (parts in (0, 1) or kind[:2] == (0, 0)))
-
-
-def fitted_block(text: str) -> tuple[int, int]:
-    """Where the engine's fitted constants stand in costs_h200.h."""
-    begin = text.index("// [fitted]\n", text.index(".engine =")) + len("// [fitted]\n")
-    return begin, text.rindex("\n", begin, text.index("// [/fitted]", begin)) + 1
-
-
-def constants() -> dict[str, float]:
-    text = COSTS.read_text()
-    begin, end = fitted_block(text)
-    return {k: float(v) for k, v in re.findall(r"\.(\w+) = ([\d.e-]+)", text[begin:end])}
 
 
 def panels(M: int, N: int, width: int, shortest: int, tallest: int):
@@ -130,9 +114,8 @@ def load(paths: list[str]):
     """A row a choice that a plan may make: what its estimate depends on, and the time.
 
     Then the rows of each problem, and a number for each N x K, for problems that are left out together.
-    Problems are left out whose operands are copied first.
     """
-    configs, filled, kinds = configurations(), clusters_filled(), kinds_of_clusters()
+    configs, filled, kinds = configurations(), clusters_filled(".engine ="), kinds_of_clusters()
     rows: list[dict] = []
     times: list[float] = []
     spans: list[tuple[int, int]] = []
@@ -141,10 +124,7 @@ def load(paths: list[str]):
     for path in paths:
         for line in gzip.open(path, "rt"):
             problem = json.loads(line)
-            M, N, K, layout = (problem[k] for k in ("m", "n", "k", "layout"))
-            if (M if layout[0] == "t" else K) % 8 or (K if layout[1] == "t" else N) % 8:
-                continue
-            begin = len(rows)
+            N, K, begin = problem["n"], problem["k"], len(rows)
             # Where all are wrong, cuBLAS is: it adds up parts in half.
             all_wrong = all(len(choice) > 8 for choice in problem["choices"])
             for choice in problem["choices"]:
@@ -167,7 +147,9 @@ def row_of(problem: dict, choice: list, config: dict, filled: list[float]) -> di
     ta, tb = layout[0] == "t", layout[1] == "t"
     X, Y = (N, M) if swapped else (M, N)
     x_k, y_k = (tb, not ta) if swapped else (not ta, tb)
-    qa, qb = requests(M if ta else K), requests(K if tb else N)
+    row_a, row_b = M if ta else K, K if tb else N
+    copied_a, copied_b = row_a % 8 > 0, row_b % 8 > 0  # copies have whole lines
+    qa, qb = 0 if copied_a else requests(row_a), 0 if copied_b else requests(row_b)
     bx, by, schedule, k_tiles = config["bx"], config["by"], config["schedule"], cdiv(K, BK)
     tiles_x = cdiv(X, bx)
     row = {
@@ -187,8 +169,10 @@ def row_of(problem: dict, choice: list, config: dict, filled: list[float]) -> di
         "y_k": y_k,
         "tiles_x": tiles_x,
         "apart": N % 8 > 0,
+        "c": requests(N),
         "qx": qb if swapped else qa,
         "qy": qa if swapped else qb,
+        "copied": copied_a * M * K + copied_b * K * N,
         "bytes": 2e-6 * (M * K + K * N + M * N),
     }
     if row["pp"]:
@@ -271,7 +255,8 @@ def estimate(t, c):
     hidden = np.maximum(0, store * c["staged"] - loop / t["waves"])
     ping_pong = loop + store + (t["waves"] - 1) * hidden
     ping_pong += t["apart"] * t["waves"] * 1e-6 * t["bx"] * t["height"] * c["moved"]
-    return c["launch"] + np.where(t["pp"] > 0, ping_pong, cooperative)
+    copies = (t["copied"] > 0) * (c["copy_launch"] + 4e-6 * t["copied"] / c["copies"])
+    return c["launch"] + copies + np.where(t["pp"] > 0, ping_pong, cooperative)
 
 
 def inputs(t, c):
@@ -305,147 +290,10 @@ def inputs(t, c):
         t["equal"],
         t["tiles_x"] / (t["tiles_x"] + 8),
         t["tiles_y"] / (t["tiles_y"] + 8),
+        t["c"] > 0,
+        t["c"] > 1,
     ]
     return np.stack([np.asarray(column, float) for column in columns], 1)
-
-
-class Losses:
-    """What choices by an estimate lose, over some of the problems: exactly, and smoothly."""
-
-    def __init__(self, times, spans):
-        self.times, self.spans = times, spans
-        self.problem_of = np.repeat(np.arange(len(spans)), [end - begin for begin, end in spans])
-        self.starts = np.array([begin for begin, _ in spans])
-        best = np.minimum.reduceat(times, self.starts)[self.problem_of]
-        self.lost = np.log(times / best)
-        self.weight = (best / times) ** 3  # what is near the best decides
-
-    def sums(self, values):
-        return np.add.reduceat(values, self.starts)
-
-    def of_choices(self, logs):
-        return np.array([self.lost[b + int(np.argmin(logs[b:e]))] for b, e in self.spans])
-
-    def smooth(self, logs, problems):
-        """Mean loss of a choice, with a term for errors, and its gradient by each log estimate."""
-        least = np.minimum.reduceat(logs, self.starts)[self.problem_of]
-        taken = np.exp((least - logs) / TAKEN_FOR_RIGHT)
-        taken /= self.sums(taken)[self.problem_of]
-        loss = self.sums(taken * self.lost)
-        counted = problems[self.problem_of] / problems.sum()
-        by_log = counted * taken * (loss[self.problem_of] - self.lost) / TAKEN_FOR_RIGHT
-        error = logs - np.log(self.times)
-        weight = 1.5 * self.weight * problems[self.problem_of]
-        weight /= (self.weight * problems[self.problem_of]).sum()
-        small = np.abs(error) < 0.3
-        value = (problems * loss).sum() / problems.sum()
-        value += (weight * np.minimum(np.abs(error), 0.3) ** 2).sum()
-        return value, by_log + 2 * weight * np.where(small, error, 0)
-
-
-def fit_constants(losses: Losses, table, now):
-    names = [name for name in now if name not in ("copies", "copy_launch")]
-    of_problem = losses.sums(losses.weight)
-    everything = np.ones(len(losses.spans))
-
-    def with_logs(logs):
-        return {**now, **dict(zip(names, np.exp(logs)))}
-
-    def residual(logs):
-        """Errors within a problem count three times those that all its choices share."""
-        error = np.log(estimate(table, with_logs(logs)) / losses.times)
-        shared = (losses.sums(losses.weight * error) / of_problem)[losses.problem_of]
-        return np.concatenate([0.3 * losses.weight * error, losses.weight * (error - shared)])
-
-    def lost(logs):
-        return losses.smooth(np.log(estimate(table, with_logs(logs))), everything)[0]
-
-    start = np.log([now[name] for name in names])
-    fit = least_squares(residual, start, loss="soft_l1", f_scale=0.05, max_nfev=20)
-    fit = minimize(lost, fit.x, method="L-BFGS-B", options={"maxiter": 40})
-    return with_logs(fit.x)
-
-
-class Network:
-    """One layer of UNITS; all that it computes is x / (1 + |x|), and it corrects by 30 % at most."""
-
-    def __init__(self, columns):
-        self.columns = columns
-        self.shape = (columns.shape[1], UNITS)
-
-    def parts(self, weights):
-        n = self.shape[0] * UNITS
-        return weights[:n].reshape(self.shape), weights[n : n + UNITS], weights[n + UNITS :]
-
-    def correction(self, weights):
-        first, bias, last = self.parts(weights)
-        x = self.columns @ first + bias
-        z = (x / (1 + np.abs(x))) @ last
-        return x, z, 1 + MOST_CORRECTED * z / (1 + np.abs(z))
-
-    def gradient(self, weights, x, z, factor, by_log):
-        _, _, last = self.parts(weights)
-        by_z = by_log / factor * MOST_CORRECTED / (1 + np.abs(z)) ** 2
-        by_x = by_z[:, None] * last / (1 + np.abs(x)) ** 2
-        by_last = (x / (1 + np.abs(x))).T @ by_z
-        return np.concatenate([(self.columns.T @ by_x).ravel(), by_x.sum(0), by_last])
-
-    def fit(self, losses: Losses, logs, problems):
-        def loss(weights):
-            x, z, factor = self.correction(weights)
-            value, by_log = losses.smooth(logs + np.log(factor), problems)
-            by_weight = self.gradient(weights, x, z, factor, by_log) + 2 * WEIGHT_DECAY * weights
-            return value + WEIGHT_DECAY * (weights**2).sum(), by_weight
-
-        start = 0.3 * np.random.default_rng(0).normal(size=(self.shape[0] + 2) * UNITS)
-        options = {"maxiter": 1000, "maxfun": 2000}
-        return minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x
-
-
-def write_constants(fitted: dict[str, float]) -> None:
-    text = COSTS.read_text()
-    begin, end = fitted_block(text)
-    block = "".join(f"            .{name} = {fitted[name]:.4g},\n" for name in fitted)
-    COSTS.write_text(text[:begin] + block + text[end:])
-
-
-def write_correction(network: Network, weights) -> None:
-    first, bias, last = network.parts(weights)
-
-    def row(numbers):
-        fours = [
-            "{" + ", ".join(f"{x:#.3g}f" for x in numbers[at : at + 4]) + "}"
-            for at in range(0, UNITS, 4)
-        ]
-        lines = [", ".join(fours[at : at + 2]) for at in range(0, len(fours), 2)]
-        return "{" + ",\n         ".join(lines) + "}"
-
-    rows = "".join(f"        {row(numbers)},\n" for numbers in first)
-    CORRECTION.write_text(
-        f"""// The weights of the engine's correction (engine.cpp). Written by scripts/fit_engine.py.
-#pragma once
-
-namespace gemm::engine {{
-
-constexpr int CORRECTION_INPUTS = {len(first)};
-constexpr double MOST_CORRECTED = {MOST_CORRECTED};
-
-typedef float FourUnits __attribute__((vector_size(16)));  // hidden units, in one register
-
-constexpr struct {{
-  FourUnits weights[CORRECTION_INPUTS][{UNITS // 4}], bias[{UNITS // 4}], last[{UNITS // 4}];
-}} CORRECTION = {{
-    // clang-format off
-    {{
-{rows}    }},
-        {row(bias)},
-        {row(last)},
-    // clang-format on
-}};
-
-}}  // namespace gemm::engine
-"""
-    )
 
 
 def main() -> int:
@@ -453,30 +301,19 @@ def main() -> int:
         print(__doc__)
         return 2
     table, times, spans, sizes = load(sys.argv[1:])
-    losses = Losses(times, spans)
-
-    def report(what, lost):
-        decile = math.expm1(np.percentile(lost, 90))
-        print(f"{what}: a choice loses {math.expm1(lost.mean()):.2%}, ninth decile {decile:.1%}")
-
-    print(f"{len(spans)} problems, {len(times)} times")
-    before = constants()
-    report("constants as they were", losses.of_choices(np.log(estimate(table, before))))
-    fitted = fit_constants(losses, table, before)
-    logs = np.log(estimate(table, fitted))
-    report("constants fitted", losses.of_choices(logs))
-    network = Network(inputs(table, fitted))
-    fold = np.random.default_rng(1).integers(0, 5, sizes.max() + 1)[sizes]
-    left_out = np.zeros(len(spans))
-    for part in range(5):
-        weights = network.fit(losses, logs, (fold != part).astype(float))
-        lost = losses.of_choices(logs + np.log(network.correction(weights)[2]))
-        left_out[fold == part] = lost[fold == part]
-    report("with the network, each N x K left out in turn", left_out)
-    weights = network.fit(losses, logs, np.ones(len(spans)))
-    report("with the network", losses.of_choices(logs + np.log(network.correction(weights)[2])))
-    write_constants(fitted)
-    write_correction(network, weights)
+    fitted, network, weights = fit(
+        Losses(times, spans),
+        lambda c: estimate(table, c),
+        lambda c: inputs(table, c),
+        constants("engine"),
+        ("copies", "copy_launch"),
+        16,
+        3e-5,
+        sizes,
+    )
+    write_constants("engine", fitted)
+    path = PLAN / "engine_correction.h"
+    write_correction(path, "gemm::engine", "scripts/fit_engine.py", network, weights)
     return 0
 
 

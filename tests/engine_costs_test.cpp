@@ -84,8 +84,11 @@ TEST(EngineCosts, ProductsOfABatchShareWaves) {
 TEST(EngineCosts, RowsOfCThatAreNotWholeTakeLonger) {
   auto p = problem(8192, 8192, 64);
   const double aligned = tiles_us(p, 128, 192);
+  p.c = RowRequests::half;
+  const double half_sectors = tiles_us(p, 128, 192);
+  EXPECT_GT(half_sectors, aligned);
   p.aligned_c = false;
-  EXPECT_GT(tiles_us(p, 128, 192), aligned);
+  EXPECT_GT(tiles_us(p, 128, 192), half_sectors);
 }
 
 TEST(EngineCosts, NoEstimateBeatsMemory) {

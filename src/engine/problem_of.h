@@ -40,11 +40,14 @@ bool fits_in_one_launch(const GemmArgs<T>& p) {
 template <class T>
 PlannedProblem problem_of(const FusedArgs<T>& p) {
   const auto requests = [](const T* base, int64_t ld) {
-    constexpr int SECTOR = 32;
-    if (!straddles_lines(base, ld)) return RowRequests::one;
-    const bool whole =
-        reinterpret_cast<uintptr_t>(base) % SECTOR == 0 && ld * sizeof(T) % SECTOR == 0;
-    return whole ? RowRequests::sectors : RowRequests::half;
+    const uintptr_t at = reinterpret_cast<uintptr_t>(base) | ld * sizeof(T);
+    return at % 128 == 0  ? RowRequests::one
+           : at % 32 == 0 ? RowRequests::sectors
+                          : RowRequests::half;
+  };
+  // Copies lie in whole lines.
+  const auto operand = [&](const T* base, int64_t ld) {
+    return tma_can_address(base, ld) ? requests(base, ld) : RowRequests::one;
   };
   const bool groups = p.batch.ends != nullptr, in_one_launch = fits_in_one_launch(p);
   return {.M = groups ? cdiv(p.M, p.batch.count) : p.M,
@@ -59,8 +62,9 @@ PlannedProblem problem_of(const FusedArgs<T>& p) {
           .b_k_major = p.op_b == Op::T,
           .a_aligned = tma_can_address(p.A, p.lda),
           .b_aligned = tma_can_address(p.B, p.ldb),
-          .a = requests(p.A, p.lda),
-          .b = requests(p.B, p.ldb),
+          .a = operand(p.A, p.lda),
+          .b = operand(p.B, p.ldb),
+          .c = requests(p.C, p.ldc),
           .aligned_c = has_aligned_c(p),
           .reads_c = p.fused.reads_c(),
           .vectors = p.fused.has_vectors(),

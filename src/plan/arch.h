@@ -15,7 +15,7 @@ struct FfmaCosts {
   double repack;    // us to repack operands, beside their bytes
   double begin;     // us of a whole tile before its first and after its last multiply-add
 
-  // Costs of split-K tiles, fitted to what --tune measured: scripts/fit_costs.py.
+  // Costs of split-K tiles, fitted to what --tune measured: scripts/fit_ffma.py.
   struct Split {
     double multiply;         // time of a tile's FFMA, with two CTAs on an SM: 1 is the limit
     double alone;            // speed of one CTA on an SM, of that of two

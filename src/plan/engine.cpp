@@ -99,8 +99,8 @@ struct Cut {
   float tiles_x, tiles_y, height, waves, tiles, k, full;  // k: of a tile or its part of K
 };
 
-// Factor on the estimate: a neural network with one hidden layer. It learns how the terms act together.
-// scripts/fit_engine.py fits it, with the inputs in this order.
+// Factor on the estimate: it has learnt how the terms act together. scripts/fit_engine.py fits it, with
+// the inputs in this order.
 double correction(const Common& s, const Oriented& o, const Choice& choice, const Loop& loop,
                   const Cut& cut) {
   const Configuration& config = choice.config();
@@ -148,21 +148,10 @@ double correction(const Common& s, const Oriented& o, const Choice& choice, cons
       float(config.schedule == Schedule::tiles),
       cut.tiles_x / (cut.tiles_x + 8),
       cut.tiles_y / (cut.tiles_y + 8),
+      float(s.p.c != RowRequests::one),
+      float(s.p.c == RowRequests::half),
   };
-  static_assert(std::size(inputs) == CORRECTION_INPUTS);
-  // All groups of units side by side: sums that wait for nothing but themselves.
-  FourUnits units[std::size(CORRECTION.bias)];
-  std::copy(std::begin(CORRECTION.bias), std::end(CORRECTION.bias), units);
-  for (int i = 0; i < CORRECTION_INPUTS; ++i)
-#pragma GCC unroll 4
-    for (size_t g = 0; g < std::size(units); ++g) units[g] += CORRECTION.weights[i][g] * inputs[i];
-  const auto bounded = [](auto x) { return x / (1 + (x < 0 ? -x : x)); };
-  float sum = 0;
-  for (size_t g = 0; g < std::size(units); ++g) {
-    const FourUnits out = CORRECTION.last[g] * bounded(units[g]);
-    for (int u = 0; u < 4; ++u) sum += out[u];
-  }
-  return 1 + MOST_CORRECTED * bounded(sum);
+  return CORRECTION.factor(inputs);
 }
 
 // The time of tiles of one extent, tiles_x x tiles_y of them. It is infinite if even the least

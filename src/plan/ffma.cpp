@@ -2,20 +2,24 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "plan/estimate.h"
+#include "plan/ffma_correction.h"
 
 namespace gemm {
 namespace {
 
-// A term each for what takes time on an SM.
+// A term each for what takes time on an SM, and a factor that has learnt how they act together
+// (scripts/fit_ffma.py, with its inputs in this order).
 double split_tile_us(const PlannedProblem& p, const Arch& arch, const SplitTile& tile, int splits) {
   const FfmaCosts& costs = arch.costs->fp32;
   const int sms = arch.sms;
   const FfmaCosts::Split& c = costs.split;
   const double bm = tile.bm, bn = tile.bn;
-  const double ctas = double(ceil_div(p.M, tile.bm)) * ceil_div(p.N, tile.bn) * splits;
-  const double k = double(ceil_div(ceil_div(p.K, tile.bk), splits)) * tile.bk;
+  const double tiles = double(ceil_div(p.M, tile.bm)) * ceil_div(p.N, tile.bn);
+  const double ctas = tiles * splits;
+  const double k_tiles = ceil_div(ceil_div(p.K, tile.bk), splits), k = k_tiles * tile.bk;
   // The fullest SM: pairs of CTAs, and perhaps one alone. A cluster lies within one GPC, where some
   // SMs are left over.
   const int together = arch.clusters ? std::min(splits, MAX_CLUSTER) : 1;  // CTAs of a cluster
@@ -24,20 +28,49 @@ double split_tile_us(const PlannedProblem& p, const Arch& arch, const SplitTile&
   const double alone = most - 2 * pairs, waves = pairs + alone;
   const double cta_times = 2 * pairs + alone / c.alone;  // one after the other
   // Floats of a k that are copied by 4 bytes: of K-major operands, and of all if a row is not whole.
-  const bool a_16 = !p.a_k_major, b_16 = !p.b_k_major;
-  const double by_16 = whole_groups(p) ? (a_16 ? bm : 0) + (b_16 ? bn : 0) : 0;
+  const bool a_16 = !p.a_k_major, b_16 = !p.b_k_major, whole = whole_groups(p);
+  const double by_16 = whole ? (a_16 ? bm : 0) + (b_16 ? bn : 0) : 0;
   const double by_4 = bm + bn - by_16;
   const double multiply =
       cta_times * k *
       (c.multiply * 2e-6 * bm * bn / costs.ffma + 1e-6 * (c.copy_4 * by_4 + c.copy_16 * by_16));
   const double bytes = 4e-6 * k * (bm + bn);  // of a CTA; 1e-6: us at 1 TB/s
   const double fetch = std::max(bytes * ctas / c.l2, bytes * most / c.fetch);
-  const double loop = overlapping(multiply, fetch, memory_us(p, costs.memory));
+  const double memory = memory_us(p, costs.memory);
+  const double loop = overlapping(multiply, fetch, memory);
   const double store = cta_times * bm * bn * 1e-6 * (c.store + (together > 1 ? c.send : 0));
   const int parts = splits / together;
   const double sums =
       (together > 1 ? c.cluster : 0) + (parts > 1 ? c.second + 8e-6 * parts * p.M * p.N / c.l2 : 0);
-  return c.launch + c.wave * (waves - 1) + loop + store + sums;
+  const auto part_of = [&](double us) { return float(multiply / (multiply + us + 1e-9)); };
+  const auto is = [&](int nth) { return float(&tile == SPLIT_TILES + nth); };
+  static_assert(std::size(SPLIT_TILES) == 7);
+  const float inputs[] = {
+      is(0),
+      is(1),
+      is(2),
+      is(3),
+      is(4),
+      is(5),
+      is(6),
+      1 / float(together),
+      float(parts > 1),
+      1 / float(waves),
+      float(alone),
+      float(most / (most + 4)),
+      float(ctas / (most * sms)),
+      part_of(fetch),
+      part_of(memory),
+      part_of(10),
+      float(p.a_k_major),
+      float(p.b_k_major),
+      float(whole),
+      float(p.aligned_c),
+      float(p.M * double(p.N) / (tiles * bm * bn)),
+      float(k_tiles / (k_tiles + 8)),
+      float(by_4 / (bm + bn)),
+  };
+  return (c.launch + c.wave * (waves - 1) + loop + store + sums) * ffma::CORRECTION.factor(inputs);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ struct PlannedProblem {
   bool a_k_major = true, b_k_major = false;  // A as stored, B transposed
   bool a_aligned = true, b_aligned = true;   // rows of whole 16 bytes: TMA can address them
   RowRequests a = RowRequests::one, b = RowRequests::one;  // as the kernel reads them
+  RowRequests c = RowRequests::one;                        // as it writes C
   bool aligned_c = true;                                   // C's rows are in whole 16 bytes
   // What an epilogue has: C; biases and scales; an activation.
   bool reads_c = false, vectors = false, function = false;
