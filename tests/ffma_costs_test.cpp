@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -48,6 +49,11 @@ TEST(FfmaCosts, SmallResultsHaveTheirKSplit) {
 TEST(FfmaCosts, ShortKIsNotSplit) {
   for (const auto& p : {problem(205, 57, 44), problem(3329, 206, 48), problem(512, 512, 32)})
     EXPECT_EQ(best_of_splits(p).second, 1) << p.M << " x " << p.N;
+}
+
+TEST(FfmaCosts, NothingToComputeTakesATime) {
+  for (const auto& p : {problem(0, 64, 64), problem(64, 0, 64), problem(64, 64, 0)})
+    EXPECT_TRUE(std::isfinite(split(p))) << p.M << " x " << p.N << " x " << p.K;
 }
 
 TEST(FfmaCosts, LargeResultsAreWholeTiles) {

@@ -425,7 +425,7 @@ TEST_P(GroupsOnGpu, SeveralTilesACta) {
 class InvariantTest : public RungTest {
  protected:
   static Problem planned_in_two_ways() {
-    Problem p = GetParam().dtype == DType::f32 ? shape(320, 64, 1100) : shape(640, 256, 1024);
+    Problem p = GetParam().dtype == DType::f32 ? shape(640, 64, 1100) : shape(640, 256, 1024);
     p.dtype = GetParam().dtype, p.invariant = true;
     return p;
   }

@@ -17,7 +17,7 @@ double split_tile_us(const PlannedProblem& p, const Arch& arch, const SplitTile&
   const int sms = arch.sms;
   const FfmaCosts::Split& c = costs.split;
   const double bm = tile.bm, bn = tile.bn;
-  const double tiles = double(ceil_div(p.M, tile.bm)) * ceil_div(p.N, tile.bn);
+  const double tiles = std::max(1.0, double(ceil_div(p.M, tile.bm)) * ceil_div(p.N, tile.bn));
   const double ctas = tiles * splits;
   const double k_tiles = ceil_div(ceil_div(p.K, tile.bk), splits), k = k_tiles * tile.bk;
   // The fullest SM: pairs of CTAs, and perhaps one alone. A cluster lies within one GPC, where some
