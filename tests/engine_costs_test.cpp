@@ -54,7 +54,7 @@ TEST(EngineCosts, ATransposedProblemTakesAboutAsLong) {
       for (int i = 0; i < CONFIGURATION_COUNT; ++i)
         if (CONFIGURATIONS[i].schedule == Schedule::rectangle) {
           const double us = choose(p, ARCH, i).us;
-          EXPECT_NEAR(choose(transposed, ARCH, i).us, us, 0.06 * us) << i;
+          EXPECT_NEAR(choose(transposed, ARCH, i).us, us, 0.1 * us) << i;
         }
     }
 }
