@@ -306,7 +306,7 @@ def main() -> int:
         lambda c: estimate(table, c),
         lambda c: inputs(table, c),
         constants("engine"),
-        ("copies", "copy_launch"),
+        ("copies", "copy_launch"),  # fitted to choices between v17u and v27 (plots/NOTES.md)
         16,
         3e-5,
         sizes,

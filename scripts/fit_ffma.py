@@ -6,7 +6,7 @@
 
 Measure first, on an H200:
 
-    scripts/shapes.py random --seed 911 | grep f32 > f32.txt
+    scripts/shapes.py random --seed 911 | grep f32 > f32.txt    # and other seeds: the file has 580 shapes
     ./gemm_bench --kernel v13s --shapes f32.txt --quick --tune \\
         --tune-cache plots/results/h200/tuning_v13s.json
 
@@ -44,7 +44,7 @@ from common.ladder import ROOT, BadInput, exit_by, read_json
 MEASURED = ROOT / "plots/results/h200/tuning_v13s.json"
 CORRECTION = PLAN / "ffma_correction.h"
 UNITS, DECAY = 8, 1e-4
-MOST_LOST = 0.02  # what --check accepts of the committed estimate, on average
+MOST_LOST = 0.011  # what --check accepts of the committed estimate, on average
 EXPLAINED = 40  # problems that --check compares
 
 
@@ -173,7 +173,7 @@ def check(losses: Losses, table, spans, problems) -> int:
             f"fit_ffma.py: choices lose {lost:.2%} of the measured times, more than {MOST_LOST:.0%}"
         )
         return 1
-    some = range(0, len(problems), len(problems) // EXPLAINED)
+    some = range(0, len(problems), max(1, len(problems) // EXPLAINED))
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as shapes:
         for i in some:
             M, N, K, ops, _ = problems[i]

@@ -85,7 +85,7 @@ TEST(EngineCosts, RowsOfCThatAreNotWholeTakeLonger) {
   auto p = problem(8192, 8192, 64);
   const double aligned = tiles_us(p, 128, 192);
   p.c = RowRequests::half;
-  EXPECT_NE(tiles_us(p, 128, 192), aligned);  // the correction knows
+  EXPECT_GT(tiles_us(p, 128, 192), aligned);
   p.aligned_c = false;
   EXPECT_GT(tiles_us(p, 128, 192), aligned);
 }

@@ -424,6 +424,7 @@ TEST_P(GroupsOnGpu, SeveralTilesACta) {
 // rows, and not for all.
 class InvariantTest : public RungTest {
  protected:
+  // One row and all rows have different splits of K in their plans.
   static Problem planned_in_two_ways() {
     Problem p = GetParam().dtype == DType::f32 ? shape(640, 64, 1100) : shape(640, 256, 1024);
     p.dtype = GetParam().dtype, p.invariant = true;

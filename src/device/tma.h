@@ -15,15 +15,6 @@ bool tma_can_address(const T* base, int64_t ld) {
   return reinterpret_cast<uintptr_t>(base) % 16 == 0 && ld * sizeof(T) % 16 == 0;
 }
 
-// Whether 128-byte rows of an operand's tiles straddle two cache lines. That is so where base or row
-// pitch is no multiple of 128 bytes but TMA can still address it; L2 is then asked twice for each
-// row.
-template <class T>
-bool straddles_lines(const T* base, int64_t ld) {
-  return tma_can_address(base, ld) &&
-         (reinterpret_cast<uintptr_t>(base) % 128 != 0 || ld * sizeof(T) % 128 != 0);
-}
-
 // How many matrices lie `stride` elements apart, for a tensor map of rank 3. None: rank 2. Where all
 // are the same one, `stride` is 0, and the map has one.
 struct MatrixBatch {

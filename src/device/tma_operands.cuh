@@ -51,10 +51,4 @@ void with_majors(const FusedArgs<T...>& p, F&& f) {
     p.op_b == Op::N ? f(K, MN) : f(K, K);
 }
 
-// Whether rows of either operand straddle cache lines (device/tma.h).
-template <class T>
-bool straddles_lines(const GemmArgs<T>& p) {
-  return straddles_lines(p.A, p.lda) || straddles_lines(p.B, p.ldb);
-}
-
 GEMM_BUILD_NAMESPACE_END

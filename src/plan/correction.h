@@ -1,7 +1,6 @@
 // Factors on estimates, by a neural network with one hidden layer. Host only.
 #pragma once
 
-#include <cstddef>
 
 namespace gemm {
 
