@@ -1,7 +1,6 @@
 // Factors on estimates, by a neural network with one hidden layer. Host only.
 #pragma once
 
-
 namespace gemm {
 
 inline constexpr double MOST_CORRECTED = 0.3;  // how far a factor may be from 1
