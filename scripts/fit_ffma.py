@@ -55,6 +55,9 @@ def number(name: str) -> float:
     return float(found[1])
 
 
+FFMA, MEMORY = number("ffma"), number("memory")  # TFLOPS of an SM, TB/s
+
+
 def split_tiles() -> list[tuple[int, int, int]]:
     text = (PLAN / "ffma.h").read_text().split("SPLIT_TILES[] = {")[1].split("};")[0]
     return [(int(a), int(b), int(c)) for a, b, c in re.findall(r"\{(\d+), (\d+), (\d+),", text)]
@@ -118,11 +121,11 @@ def row_of(shape, ops: str, nth: int, tile, splits: int, filled: list[float]) ->
 def terms(t, c):
     """CTAs one after the other, and what a main loop waits for: FFMA, L2, memory."""
     cta_times = 2 * t["pairs"] + t["alone"] / c["alone"]
-    of_k = c["multiply"] * 2e-6 * t["results"] / number("ffma")
+    of_k = c["multiply"] * 2e-6 * t["results"] / FFMA
     of_k = of_k + 1e-6 * (c["copy_4"] * t["by_4"] + c["copy_16"] * t["by_16"])
     bytes_of_cta = 4e-6 * t["k"] * t["row"]
     fetch = np.maximum(bytes_of_cta * t["ctas"] / c["l2"], bytes_of_cta * t["most"] / c["fetch"])
-    return cta_times, cta_times * t["k"] * of_k, fetch, 4e-6 * t["elements"] / number("memory")
+    return cta_times, cta_times * t["k"] * of_k, fetch, 4e-6 * t["elements"] / MEMORY
 
 
 def estimate(t, c):

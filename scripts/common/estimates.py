@@ -82,7 +82,7 @@ class Losses:
 Estimate = Callable[[dict[str, float]], np.ndarray]  # microseconds by constants
 
 
-def fit_constants(losses: Losses, estimate: Estimate, now: dict[str, float], kept: tuple = ()):
+def fit_constants(losses: Losses, estimate: Estimate, now: dict[str, float], kept: tuple[str, ...]):
     """The constants with which choices lose least, but for those to be kept."""
     names = [name for name in now if name not in kept]
     of_problem = losses.sums(losses.weight)

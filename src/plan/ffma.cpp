@@ -43,16 +43,10 @@ double split_tile_us(const PlannedProblem& p, const Arch& arch, const SplitTile&
   const double sums =
       (together > 1 ? c.cluster : 0) + (parts > 1 ? c.second + 8e-6 * parts * p.M * p.N / c.l2 : 0);
   const auto part_of = [&](double us) { return float(multiply / (multiply + us + 1e-9)); };
-  const auto is = [&](int nth) { return float(&tile == SPLIT_TILES + nth); };
-  static_assert(std::size(SPLIT_TILES) == 7);
-  const float inputs[] = {
-      is(0),
-      is(1),
-      is(2),
-      is(3),
-      is(4),
-      is(5),
-      is(6),
+  float inputs[] = {
+      // clang-format off
+      0, 0, 0, 0, 0, 0, 0,  // 1 for the tile
+      // clang-format on
       1 / float(together),
       float(parts > 1),
       1 / float(waves),
@@ -70,6 +64,8 @@ double split_tile_us(const PlannedProblem& p, const Arch& arch, const SplitTile&
       float(k_tiles / (k_tiles + 8)),
       float(by_4 / (bm + bn)),
   };
+  static_assert(std::size(SPLIT_TILES) == 7);
+  inputs[&tile - SPLIT_TILES] = 1;
   return (c.launch + c.wave * (waves - 1) + loop + store + sums) * ffma::CORRECTION.factor(inputs);
 }
 

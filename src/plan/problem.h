@@ -5,8 +5,8 @@ namespace gemm {
 
 constexpr int ceil_div(int a, int b) { return a / b + (a % b != 0); }
 
-// Requests to L2 for 128 bytes of a row of an operand or of C: one where rows lie in whole lines, more where
-// they lie across two, `sectors` in whole 32 bytes, `half` not. Copies have whole lines.
+// Requests to L2 for 128 bytes of a row of an operand or of C: one where rows lie in whole lines,
+// more where they lie across two, `sectors` in whole 32 bytes, `half` not. Copies have whole lines.
 enum class RowRequests { one, sectors, half };
 
 // Operands as stored, rows in whole lines and no epilogue, unless said otherwise.
