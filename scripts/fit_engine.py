@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
 """Fits the engine's estimate (src/plan/engine.cpp) to measured times, and writes it into the sources.
 
-  scripts/fit_engine.py times.jsonl.gz [more]   from build/engine_sweep, on an H200
+    scripts/fit_engine.py times.jsonl.gz [more]   from build/engine_sweep, on an H200
+    scripts/fit_engine.py --check                 exit status 1 if the planner's estimates are others
 
 First the constants in costs_h200.h, then the network in engine_correction.h, by which the estimate is
 multiplied. What a choice loses is also told for problems that were left out of the network's fit.
-The estimate is computed here once more, in numpy.
+The estimate is computed here once more, in numpy. --check compares it with that of
+`gemm_bench --explain`. Exit status: 0, 1 (--check), 2 bad input.
 """
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import math
+import random
 import re
-import sys
 
 import numpy as np
 
@@ -22,16 +25,23 @@ from common.estimates import (
     PLAN,
     SMS,
     Losses,
+    Network,
     cdiv,
     clusters_filled,
     constants,
+    explained,
     fit,
+    read_weights,
     write_constants,
     write_correction,
 )
-from common.ladder import ROOT
+from common.ladder import ROOT, exit_by
 
 BK, GPC_CTAS = 64, 16
+CORRECTION = PLAN / "engine_correction.h"
+UNITS, DECAY = 16, 3e-5
+CHECKED = 400  # random problems whose estimates --check compares
+MOST_APART = 0.002  # beside what rounding to the digits of --explain may add
 
 
 def configurations() -> list[dict]:
@@ -49,17 +59,22 @@ def configurations() -> list[dict]:
     ]
 
 
-def kinds_of_clusters() -> set[tuple[int, int, bool]]:
-    """Those that a plan may have: log2 of the CTAs along x and along y, and multicast."""
+def kinds_of_clusters() -> dict[tuple[int, int, bool], bool]:
+    """Those that a plan may have, and whether with parts of K.
+
+    A kind is log2 of the CTAs along x and along y, and multicast.
+    """
     text = (ROOT / "src/plan/engine.cpp").read_text().split("CLUSTERS[] = {")[1].split("};")[0]
-    found = re.findall(r"\{\{(\d), (\d)\}, (\w+)\}", text)
-    return {(int(x), int(y), multicast == "true") for x, y, multicast in found}
+    found = re.findall(r"\{\{(\d), (\d)\}, (\w+)(, true)?\}", text)
+    return {(int(x), int(y), multicast == "true"): bool(parts) for x, y, multicast, parts in found}
 
 
-def may_be_planned(choice: list, kinds: set, schedule: str) -> bool:
+def may_be_planned(choice: list, kinds: dict, schedule: str) -> bool:
     log_x, log_y, _, parts = choice[2:6]
     kind = (log_x % 4, log_y, log_x < 4)
-    return schedule != "rectangle" or (kind in kinds and (parts in (0, 1) or kind[:2] == (0, 0)))
+    if parts < 0:  # of a cluster
+        return True
+    return schedule != "rectangle" or (kind in kinds and (parts < 2 or kinds[kind]))
 
 
 def panels(M: int, N: int, width: int, shortest: int, tallest: int):
@@ -296,26 +311,87 @@ def inputs(t, c):
     return np.stack([np.asarray(column, float) for column in columns], 1)
 
 
+def planned_choice(why: str, n: int, configs: list[dict]) -> tuple[list, str] | None:
+    """A cooperative kernel's choice, as engine_sweep writes it, and its time: out of --explain.
+
+    Rows of C off 16 bytes are stored as sums of a cluster are, also a whole K's.
+    """
+    found = re.fullmatch(
+        r"C(\^T)? in \d+ tiles of (\d+) x (\d+)(?:, clusters of (\d) x (\d)( side by side)?)?"
+        r"(?:, K in (\d+) parts(, a cluster a tile)?)?, estimated ([\d.]+) us",
+        why,
+    )
+    if not found:
+        return None
+    transposed, bx, height, x, y, side, parts, adds, us = found.groups()
+    schedules = [(config["schedule"], config["bx"]) for config in configs]
+    log_x, log_y = (int(n or 1).bit_length() - 1 for n in (x, y))
+    alone = log_x == log_y == 0
+    signed_parts = int(parts or 1) * (-1 if adds or (not parts and n % 8 > 0) else 1)
+    log_x += 4 * bool(side or alone)
+    configuration = schedules.index(("rectangle", int(bx)))
+    return [configuration, bool(transposed), log_x, log_y, int(height), signed_parts], us
+
+
+def check() -> int:
+    configs, filled, c = configurations(), clusters_filled(".engine ="), constants("engine")
+    source = random.Random(1)
+    problems = {}
+    for i in range(CHECKED):
+        step = (1, 8, 64, 8)[i % 4]
+        extents = [cdiv(int(2 ** source.uniform(4, 13)), step) * step for _ in range(3)]
+        layout = source.choice(("nn", "nt", "tn", "tt"))
+        problems[f"{layout}/{'x'.join(map(str, extents))}"] = (layout, extents)
+    chosen = explained(
+        "v27", [f"{name[3:]} {layout} f16" for name, (layout, _) in problems.items()]
+    )
+    compared = 0
+    for name, (layout, extents) in problems.items():
+        planned = planned_choice(chosen[name][1], extents[1], configs)
+        if planned is None:  # tiles by turns, of which --explain gives no time
+            continue
+        choice, us = planned
+        problem = dict(zip("mnk", extents), layout=layout)
+        row = row_of(problem, choice, configs[choice[0]], filled)
+        table = {key: np.array([value], float) for key, value in row.items()}
+        network = Network(inputs(table, c), UNITS, DECAY)
+        here = (estimate(table, c) * network.correction(read_weights(CORRECTION))[2])[0]
+        rounding = 0.05 if "." in us else 0.5
+        if abs(here - float(us)) > rounding + MOST_APART * here:
+            print(f"fit_engine.py: {name}: {chosen[name][1]}; in numpy {here:.2f} us")
+            return 1
+        compared += 1
+    if compared < CHECKED / 3:
+        print(f"fit_engine.py: --explain gave only {compared} estimates")
+        return 1
+    return 0
+
+
 def main() -> int:
-    if len(sys.argv) < 2:
-        print(__doc__)
-        return 2
-    table, times, spans, sizes = load(sys.argv[1:])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("times", nargs="*", default=[])
+    what.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    if options.check:
+        return check()
+    table, times, spans, sizes = load(options.times)
     fitted, network, weights = fit(
         Losses(times, spans),
         lambda c: estimate(table, c),
         lambda c: inputs(table, c),
         constants("engine"),
         ("copies", "copy_launch"),  # fitted to choices between v17u and v27 (plots/NOTES.md)
-        16,
-        3e-5,
+        UNITS,
+        DECAY,
         sizes,
     )
     write_constants("engine", fitted)
-    path = PLAN / "engine_correction.h"
-    write_correction(path, "gemm::engine", "scripts/fit_engine.py", network, weights)
+    write_correction(CORRECTION, "gemm::engine", "scripts/fit_engine.py", network, weights)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_by(main)

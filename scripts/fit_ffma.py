@@ -20,8 +20,6 @@ from __future__ import annotations
 import argparse
 import math
 import re
-import subprocess
-import tempfile
 
 import numpy as np
 
@@ -34,6 +32,7 @@ from common.estimates import (
     cdiv,
     clusters_filled,
     constants,
+    explained,
     fit,
     read_weights,
     write_constants,
@@ -177,22 +176,17 @@ def check(losses: Losses, table, spans, problems) -> int:
         )
         return 1
     some = range(0, len(problems), max(1, len(problems) // EXPLAINED))
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as shapes:
-        for i in some:
-            M, N, K, ops, _ = problems[i]
-            print(f"{M}x{N}x{K} {ops} f32", file=shapes, flush=True)
-        command = (
-            "gemm_bench --backend sim --kernel v13s --no-tune-cache --explain --shapes".split()
-        )
-        command = [str(ROOT / command[0]), *command[1:], shapes.name]
-        explained = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-    chosen = dict(re.findall(r"v13s_split_k/f32/(\S+): (.+)", explained))
+    chosen = explained(
+        "v13s", [f"{M}x{N}x{K} {ops} f32" for M, N, K, ops, _ in problems[:: some.step]]
+    )
     for i in some:
         (M, N, K, ops, names), (begin, end) = problems[i], spans[i]
         name = names[logs[begin:end].argmin()]
-        if chosen[f"{ops}/{M}x{N}x{K}"] != name:
-            print(f"fit_ffma.py: {M}x{N}x{K} {ops}: v13s takes {chosen[f'{ops}/{M}x{N}x{K}']}, ")
-            print(f"the estimate in numpy {name}")
+        planned, _ = chosen[f"{ops}/{M}x{N}x{K}"]
+        if planned != name:
+            print(
+                f"fit_ffma.py: {M}x{N}x{K} {ops}: v13s takes {planned}, the estimate in numpy {name}"
+            )
             return 1
     return 0
 

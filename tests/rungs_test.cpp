@@ -577,6 +577,18 @@ TEST_P(EngineTest, AllHeightsClustersAndParts) {
   }
 }
 
+// The second kernel's four, two or one groups of threads, by the size of C; with fewer than four, more
+// parts than they load at once.
+TEST_P(EngineTest, GroupsOfTheSecondKernel) {
+  constexpr int CONFIGURATION = 1;
+  const engine::Configuration& config = engine::CONFIGURATIONS[CONFIGURATION];
+  for (const auto& [tiles, parts] : {std::pair{1, 16}, {9, 9}, {17, 5}}) {
+    engine::Choice choice = choice_of(CONFIGURATION, parts == 9);
+    choice.cut = {{0, 0}, false, config.by, tiles, 1, parts, false};
+    expect_right(problem(choice, tiles * config.bx - 8, config.by - 8, parts * 64), choice);
+  }
+}
+
 // Sums of one to eight parts of K within a cluster, at all heights; C's rows in whole 16 bytes, or not.
 TEST_P(EngineTest, SumsInClusters) {
   for (int i = 0; i < engine::CONFIGURATION_COUNT; ++i) {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+import subprocess
+import tempfile
 from pathlib import Path
 from typing import Callable
 
@@ -227,3 +229,18 @@ def read_weights(path: Path) -> np.ndarray:
     """A correction's weights as they were written: the inputs', the units', the last ones."""
     text = path.read_text().split("CORRECTION = {")[1]
     return np.array([float(x) for x in re.findall(r"(-?\d[\d.e+-]*)f\b", text)])
+
+
+def explained(rung: str, shapes: list[str]) -> dict[str, tuple[str, str]]:
+    """The planner's choices: by "nn/MxNxK", a variant and why. A shape is "MxNxK nn f32"."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        print("\n".join(shapes), file=file, flush=True)
+        command = (
+            f"gemm_bench --backend sim --kernel {rung} --no-tune-cache --explain --shapes".split()
+        )
+        command = [str(ROOT / command[0]), *command[1:], file.name]
+        text = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return {
+        name: (variant, why)
+        for name, variant, why in re.findall(r"^\w+/\w+/(\S+): (.+)\n +(.+)$", text, re.MULTILINE)
+    }

@@ -18,7 +18,8 @@ using namespace engine;  // configurations and cuts
 
 // Adds up the sums of all parts of K and stores C (reduce.cu).
 template <class T>
-void add_parts(const GemmArgs<T>& p, const Choice& choice, const Sums* sums, Stream stream);
+void add_parts(const GemmArgs<T>& p, const Choice& choice, const Arch& arch, const Sums* sums,
+               Stream stream);
 
 // The tensor map of an operand of mn x k, in boxes of one part of a tile of `extent`.
 template <class Tile, class T>
@@ -66,7 +67,7 @@ void launch_cooperative(const Args& p, const Choice& choice, const Arch& arch, S
   };
   // B is K-major where it is transposed, A where it is not.
   with_majors(p, [&](auto a, auto b) { swapped ? start(b, a) : start(a, b); });
-  if (adds_later) add_parts(p, choice, sums.as<Sums>(), stream);
+  if (adds_later) add_parts(p, choice, arch, sums.as<Sums>(), stream);
 }
 
 template <class Args, int CONFIGURATION>

@@ -9,11 +9,11 @@ GEMM_BUILD_NAMESPACE_BEGIN
 namespace engine_device {
 using namespace engine;  // configurations and cuts
 
-constexpr int ADDERS = 4, AT_ONCE = 4;  // groups of 128 threads; loads of a thread in flight
+constexpr int AT_ONCE = 4;  // loads of a thread in flight
 
-// Adds up one unit of C, 64 x 8 results, and stores it: a unit a CTA. Each of four groups of 128
-// threads takes every fourth part, four loads at once. `sums`: as gemm_cooperative left them.
-template <class T>
+// Adds up one unit of C, 64 x 8 results, and stores it: a unit a CTA. ADDERS groups of 128 threads
+// take parts by turns, four loads at once. `sums`: as gemm_cooperative left them.
+template <class T, int ADDERS>
 __global__ void __launch_bounds__(ADDERS * 128)
     gemm_reduce(GemmArgs<T> p, bool swapped, bool aligned_c, Rectangle cut, int bx,
                 const Sums* sums) {
@@ -62,17 +62,28 @@ __global__ void __launch_bounds__(ADDERS * 128)
 }
 
 template <class T>
-void add_parts(const GemmArgs<T>& p, const Choice& choice, const Sums* sums, Stream stream) {
+void add_parts(const GemmArgs<T>& p, const Choice& choice, const Arch& arch, const Sums* sums,
+               Stream stream) {
   const Rectangle& cut = choice.cut;
   const int bx = choice.config().bx;
   const int64_t tiles = int64_t{cut.clusters()} * cut.cluster.size(),
-                of_tile = bx / MMA_X * (cut.height / 8);
-  gemm::launch(gemm_reduce<T>, tiles * of_tile, dim3(ADDERS * 128), {.pdl = true}, stream, p,
-               choice.swapped, has_aligned_c(p), cut, bx, sums);
+                of_tile = bx / MMA_X * (cut.height / 8), units = tiles * of_tile;
+  const auto start = [&](auto adders) {
+    gemm::launch(gemm_reduce<T, adders()>, units, dim3(adders() * 128), {.pdl = true}, stream, p,
+                 choice.swapped, has_aligned_c(p), cut, bx, sums);
+  };
+  // As many groups as have room on all SMs at once: 16 on each.
+  const int64_t room = 16 * arch.sms;
+  if (units * 4 <= room)
+    start(std::integral_constant<int, 4>());
+  else if (units * 2 <= room)
+    start(std::integral_constant<int, 2>());
+  else
+    start(std::integral_constant<int, 1>());
 }
 
-template void add_parts(const GemmArgs<half>&, const Choice&, const Sums*, Stream);
-template void add_parts(const GemmArgs<bf16>&, const Choice&, const Sums*, Stream);
+template void add_parts(const GemmArgs<half>&, const Choice&, const Arch&, const Sums*, Stream);
+template void add_parts(const GemmArgs<bf16>&, const Choice&, const Arch&, const Sums*, Stream);
 
 }  // namespace engine_device
 GEMM_BUILD_NAMESPACE_END

@@ -14,15 +14,17 @@ namespace {
 
 constexpr int BK = 64, MOST_PARTS = 16, MORE_WAVES = 3, GPC_CTAS = 16;
 // A cluster's shape, and whether its CTAs load for each other. If not, they run side by side, and L2
-// gets their requests for the same rows as one.
+// gets their requests for the same rows as one. in_parts: a second kernel may add up parts of K.
 struct ClusterKind {
   ClusterShape shape;
-  bool multicast;
+  bool multicast, in_parts = false;
 };
-// The other five kinds are worth 0.1 % together (plots/NOTES.md).
-constexpr ClusterKind CLUSTERS[] = {
-    {{0, 0}, false}, {{1, 0}, true},  {{0, 1}, true},  {{2, 1}, true},  {{1, 2}, true},
-    {{0, 3}, true},  {{1, 0}, false}, {{0, 1}, false}, {{2, 0}, false}, {{1, 1}, false}};
+// The other five kinds are worth 0.1 % together, and so are parts of K in the other seven
+// (plots/NOTES.md).
+constexpr ClusterKind CLUSTERS[] = {{{0, 0}, false, true}, {{1, 0}, true},        {{0, 1}, true},
+                                    {{2, 1}, true},        {{1, 2}, true, true},  {{0, 3}, true},
+                                    {{1, 0}, false},       {{0, 1}, false, true}, {{2, 0}, false},
+                                    {{1, 1}, false, true}};
 
 // What all choices of a call have in common. Times are in microseconds.
 struct Common {
@@ -325,7 +327,7 @@ void for_each_cut(const Common& s, const Oriented& o, Choice choice, const doubl
                   const Consider& consider) {
   const Configuration& config = choice.config();
   const int tiles_x = ceil_div(o.X, config.bx);
-  for (const auto [shape, multicast] : CLUSTERS) {
+  for (const auto [shape, multicast, in_parts] : CLUSTERS) {
     // A cluster does not reach beyond C by a whole CTA.
     if (shape.size() > 1 &&
         (shape.x() > std::max(tiles_x, 1) || shape.y() * config.shortest > o.Y + config.shortest))
@@ -366,12 +368,11 @@ void for_each_cut(const Common& s, const Oriented& o, Choice choice, const doubl
       for (int more = 0; more <= MORE_WAVES; ++more)
         consider_cut((waves + more) * at_a_time, 1, !s.p.aligned_c);
     }
-    // Parts of K in clusters of tiles are worth 0.1 %.
-    const bool in_parts = alone && !s.p.invariant;
-    const int most_parts = in_parts ? std::clamp(s.k_tiles / 2, 1, MOST_PARTS) : 1;
+    const int most_parts =
+        in_parts && !s.p.invariant ? std::clamp(s.k_tiles / 2, 1, MOST_PARTS) : 1;
     for (int parts = 2; parts <= most_parts; ++parts) {
-      consider_cut(s.at_a_time[1] / parts, parts, false);
-      if (parts <= MAX_CLUSTER) consider_cut(s.at_a_time[parts], parts, true);
+      consider_cut(s.at_a_time[shape.size()] / parts, parts, false);
+      if (alone && parts <= MAX_CLUSTER) consider_cut(s.at_a_time[parts], parts, true);
     }
   }
 }
@@ -464,7 +465,7 @@ std::string explain(const Choice& choice, int sms) {
                         cut.multicast ? "" : " side by side");
   if (cut.parts > 1)
     text += fmt::format(", K in {} parts{}", cut.parts, cut.in_cluster ? ", a cluster a tile" : "");
-  return text + fmt::format(", estimated {:.0f} us", choice.us);
+  return text + fmt::format(", estimated {:.{}f} us", choice.us, choice.us < 100 ? 1 : 0);
 }
 
 }  // namespace gemm::engine
