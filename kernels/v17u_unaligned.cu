@@ -5,15 +5,17 @@
 //         one more kernel, which takes as long as a small product
 // idea:   threads load two elements each, at any address. That is slow for each byte, but a small
 //         product has few: it waits for memory's answers. So two or four groups of warps share a
-//         tile, each with its own k-tiles on their way, and add up their sums at the end
+//         tile, each with its own k-tiles on their way, and add up their sums at the end; where K
+//         is deep and tiles are few, so do the CTAs of a cluster
 // watch:  512 threads with 128 registers fill an SM: more groups are for few tiles only
-// needs:  sm_80
+// needs:  sm_80, clusters sm_90
 #include <string>
 
 #include "device/dynamic_shared.cuh"
 #include "device/epilogue.cuh"
 #include "device/fragments.cuh"
 #include "device/mma.cuh"
+#include "device/ptx/cluster.cuh"
 #include "device/ptx/grid.cuh"
 #include "device/ptx/ldmatrix.cuh"
 #include "device/tma_operands.cuh"
@@ -109,10 +111,15 @@ GEMM_DEVICE void load_fragment_b(uint32_t (&b)[2][2], T (&tile)[ROWS][COLS], int
   b[1][1] = r[3];
 }
 
-template <class T, Major A_MAJOR, Major B_MAJOR, int GROUPS>
-__global__ void __launch_bounds__(GROUPS* GROUP, GROUPS_OF_SM / GROUPS) gemm_v17u(GemmArgs<T> p) {
+// CLUSTER: 2^log_of_cluster CTAs share a tile. Else each CTA has its own, and the kernel is shorter.
+template <class T, Major A_MAJOR, Major B_MAJOR, int GROUPS, bool CLUSTER>
+__global__ void __launch_bounds__(GROUPS* GROUP, GROUPS_OF_SM / GROUPS)
+    gemm_v17u(GemmArgs<T> p, int log_of_cluster) {
+  const int log_ctas = CLUSTER ? log_of_cluster : 0;
   // Where am I? Lane = 4 * g + t in every accumulator.
-  const int tiles_n = cdiv(p.N, BN), m = blockIdx.x / tiles_n * BM, n = blockIdx.x % tiles_n * BN;
+  const unsigned tile = blockIdx.x >> log_ctas;
+  const int cta = blockIdx.x - (tile << log_ctas);
+  const int tiles_n = cdiv(p.N, BN), m = tile / tiles_n * BM, n = tile % tiles_n * BN;
   const int tid = threadIdx.x, group = tid / GROUP, warp = tid / 32 % WARPS;
   const int g = tid % 32 / 4, t = tid % 4;
   const int wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
@@ -137,14 +144,15 @@ __global__ void __launch_bounds__(GROUPS* GROUP, GROUPS_OF_SM / GROUPS) gemm_v17
       b = load_words(gB + k * p.ldb, p.ldb, p.K - k, p.N - n, words_b);
   };
   float acc[WM / MMA_M][WN / MMA_N][4] = {};
-  load(group * BK);
-  for (int k0 = 0; k0 < p.K; k0 += GROUPS * BK) {
+  const int step = (GROUPS * BK) << log_ctas;  // of k, by all groups of all CTAs
+  load((cta * GROUPS + group) * BK);
+  for (int k0 = 0; k0 < p.K; k0 += step) {
     __syncthreads();  // the k-tiles before have been read
     store_words(s.A, a);
     store_words(s.B, b);
     __syncthreads();  // these are there
     // Past the end of K a group has zeros, and issues no loads.
-    if (k0 + GROUPS * BK < p.K) load(k0 + (GROUPS + group) * BK);
+    if (k0 + step < p.K) load(k0 + step + (cta * GROUPS + group) * BK);
 #pragma unroll
     for (int k = 0; k < BK; k += MMA_K) {
       uint32_t rA[WM / MMA_M][4], rB[WN / MMA_N / 2][2][2];
@@ -170,62 +178,117 @@ __global__ void __launch_bounds__(GROUPS* GROUP, GROUPS_OF_SM / GROUPS) gemm_v17
       for (int r = 0; r < 4; ++r)
         s.sums[wm + i * MMA_M + g + r / 2 * 8][wn + j * MMA_N + 2 * t + r % 2] = acc[i][j][r];
   __syncthreads();
-  constexpr int STEP = GROUPS * GROUP / BN;  // rows
-  const int col = tid % BN, left = p.M - m < BM ? p.M - m : BM;
-  if (n + col >= p.N) return;
-  with_epilogue(p, [&](const auto& out) {
-    store_down<1, 4>(out, m, tid / BN, STEP, left, n + col,
-                     [&](int row, float* x, auto&& for_each_row) {
-                       for_each_row([&](int r) {
+  constexpr int STEP = GROUPS * GROUP / BN;                             // rows
+  const int col = tid % BN, rows = BM >> log_ctas, first = cta * rows;  // that this CTA stores
+  if constexpr (CLUSTER) {
+    // The sums of this CTA's groups, then those of all CTAs: in the first group's place.
+#pragma unroll 4
+    for (int row = tid / BN; row < BM; row += STEP) {
+      float sum = 0;
 #pragma unroll
-                         for (int i = 0; i < GROUPS; ++i)
-                           x[r] += shared[i].sums[row + r * STEP][col];
+      for (int i = 0; i < GROUPS; ++i) sum += shared[i].sums[row][col];
+      shared->sums[row][col] = sum;
+    }
+    cluster_arrive();
+    cluster_wait();
+#pragma unroll 1
+    for (int row = first + tid / BN; row < first + rows; row += STEP) {
+      float sum = 0;
+      for (int i = 0; i < 1 << log_ctas; ++i) sum += map_shared(shared, i)->sums[row][col];
+      shared->sums[row][col] = sum;
+    }
+    cluster_arrive();
+  } else if (n + col >= p.N) {
+    return;
+  }
+  constexpr int SUMMANDS = CLUSTER ? 1 : GROUPS;
+  const int left = p.M - m - first < rows ? p.M - m - first : rows;
+  if (n + col < p.N)
+    with_epilogue(p, [&](const auto& out) {
+      store_down<1, 4>(out, m + first, tid / BN, STEP, left, n + col,
+                       [&](int row, float* x, auto&& for_each_row) {
+                         for_each_row([&](int r) {
+#pragma unroll
+                           for (int i = 0; i < SUMMANDS; ++i)
+                             x[r] += shared[i].sums[first + row + r * STEP][col];
+                         });
                        });
-                     });
-  });
+    });
+  if constexpr (CLUSTER) {
+    __syncwarp();
+    cluster_wait();  // the others have read this CTA's sums
+  }
 }
 
-template <class T, int GROUPS>
+// Groups of warps that share a tile: of a CTA, and log2 of the CTAs of a cluster.
+struct Sharing {
+  int groups, log_ctas;
+};
+constexpr Sharing SHARINGS[] = {{1, 0}, {2, 0}, {4, 0}, {4, 1}, {4, 2}, {4, 3}};
+
+template <class T, int I>
 void launch(const GemmArgs<T>& p, const Plan&, Stream stream) {
-  const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
+  constexpr int GROUPS = SHARINGS[I].groups, LOG_CTAS = SHARINGS[I].log_ctas;
+  const int64_t grid = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN) << LOG_CTAS;
   with_majors(p, [&](auto a, auto b) {
-    gemm::launch(gemm_v17u<T, a(), b(), GROUPS>, grid, dim3(GROUPS * GROUP),
-                 {.smem = GROUPS * sizeof(Shared<T>), .pdl = true}, stream, p);
+    gemm::launch(gemm_v17u<T, a(), b(), GROUPS, (LOG_CTAS > 0)>, grid, dim3(GROUPS * GROUP),
+                 {.smem = GROUPS * sizeof(Shared<T>), .cluster = 1 << LOG_CTAS, .pdl = true},
+                 stream, p, LOG_CTAS);
   });
 }
 
+template <class T>
+bool fits_clusters(const GemmArgs<T>&) {
+  return has_clusters();
+}
+template <class T, int I>
+constexpr Variant<T> variant(const char* name) {
+  Variant<T> v{name, launch<T, I>};
+  if (SHARINGS[I].log_ctas > 0) v.fits = fits_clusters<T>;
+  return v;
+}
 template <class T>
 const Variant<T> VARIANTS[] = {
-    {"1 group", launch<T, 1>}, {"2 groups", launch<T, 2>}, {"4 groups", launch<T, 4>}};
-constexpr int GROUPS[] = {1, 2, 4};
+    variant<T, 0>("1 group"),          variant<T, 1>("2 groups"),
+    variant<T, 2>("4 groups"),         variant<T, 3>("4 groups split 2"),
+    variant<T, 4>("4 groups split 4"), variant<T, 5>("4 groups split 8")};
 
-double waves(int64_t ctas, int groups, const Arch& arch) {
-  return std::ceil(double(ctas) * groups / (GROUPS_OF_SM * arch.sms));
+// SMs that CTAs of clusters may fill.
+double sms(const Sharing& by, const Arch& arch) {
+  return arch.sms * arch.costs->clusters[1 << by.log_ctas];
+}
+double waves(int64_t tiles, const Sharing& by, const Arch& arch) {
+  return std::ceil(double(tiles << by.log_ctas) * by.groups / (GROUPS_OF_SM * sms(by, arch)));
 }
 
+// Each k-tile is waited for; the more groups an SM has, the longer.
 template <class T>
-double estimate(const FusedArgs<T>& p, const Arch& arch, int groups) {
-  const int64_t ctas = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
-  const double k_tiles = std::ceil(cdiv(p.K, BK) / double(groups));
+double estimate(const FusedArgs<T>& p, const Arch& arch, const Sharing& by) {
+  const int64_t tiles = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
+  const double k_tiles = std::ceil(cdiv(p.K, BK) / double(by.groups << by.log_ctas));
+  const double ctas = std::ceil(double(tiles << by.log_ctas) / sms(by, arch));  // of an SM
+  const double groups = std::min(ctas * by.groups, double(GROUPS_OF_SM));
   const int by_elements = !whole_words(p.A, p.lda) + !whole_words(p.B, p.ldb);
   const Costs::Unaligned& c = arch.costs->unaligned;
-  const double k_tile = c.k_tile + c.by_elements * by_elements;
-  return c.launch + waves(ctas, groups, arch) * k_tiles * k_tile + c.results * 1e-6 * p.M * p.N;
+  const double k_tile = c.k_tile + groups * (c.group + c.by_elements * by_elements);
+  return c.launch + waves(tiles, by, arch) * k_tiles * k_tile + c.results * 1e-6 * p.M * p.N +
+         (by.log_ctas > 0 ? c.cluster : 0);
 }
 
 template <class T>
 Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
   Plan best{.makespan = NEVER};
-  for (int i = 0; i < int{std::size(GROUPS)}; ++i) {
+  for (int i = 0; i < int{std::size(SHARINGS)}; ++i) {
     if (variant != ANY_VARIANT && variant != i) continue;
-    const double us = estimate(p, arch, GROUPS[i]);
+    if (SHARINGS[i].log_ctas > 0 && !arch.clusters) continue;
+    const double us = estimate(p, arch, SHARINGS[i]);
     if (best.makespan != NEVER && us >= best.makespan) continue;
     best.variant = i;
     best.makespan = us;
   }
   const int64_t tiles = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
   best.keep(Tiling{
-      .bm = BM, .bn = BN, .tiles = tiles, .waves = waves(tiles, GROUPS[best.variant], arch)});
+      .bm = BM, .bn = BN, .tiles = tiles, .waves = waves(tiles, SHARINGS[best.variant], arch)});
   return best;
 }
 

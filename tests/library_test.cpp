@@ -1256,7 +1256,8 @@ TEST_F(Library, KeptPlansAreMadeAnewForATuning) {
 }
 
 TEST_F(Library, APlanTellsOfItsKernelAndItsWorkspace) {
-  Product aligned(TYPES[2], 512, 512, 512), skewed(TYPES[2], 512, 512, 512, GEMM_N, GEMM_N, 0, 1);
+  Product aligned(TYPES[2], 1024, 1024, 512),
+      skewed(TYPES[2], 1024, 1024, 512, GEMM_N, GEMM_N, 0, 1);
   const gemm_plan plan = planned(aligned.problem);
   const std::string all = explained(plan);
   EXPECT_THAT(all, testing::MatchesRegex("v[0-9]+[a-z]*_.+"));
@@ -1264,7 +1265,7 @@ TEST_F(Library, APlanTellsOfItsKernelAndItsWorkspace) {
   ASSERT_EQ(gemm_plan_explain(&plan, few, sizeof few), GEMM_OK);
   EXPECT_EQ(few, all.substr(0, 7));
   // Unaligned operands are copied.
-  EXPECT_GE(workspace_of(planned(skewed.problem)), workspace_of(plan) + 2 * 512 * 512 * 2);
+  EXPECT_GE(workspace_of(planned(skewed.problem)), workspace_of(plan) + 2 * 1024 * 512 * 2);
 }
 
 // What an epilogue takes differs from kernel to kernel, so it may be planned for.

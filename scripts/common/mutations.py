@@ -508,14 +508,32 @@ TENSOR_CORES = (
     of_rung(
         "v17u_unaligned",
         "a group without a k-tile keeps the one before",
-        "if (k0 + GROUPS * BK < p.K) load(",
-        "if (k0 + (GROUPS + group) * BK < p.K) load(",
+        "if (k0 + step < p.K) load(",
+        "if (k0 + step + (cta * GROUPS + group) * BK < p.K) load(",
     ),
     of_rung(
         "v17u_unaligned",
         "half of the groups are left out of the sums",
-        "i < GROUPS; ++i)",
-        "i < (GROUPS + 1) / 2; ++i)",
+        "SUMMANDS = CLUSTER ? 1 : GROUPS",
+        "SUMMANDS = CLUSTER ? 1 : (GROUPS + 1) / 2",
+    ),
+    of_rung(
+        "v17u_unaligned",
+        "half of the CTAs are left out of the sums",
+        "i < 1 << log_ctas; ++i)",
+        "i < 1 << (log_ctas - 1); ++i)",
+    ),
+    of_rung(
+        "v17u_unaligned",
+        "reads sums of CTAs that have none yet",
+        "    cluster_arrive();\n    cluster_wait();\n",
+        "",
+    ),
+    of_rung(
+        "v17u_unaligned",
+        "a CTA ends while its sums are read",
+        "    __syncwarp();\n    cluster_wait();",
+        "    __syncwarp();",
     ),
     of_rung(
         "v17u_unaligned",
@@ -532,8 +550,8 @@ TENSOR_CORES = (
     of_rung(
         "v17u_unaligned",
         "loads the next group's k-tile",
-        "load(k0 + (GROUPS + group) * BK);",
-        "load(k0 + (GROUPS + group + 1) * BK);",
+        "load(k0 + step + (cta * GROUPS + group) * BK);",
+        "load(k0 + step + (cta * GROUPS + group + 1) * BK);",
     ),
 )
 

@@ -58,9 +58,11 @@ struct Costs {
   // Costs of tiles of 64 x 64 whose operands are read where they lie, in microseconds.
   struct Unaligned {
     double launch;       // of a kernel with one k-tile
-    double k_tile;       // of every group of warps
-    double by_elements;  // a k-tile takes longer for an operand that is read two bytes at a time
+    double k_tile;       // that a group of warps waits for
+    double group;        // longer, for each group on the SM
+    double by_elements;  // and for each operand that these read two bytes at a time
     double results;      // a million results
+    double cluster;      // CTAs that share a tile add up its sums
   } unaligned;
 };
 
