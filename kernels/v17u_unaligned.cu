@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(GROUPS* GROUP, GROUPS_OF_SM / GROUPS)
       b = load_words(gB + k * p.ldb, p.ldb, p.K - k, p.N - n, words_b);
   };
   float acc[WM / MMA_M][WN / MMA_N][4] = {};
-  const int step = (GROUPS * BK) << log_ctas;  // of k, by all groups of all CTAs
+  const int step = (GROUPS * BK) << log_ctas;  // of k, per iteration
   load((cta * GROUPS + group) * BK);
   for (int k0 = 0; k0 < p.K; k0 += step) {
     __syncthreads();  // the k-tiles before have been read
@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(GROUPS* GROUP, GROUPS_OF_SM / GROUPS)
   constexpr int STEP = GROUPS * GROUP / BN;                             // rows
   const int col = tid % BN, rows = BM >> log_ctas, first = cta * rows;  // that this CTA stores
   if constexpr (CLUSTER) {
-    // The sums of this CTA's groups, then those of all CTAs: in the first group's place.
+    // First the sums of this CTA's groups, then, for its rows, those of all CTAs: in place.
 #pragma unroll 4
     for (int row = tid / BN; row < BM; row += STEP) {
       float sum = 0;
@@ -220,7 +220,7 @@ __global__ void __launch_bounds__(GROUPS* GROUP, GROUPS_OF_SM / GROUPS)
   }
 }
 
-// Groups of warps that share a tile: of a CTA, and log2 of the CTAs of a cluster.
+// How a tile is shared: by the groups of warps of a CTA, and by 2^log_ctas CTAs of a cluster.
 struct Sharing {
   int groups, log_ctas;
 };
@@ -253,20 +253,20 @@ const Variant<T> VARIANTS[] = {
     variant<T, 2>("4 groups"),         variant<T, 3>("4 groups split 2"),
     variant<T, 4>("4 groups split 4"), variant<T, 5>("4 groups split 8")};
 
-// SMs that CTAs of clusters may fill.
-double sms(const Sharing& by, const Arch& arch) {
-  return arch.sms * arch.costs->clusters[1 << by.log_ctas];
+// SMs that clusters fill.
+int sms(const Sharing& by, const Arch& arch) {
+  return clusters_at_a_time(arch, 1 << by.log_ctas) << by.log_ctas;
 }
 double waves(int64_t tiles, const Sharing& by, const Arch& arch) {
   return std::ceil(double(tiles << by.log_ctas) * by.groups / (GROUPS_OF_SM * sms(by, arch)));
 }
 
-// Each k-tile is waited for; the more groups an SM has, the longer.
+// Estimated microseconds. A group waits for each of its k-tiles, longer with more groups on the SM.
 template <class T>
 double estimate(const FusedArgs<T>& p, const Arch& arch, const Sharing& by) {
   const int64_t tiles = int64_t{cdiv(p.M, BM)} * cdiv(p.N, BN);
   const double k_tiles = std::ceil(cdiv(p.K, BK) / double(by.groups << by.log_ctas));
-  const double ctas = std::ceil(double(tiles << by.log_ctas) / sms(by, arch));  // of an SM
+  const double ctas = std::ceil(double(tiles << by.log_ctas) / sms(by, arch));  // per SM
   const double groups = std::min(ctas * by.groups, double(GROUPS_OF_SM));
   const int by_elements = !whole_words(p.A, p.lda) + !whole_words(p.B, p.ldb);
   const Costs::Unaligned& c = arch.costs->unaligned;
@@ -279,8 +279,8 @@ template <class T>
 Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
   Plan best{.makespan = NEVER};
   for (int i = 0; i < int{std::size(SHARINGS)}; ++i) {
-    if (variant != ANY_VARIANT && variant != i) continue;
-    if (SHARINGS[i].log_ctas > 0 && !arch.clusters) continue;
+    const bool fits = SHARINGS[i].log_ctas == 0 || arch.clusters;
+    if (variant == ANY_VARIANT ? !fits : variant != i) continue;
     const double us = estimate(p, arch, SHARINGS[i]);
     if (best.makespan != NEVER && us >= best.makespan) continue;
     best.variant = i;
@@ -294,7 +294,11 @@ Plan plan(const FusedArgs<T>& p, const Arch& arch, int variant) {
 
 template <class T>
 std::string explain(const GemmArgs<T>&, const Plan& plan) {
-  return gemm::explain(plan.kept<Tiling>()) + ", " + VARIANTS<T>[plan.variant].name + " of 4 warps";
+  const Sharing& by = SHARINGS[plan.variant];
+  std::string text = gemm::explain(plan.kept<Tiling>()) + ", " + std::to_string(by.groups) +
+                     (by.groups == 1 ? " group" : " groups") + " of 4 warps";
+  if (by.log_ctas > 0) text += " in each of a tile's " + std::to_string(1 << by.log_ctas) + " CTAs";
+  return text;
 }
 
 const Registration rung({.prev = "v17",

@@ -2,12 +2,12 @@
 """Fits the engine's estimate (src/plan/engine.cpp) to measured times, and writes it into the sources.
 
     scripts/fit_engine.py times.jsonl.gz [more]   from build/engine_sweep, on an H200
-    scripts/fit_engine.py --check                 exit status 1 if the planner's estimates are others
+    scripts/fit_engine.py --check                 exit status 1 if numpy and the planner estimate differently
 
 First the constants in costs_h200.h, then the network in engine_correction.h, by which the estimate is
 multiplied. What a choice loses is also told for problems that were left out of the network's fit.
 The estimate is computed here once more, in numpy. --check compares it with that of
-`gemm_bench --explain`. Exit status: 0, 1 (--check), 2 bad input.
+`gemm_bench --explain`. Exit status: 0, 1 (--check), 2 bad usage, 3 files that cannot be read.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from common.ladder import ROOT, exit_by
 BK, GPC_CTAS = 64, 16
 CORRECTION = PLAN / "engine_correction.h"
 UNITS, DECAY = 16, 3e-5
-CHECKED = 400  # random problems whose estimates --check compares
+CHECKED = 400  # random problems; --check compares where the plan is a cooperative kernel
 MOST_APART = 0.002  # beside what rounding to the digits of --explain may add
 
 
@@ -335,7 +335,7 @@ def planned_choice(why: str, n: int, configs: list[dict]) -> tuple[list, str] | 
 
 def check() -> int:
     configs, filled, c = configurations(), clusters_filled(".engine ="), constants("engine")
-    source = random.Random(1)
+    weights, source = read_weights(CORRECTION), random.Random(1)
     problems = {}
     for i in range(CHECKED):
         step = (1, 8, 64, 8)[i % 4]
@@ -355,7 +355,7 @@ def check() -> int:
         row = row_of(problem, choice, configs[choice[0]], filled)
         table = {key: np.array([value], float) for key, value in row.items()}
         network = Network(inputs(table, c), UNITS, DECAY)
-        here = (estimate(table, c) * network.correction(read_weights(CORRECTION))[2])[0]
+        here = (estimate(table, c) * network.correction(weights)[2])[0]
         rounding = 0.05 if "." in us else 0.5
         if abs(here - float(us)) > rounding + MOST_APART * here:
             print(f"fit_engine.py: {name}: {chosen[name][1]}; in numpy {here:.2f} us")

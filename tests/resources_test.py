@@ -28,7 +28,7 @@ SERIALISED = re.compile(
 
 # Row panels of 128 x 192 with the whole epilogue spill where C^T is computed: up to 168 bytes of stack.
 # Fewer reads of C at once left two thirds of it (plots/NOTES.md).
-# v17u has all 128 registers, and spills 4 bytes across a k-tile's loads in three of its four layouts.
+# v17u has all 128 registers, and spills 4 bytes across a k-tile's loads in some layouts.
 KNOWN = re.compile(
     r"gemm_row_panels.*FusedArgs.*Li4ELNS0_5MajorE[01]ELb1E|gemm_v17u.*, 4 spill stores"
 )

@@ -11,7 +11,7 @@ using namespace engine;  // configurations and cuts
 
 constexpr int AT_ONCE = 4;  // loads of a thread in flight
 
-// Adds up one unit of C, 64 x 8 results, and stores it: a unit a CTA. ADDERS groups of 128 threads
+// Adds up one unit of C, 64 x 8 results, and stores it, one per CTA. ADDERS groups of 128 threads
 // take parts by turns, four loads at once. `sums`: as gemm_cooperative left them.
 template <class T, int ADDERS>
 __global__ void __launch_bounds__(ADDERS * 128)

@@ -1,5 +1,6 @@
 #include "plan/arch.h"
 
+#include <algorithm>
 #include <cctype>
 #include <string>
 #include <string_view>
@@ -15,6 +16,10 @@ const Costs& costs_of(const char* gpu) {
   for (const auto& [name, costs] : ALL_COSTS)
     if (letters.find(name) != std::string::npos) return *costs;
   return H200_COSTS;
+}
+
+int clusters_at_a_time(const Arch& arch, int size) {
+  return std::max(int(arch.sms * arch.costs->clusters[size] + 0.5) / size, 1);
 }
 
 const Arch& simulated_arch() {

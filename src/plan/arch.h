@@ -59,10 +59,10 @@ struct Costs {
   struct Unaligned {
     double launch;       // of a kernel with one k-tile
     double k_tile;       // that a group of warps waits for
-    double group;        // longer, for each group on the SM
-    double by_elements;  // and for each operand that these read two bytes at a time
+    double group;        // added to that wait by each group on the SM
+    double by_elements;  // added by each group and each operand that it reads two bytes at a time
     double results;      // a million results
-    double cluster;      // CTAs that share a tile add up its sums
+    double cluster;      // to add up a tile's sums in a cluster
   } unaligned;
 };
 
@@ -77,6 +77,9 @@ struct Arch {
 
 // The costs of the GPU with this name; those of an H200 for all that were not measured.
 const Costs& costs_of(const char* gpu);
+
+// Clusters of so many CTAs that run at a time: within a GPC some SMs are left over.
+int clusters_at_a_time(const Arch& arch, int size);
 
 // The GPU that the simulator stands for: an H200. Few persistent CTAs, so that in small problems
 // too each computes several tiles.

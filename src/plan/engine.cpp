@@ -14,12 +14,13 @@ namespace {
 
 constexpr int BK = 64, MOST_PARTS = 16, MORE_WAVES = 3, GPC_CTAS = 16;
 // A cluster's shape, and whether its CTAs load for each other. If not, they run side by side, and L2
-// gets their requests for the same rows as one. in_parts: a second kernel may add up parts of K.
+// gets their requests for the same rows as one. in_parts: K may be in parts, one for all of a
+// cluster's CTAs, whose sums a second kernel adds up.
 struct ClusterKind {
   ClusterShape shape;
   bool multicast, in_parts = false;
 };
-// The other five kinds are worth 0.1 % together, and so are parts of K in the other seven
+// The other five kinds are worth 0.1 % together, and so are parts of K in the other six of these
 // (plots/NOTES.md).
 constexpr ClusterKind CLUSTERS[] = {{{0, 0}, false, true}, {{1, 0}, true},        {{0, 1}, true},
                                     {{2, 1}, true},        {{1, 2}, true, true},  {{0, 3}, true},
@@ -407,10 +408,6 @@ void for_each_choice(const Common& s, int index, double limit, const Consider& c
 }
 
 }  // namespace
-
-int clusters_at_a_time(const Arch& arch, int size) {
-  return std::max(int(arch.sms * arch.costs->clusters[size] + 0.5) / size, 1);
-}
 
 bool supports(const Configuration& config, const PlannedProblem& p, bool swapped) {
   if (config.schedule == Schedule::tiles) return !swapped;

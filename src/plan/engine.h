@@ -29,9 +29,6 @@ struct Choice {
   const Configuration& config() const { return CONFIGURATIONS[configuration]; }
 };
 
-// Clusters of so many CTAs that run at a time: within a GPC some SMs are left over.
-int clusters_at_a_time(const Arch& arch, int size);
-
 // Whether the engine computes C, or C^T, of this problem in that configuration. Where rows must keep
 // their bits, C off 16 bytes is equal tiles' alone: sums added up may store another sign of 0.
 bool supports(const Configuration& config, const PlannedProblem& problem, bool swapped);
