@@ -111,7 +111,7 @@ GEMM_DEVICE void load_fragment_b(uint32_t (&b)[2][2], T (&tile)[ROWS][COLS], int
   b[1][1] = r[3];
 }
 
-// CLUSTER: 2^log_of_cluster CTAs share a tile. Else each CTA has its own, and the kernel is shorter.
+// CLUSTER: 2^log_of_cluster CTAs share a tile. Else a CTA has its own, and the kernel is shorter.
 template <class T, Major A_MAJOR, Major B_MAJOR, int GROUPS, bool CLUSTER>
 __global__ void __launch_bounds__(GROUPS* GROUP, GROUPS_OF_SM / GROUPS)
     gemm_v17u(GemmArgs<T> p, int log_of_cluster) {
