@@ -198,8 +198,6 @@ __global__ void __launch_bounds__(GROUPS* GROUP, GROUPS_OF_SM / GROUPS)
       shared->sums[row][col] = sum;
     }
     cluster_arrive();
-  } else if (n + col >= p.N) {
-    return;
   }
   constexpr int SUMMANDS = CLUSTER ? 1 : GROUPS;
   const int left = p.M - m - first < rows ? p.M - m - first : rows;

@@ -28,9 +28,11 @@ SERIALISED = re.compile(
 
 # Row panels of 128 x 192 with the whole epilogue spill where C^T is computed: up to 168 bytes of stack.
 # Fewer reads of C at once left two thirds of it (plots/NOTES.md).
-# v17u has all 128 registers, and spills 4 bytes across a k-tile's loads in some layouts.
+# v17u has all 128 registers, and spills 4 bytes across a k-tile's loads in layouts nn and tt, in clusters
+# also in tn.
 KNOWN = re.compile(
-    r"gemm_row_panels.*FusedArgs.*Li4ELNS0_5MajorE[01]ELb1E|gemm_v17u.*, 4 spill stores"
+    r"gemm_row_panels.*FusedArgs.*Li4ELNS0_5MajorE[01]ELb1E|gemm_v17u.*MajorE(0ELS4_1|1ELS4_0)E.*, 4 spill stores"
+    r"|gemm_v17u.*MajorE1ELS4_1ELi4ELb1E.*, 4 spill stores"
 )
 
 

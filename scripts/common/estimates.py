@@ -235,10 +235,8 @@ def explained(rung: str, shapes: list[str]) -> dict[str, tuple[str, str]]:
     """The planner's choices: by "nn/MxNxK", a variant and why. A shape is "MxNxK nn f32"."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         print("\n".join(shapes), file=file, flush=True)
-        command = (
-            f"gemm_bench --backend sim --kernel {rung} --no-tune-cache --explain --shapes".split()
-        )
-        command = [str(ROOT / command[0]), *command[1:], file.name]
+        options = f"--backend sim --kernel {rung} --no-tune-cache --explain --shapes {file.name}"
+        command = [str(ROOT / "gemm_bench"), *options.split()]
         text = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     return {
         name: (variant, why)
