@@ -174,8 +174,8 @@ class Pictures(unittest.TestCase):
         self.root = Path(folder.name)
         self.addCleanup(plt.close, "all")
 
-    def run_of(self, name: str, file: str = "") -> Path:
-        path = self.root / "plots" / "results" / "invented" / f"{file or name}.json"
+    def run_of(self, name: str) -> Path:
+        path = self.root / "plots" / "results" / "invented" / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(invented(list(problems(shapes.SETS[name](1))))))
         return path
@@ -183,7 +183,6 @@ class Pictures(unittest.TestCase):
     def test_a_figure_for_each_set_and_type(self) -> None:
         for name in shapes.SETS:
             self.run_of(name)
-        self.run_of("random", "random_f16")
         with matplotlib.rc_context(figure_style.STYLE):
             found = shape_map.figures(self.root, "invented", "invented")
         names = {"shapes_random_f32", "shapes_random_f16", "shapes_grid1000", "shapes_layers"}

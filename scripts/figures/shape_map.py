@@ -30,7 +30,7 @@ from figures.figure_style import GREY, STYLE, svg
 SETS = {
     "grid1000": ("grid1000", "f16", "1000 shapes on a grid"),
     "layers": ("layers", "bf16", "Language models' layers"),
-    "random_f16": ("random_f16", "f16", "Random shapes"),
+    "random_f16": ("random", "f16", "Random shapes"),
     "random_f32": ("random", "f32", "Random shapes"),
 }
 # Limits of the colours. Red below 1.00, blue above, light grey for what is level: the two ends
