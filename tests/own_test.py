@@ -271,6 +271,10 @@ void gemm(int M, int N, int K, const half* A, const half* B, half* C) {
         self.refused("has no function gemm that can be called: want void gemm", "--kernel", mine)
         self.refused("has no function gemm", "--kernel", self.file("void gemm(float*, int) {}"))
 
+    def test_a_copy_of_a_rung(self) -> None:
+        rung = (ROOT / "kernels" / "v02_block_tile.cu").read_text(encoding="utf-8")
+        self.refused(r"copy of a rung.*new_rung\.py", "--kernel", self.file(rung))
+
     def test_names(self) -> None:
         self.refused("no such file", "--kernel", "no/such.cu")
         self.refused("v2 is .* name.*; rename the file", "--kernel", self.file("", "v2.cu"))
