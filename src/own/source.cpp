@@ -362,10 +362,10 @@ void translate(const fs::path& path, const std::string& folder, std::vector<Tran
   const std::string text = Translator(path.string(), read(path)).run([&](const std::string& name) {
     const fs::path file = find_included(path.parent_path(), name);
     if (file.empty() && name == "rung.h")
-      throw UsageError(
-          fmt::format("{} is a copy of a rung, for it includes rung.h: scripts/new_rung.py starts a "
-                      "rung; a file of your own has a function gemm (docs/own_kernels.md)",
-                      printable(path.string(), 200)));
+      throw UsageError(fmt::format(
+          "{} is a copy of a rung, for it includes rung.h: scripts/new_rung.py starts a "
+          "rung; a file of your own has a function gemm (docs/own_kernels.md)",
+          printable(path.string(), 200)));
     if (file.empty()) return name;  // the compiler knows it, or will say that nobody does
     std::string& its = seen[file.string()];
     if (its.empty()) {
