@@ -2,11 +2,11 @@
 //
 //   engine_sweep shapes.txt [most choices a shape] [seconds] > times.jsonl
 //
-// A line of shapes.txt is "M N K layout", layout being nn, nt, tn or tt. A line of output is one choice:
-// the problem, the configuration and how C is cut: log2 of the cluster's CTAs along x (plus 4 without
-// multicast) and along y, a tile's height, the parts of K (negative where a cluster adds them up). Then
-// come its estimate and the measured time in microseconds, f16, L2 cold. A choice whose results are
-// not cuBLAS's has "wrong".
+// A line of shapes.txt is "M N K layout", layout being nn, nt, tn or tt. A line of output is a problem with
+// its choices, the planner's first. A choice is the configuration, whether C^T is computed, and how C is
+// cut: log2 of the cluster's CTAs along x (plus 4 without multicast) and along y, a tile's height, the
+// parts of K (negative where a cluster adds them up). Then come its estimate and the measured time in
+// microseconds, f16, L2 cold. A choice whose results are not cuBLAS's has "wrong".
 #include <cublas_v2.h>
 
 #include <algorithm>
@@ -170,11 +170,10 @@ int main(int argc, char** argv) {
     }
     double cublas_us = 1e30;
     int next = 0;
-    const auto burst = [&](auto&& launch, double& least) {
-      // As long as a sample of the harness, and behind another kernel: none of ours overlaps with the
-      // first launch.
-      const double about = least < 1e29 ? least : 30;
-      const int n = std::clamp(int(std::ceil(200 / about)), 1, 12);
+    // About 200 us, as a sample of the harness, by the estimate: a large product runs once. cuBLAS runs
+    // before the first launch, so that none of ours overlaps with it.
+    const auto burst = [&](auto&& launch, double estimate, double& least) {
+      const int n = std::clamp(int(std::ceil(200 / estimate)), 1, 12);
       *go = 0;
       hold<<<1, 1, 0, stream>>>(go);
       baseline(next, args(next).C);
@@ -189,8 +188,8 @@ int main(int argc, char** argv) {
       least = std::min(least, double(ms) * 1000 / n);
     };
     for (int round = 0; round < 4; ++round) {
-      burst([&](int i) { baseline(i, args(i).C); }, cublas_us);
-      for (Timed& t : timed) burst([&](int i) { run(t.choice, i); }, t.us);
+      burst([&](int i) { baseline(i, args(i).C); }, all[0].us, cublas_us);
+      for (Timed& t : timed) burst([&](int i) { run(t.choice, i); }, t.choice.us, t.us);
     }
     printf("{\"m\":%d,\"n\":%d,\"k\":%d,\"layout\":\"%s\",\"cublas_us\":%.3f,\"choices\":[", M, N,
            K, layout.c_str(), cublas_us);

@@ -26,7 +26,7 @@ from common.ladder import BadInput
 from common.runs import Entry, Run
 from figures.figure_style import GREY, STYLE, svg
 
-# Figures: the run, its type, and what the title calls it.
+# Figures: the run, where there is none of the figure's name, its type, and what the title calls it.
 SETS = {
     "grid1000": ("grid1000", "f16", "1000 shapes on a grid"),
     "layers": ("layers", "bf16", "Language models' layers"),
@@ -319,7 +319,9 @@ def figures(root: Path, gpu: str, reference: str) -> dict[Path, Optional[Figure]
         path: None for path in beside.glob("shapes_*.svg") if re.match(r"shapes_\w+$", path.stem)
     }
     for name, (file, dtype, words) in SETS.items():
-        if ladder.result_exists(source := folder / f"{file}.json"):
-            figure = draw(runs.load(source), dtype, f"{words}, {dtype}")
-            found[beside / f"shapes_{name}.svg"] = figure
+        for source in (folder / f"{name}.json", folder / f"{file}.json"):
+            if ladder.result_exists(source):
+                figure = draw(runs.load(source), dtype, f"{words}, {dtype}")
+                found[beside / f"shapes_{name}.svg"] = figure
+                break
     return found
