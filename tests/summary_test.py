@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Iterator, Optional
 
 from PIL import Image
 
@@ -174,10 +174,10 @@ class Pictures(unittest.TestCase):
         self.root = Path(folder.name)
         self.addCleanup(plt.close, "all")
 
-    def run_of(self, name: str) -> Path:
-        path = self.root / "plots" / "results" / "invented" / f"{name}.json"
+    def run_of(self, name: str, file: str = "", most: Optional[int] = None) -> Path:
+        path = self.root / "plots" / "results" / "invented" / f"{file or name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(invented(list(problems(shapes.SETS[name](1))))))
+        path.write_text(json.dumps(invented(list(problems(shapes.SETS[name](1)))[:most])))
         return path
 
     def test_a_figure_for_each_set_and_type(self) -> None:
@@ -194,6 +194,16 @@ class Pictures(unittest.TestCase):
                 worst = [t for t in told if re.fullmatch(r"\d+x\d+x\d+( [nt]{2})?", t)]
                 self.assertEqual(len(worst), 10)
                 self.assertTrue(any("below 0.97" in t for t in told))
+
+    def test_a_run_of_the_figures_name_goes_first(self) -> None:
+        self.run_of("random")
+        self.run_of("random", "random_f16", most=300)  # 240 in FP32, 60 in FP16
+        with matplotlib.rc_context(figure_style.STYLE):
+            found = shape_map.figures(self.root, "invented", "invented")
+        figure = next(f for path, f in found.items() if path.stem == "shapes_random_f16")
+        assert figure is not None
+        told = [t.get_text() for t in figure.findobj(matplotlib.text.Text)]
+        self.assertTrue(any(t.startswith("60 shapes") for t in told), told)
 
     def test_a_figure_without_its_run_is_removed(self) -> None:
         (self.root / "plots").mkdir()

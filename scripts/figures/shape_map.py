@@ -26,7 +26,8 @@ from common.ladder import BadInput
 from common.runs import Entry, Run
 from figures.figure_style import GREY, STYLE, svg
 
-# Figures: the run, where there is none of the figure's name, its type, and what the title calls it.
+# Figures by name: a run, its type, and what the title calls it. A run of the figure's own name goes
+# first, since it was measured later than the one of all types.
 SETS = {
     "grid1000": ("grid1000", "f16", "1000 shapes on a grid"),
     "layers": ("layers", "bf16", "Language models' layers"),
@@ -319,9 +320,8 @@ def figures(root: Path, gpu: str, reference: str) -> dict[Path, Optional[Figure]
         path: None for path in beside.glob("shapes_*.svg") if re.match(r"shapes_\w+$", path.stem)
     }
     for name, (file, dtype, words) in SETS.items():
-        for source in (folder / f"{name}.json", folder / f"{file}.json"):
-            if ladder.result_exists(source):
-                figure = draw(runs.load(source), dtype, f"{words}, {dtype}")
-                found[beside / f"shapes_{name}.svg"] = figure
-                break
+        sources = filter(ladder.result_exists, (folder / f"{name}.json", folder / f"{file}.json"))
+        if source := next(sources, None):
+            figure = draw(runs.load(source), dtype, f"{words}, {dtype}")
+            found[beside / f"shapes_{name}.svg"] = figure
     return found
