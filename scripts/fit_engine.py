@@ -53,6 +53,7 @@ def configurations() -> list[dict]:
             "bx": int(a),
             "shortest": int(b),
             "by": int(c),
+            "stages": int((e.split(",") + ["0"])[1] or 0),
             "schedule": e.split("::")[1].split(",")[0] if "::" in e else "rectangle",
         }
         for a, b, c, e in rows
@@ -199,7 +200,11 @@ def row_of(problem: dict, choice: list, config: dict, filled: list[float]) -> di
         else:
             waves, tiles, span, mean, tall = panels(Y, X, bx, config["shortest"], by)
         k = k_tiles * BK
-        row |= {"waves": waves, "depth": k * span / mean, "height": mean, "columns": mean, "k": k}
+        # B stays in shared memory: plan/engine.cpp.
+        stays = schedule == "tiles" and 0 < k_tiles <= config["stages"]
+        stays = stays and tiles_x > 1 and tiles > 3 * SMS
+        row |= {"waves": waves, "depth": k * span / mean, "height": mean, "k": k}
+        row |= {"columns": 0 if stays else mean}
         row |= {"all": k * tiles, "results": 1e-6 * bx * tall, "tiles": tiles}
         row |= {"tiles_y": tiles / tiles_x}
     else:

@@ -114,6 +114,26 @@ TEST(EnginePlan, PairsLieAlongTheShorterSide) {
   EXPECT_EQ(pairs(1030, 1152, 192), Pairs::rows);
 }
 
+// B stays where K is short and C large.
+TEST(EnginePlan, BStaysWhereKIsShort) {
+  Arch arch = ARCH;
+  arch.ctas = arch.sms;
+  const auto tiling = [&](int m, int n, int k, int configuration = -1) {
+    const Choice choice = choose(problem(m, n, k), arch, configuration);
+    EXPECT_EQ(choice.config().schedule, Schedule::tiles);
+    return choice.tiling;
+  };
+  EXPECT_TRUE(tiling(8192, 8192, 256, TO_FLOAT).b_stays);
+  EXPECT_TRUE(tiling(8192, 8192, 16, TO_FLOAT).b_stays);
+  EXPECT_FALSE(tiling(8192, 8192, 448, TO_FLOAT).b_stays);   // B does not fit
+  EXPECT_FALSE(tiling(8192, 8192, 0, TO_FLOAT).b_stays);     // there is no B
+  EXPECT_FALSE(tiling(2048, 2048, 256, TO_FLOAT).b_stays);   // a CTA has two tiles
+  EXPECT_FALSE(tiling(128, 131072, 256, TO_FLOAT).b_stays);  // a column has one
+  // The tile with which it stays is chosen: B of 384 fits beside 128 x 128, of 512 beside 64 x 128.
+  EXPECT_EQ(tiling(16384, 16384, 384).bn, 128);
+  EXPECT_EQ(tiling(16384, 16384, 512).bm, 64);
+}
+
 TEST(EnginePlan, TheLeastEstimateIsChosen) {
   for (const auto& p : {problem(512, 512, 16384), problem(4096, 4096, 4096)}) {
     const Choice best = choose(p, ARCH, -1);

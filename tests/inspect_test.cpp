@@ -390,6 +390,14 @@ TEST(Counters, Multicast) {
             (TmaBytes{2 * a + 4 * b, 2 * a + 4 * b}));
 }
 
+// Four CTAs go down 3 columns of 16 tiles of 128 x 128, 12 each. One is in 1 column, two are in 2,
+// and one of these comes back to its first; each loads B where its column changes.
+TEST(Counters, BStays) {
+  const int64_t a = 2048 * 256 * 2, b = 128 * 256 * 2;
+  EXPECT_EQ(tma_bytes("v27", engine::TO_FLOAT, 2048, 384, 256),
+            (TmaBytes{3 * a + 7 * b, 3 * a + 7 * b}));
+}
+
 // v27 with tiles of C^T, `bx` wide, in a cut of the test's own.
 Rung engine_with(const engine::Rectangle& cut, int bx = 128) {
   const Rung* const rung = find_rung(Backend::sim_traced, "v27", DType::f16);

@@ -638,6 +638,21 @@ TEST_P(EngineTest, LongerColumns) {
   EXPECT_GT(tried, 0);
 }
 
+// B's columns stay while a CTA goes down a column of five tiles. The simulator's four CTAs have four of
+// fifteen tiles, one CTA three: some ranges wrap around, and some reach into a second column.
+TEST_P(EngineTest, BStays) {
+  for (int i = 0; i < engine::CONFIGURATION_COUNT; ++i) {
+    const engine::Configuration& config = engine::CONFIGURATIONS[i];
+    if (config.schedule != engine::Schedule::tiles) continue;
+    for (int k_tiles = 1; k_tiles <= config.stages; ++k_tiles) {
+      engine::Choice choice = choice_of(i, false);
+      choice.tiling = {.bm = config.bx, .bn = config.by, .b_stays = true};
+      const Problem p = problem(choice, 5 * config.bx - 8, 3 * config.by - 8, k_tiles * 64 - 24);
+      expect_right(p, choice);
+    }
+  }
+}
+
 // The whole epilogue in one kernel, by turns alone. Tiles that end in the middle of a panel read no
 // more of the biases and scales.
 TEST_P(EngineTest, WholeEpilogue) {

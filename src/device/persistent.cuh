@@ -15,12 +15,14 @@ inline int persistent_blocks() { return current_arch().ctas; }
 
 // The order in which CTAs take tiles: in raster groups of `group_m` rows of tiles, column by column.
 // `across` = 2: two columns are counted together, row by row, and an odd one alone.
+// `b_stays`: a CTA goes down columns of tiles instead, whose columns of B stay in shared memory.
 struct Raster {
   int group_m, across = 1;
+  bool b_stays = false;
 };
 __host__ __device__ constexpr TileIndex tile_in_order(int tile, int tiles_m, int tiles_n,
                                                       Raster raster) {
-  const auto [group_m, across] = raster;
+  const int group_m = raster.group_m, across = raster.across;
   const int group = tile / (group_m * tiles_n), within = tile % (group_m * tiles_n);
   const int left = tiles_m - group * group_m, rows = left < group_m ? left : group_m;
   const int first = within / (rows * across) * across, nth = within - first * rows;
@@ -28,14 +30,57 @@ __host__ __device__ constexpr TileIndex tile_in_order(int tile, int tiles_m, int
   return {group * group_m + (nth >> both), first + (nth & both)};
 }
 
+// The CTA's tiles where B stays: a range of all tiles, counted down one column after the other. A
+// column has two or more.
+//
+// Ranges are of one length, or one tile shorter. A CTA does not begin with its first tile but with
+// one at a multiple of that length in its column, and wraps around. So all CTAs are at few heights
+// at any time: they share A in L2 and write the same rows of C.
+// [region strips]
+struct TileRange {
+  int tiles_m = 0, begin = 0, count = 0;  // tiles of a column; the range
+  int nth = 0, m = 0, n = 0;              // the tile's place in it, and where it is in C
+
+  TileRange() = default;
+  GEMM_DEVICE TileRange(int first, int tiles_m, int tiles_n) : tiles_m(tiles_m) {
+    const int tiles = tiles_m * tiles_n, ctas = gridDim.x, cta = blockIdx.x;
+    const int shorter = tiles / ctas, more = tiles % ctas;
+    begin = cta * shorter + (cta < more ? cta : more), count = shorter + (cta < more);
+    const int longest = shorter + (more > 0), top = begin % tiles_m;
+    const int height = cdiv(top, longest) * longest;
+    nth = first + (height < tiles_m ? height : tiles_m) - top;
+    find();
+  }
+  GEMM_DEVICE void advance(int by) {
+    nth += by, m += by;
+    if (m >= tiles_m) m -= tiles_m, ++n;
+    if (nth >= count) find();
+  }
+
+ private:
+  GEMM_DEVICE void find() {
+    if (nth >= count) nth -= count;
+    m = (begin + nth) % tiles_m, n = (begin + nth) / tiles_m;
+  }
+};
+// [/region strips]
+
 // Calls work(m, n) for every `step`-th tile from `first` on. If `work` takes a third argument, it is
 // the number of tiles from this one to the last.
 template <class Work>
 GEMM_DEVICE void for_each_tile(int first, int step, int tiles_m, int tiles_n, Raster raster,
                                Work&& work) {
   const int64_t tiles = int64_t{tiles_m} * tiles_n;
+  TileRange range;
+  int by = 0;
+  if (raster.b_stays) {
+    range = TileRange(first / int(gridDim.x), tiles_m, tiles_n);
+    by = step / int(gridDim.x);
+  }
   for (int64_t tile = first; tile < tiles; tile += step) {
-    const auto [m, n] = tile_in_order(tile, tiles_m, tiles_n, raster);
+    const auto [m, n] = raster.b_stays ? TileIndex{range.m, range.n}
+                                       : tile_in_order(tile, tiles_m, tiles_n, raster);
+    if (raster.b_stays) range.advance(by);
     if constexpr (std::is_invocable_v<Work, int, int>)
       work(m, n);
     else

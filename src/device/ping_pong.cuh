@@ -11,9 +11,9 @@ GEMM_BUILD_NAMESPACE_BEGIN
 // A consumer's sums of one tile. It waits for its ordered barrier, tells the `other` one when its
 // last k-tile has been issued, and skips the k-tiles of that one's tile. `parity`: of order[wg].
 // Stages are released to all CTAs of the cluster.
-template <class TileA, class TileB, int CLUSTER = 1, class Shared, int STAGES, int BLOCKS,
+template <class TileA, class TileB, int CLUSTER = 1, class Shared, class State, int BLOCKS,
           int COUNT>
-GEMM_DEVICE void multiply_in_turn(Shared& s, PipelineState<STAGES>& state, int wg, uint32_t& parity,
+GEMM_DEVICE void multiply_in_turn(Shared& s, State& state, int wg, uint32_t& parity,
                                   uint64_t* other, int k_tiles,
                                   float (&acc)[BLOCKS][COUNT] GEMM_CALLER_ARG) {
   clear_registers(acc);  // before the wait, while the other consumer computes

@@ -40,6 +40,18 @@ struct CountedPipelineState {
   }
 };
 
+// A position in a pipeline of STAGES stages, or in as many of them as a tile has k-tiles.
+template <int STAGES>
+struct PartPipelineState : CountedPipelineState {
+  // As in PipelineState. A division by `stages` cost 4 % where K is 128.
+  GEMM_DEVICE void skip(int count) {
+    stage += count;
+    const int laps = stages == STAGES ? stage / STAGES : stage >= stages;
+    phase ^= laps & 1;
+    stage -= laps * stages;
+  }
+};
+
 // Initialises the barriers: by one thread, before a barrier of the CTA.
 template <int STAGES>
 GEMM_DEVICE void init_pipeline(uint64_t* full, uint64_t* empty, int consumers GEMM_CALLER_ARG) {

@@ -11,9 +11,9 @@ GEMM_BUILD_NAMESPACE_BEGIN
 // A consumer's loop over the k-tiles of one tile. multiply(stage, k_tile) issues a k-tile's wgmma. A
 // stage is released to all CTAs of the cluster when at most the next k-tile's wgmma are in flight.
 // Returns the last stage, which finish_k_tiles releases. Taught in v22.
-template <int CLUSTER, int STAGES, class Multiply>
-GEMM_DEVICE int multiply_k_tiles(uint64_t* full, uint64_t* empty, PipelineState<STAGES>& state,
-                                 int k_tiles, Multiply&& multiply GEMM_CALLER_ARG) {
+template <int CLUSTER, class State, class Multiply>
+GEMM_DEVICE int multiply_k_tiles(uint64_t* full, uint64_t* empty, State& state, int k_tiles,
+                                 Multiply&& multiply GEMM_CALLER_ARG) {
   int last = 0;
   for (int k_tile = 0; k_tile < k_tiles; ++k_tile, last = state.stage, state.advance()) {
     mbarrier_wait(&full[state.stage], state.phase GEMM_CALLER_PASS);

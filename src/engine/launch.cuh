@@ -119,7 +119,8 @@ void launch_tiles(const Args& p, const Choice& choice, const Arch& arch, Stream 
   const int64_t units = pairs == Pairs::none ? tiles : (tiles + 1) / 2;
   const int64_t grid = std::min<int64_t>(units, arch.ctas / cluster) * cluster;
   const Raster raster{raster_group_size(std::max(cdiv(p.M, BM), 1), rows_of_group(p.K)),
-                      pairs == Pairs::rows ? 2 : 1};
+                      pairs == Pairs::rows ? 2 : 1,
+                      PRODUCTS == Products::one && choice.tiling.b_stays};
   const TmaOperands<T> in(p, stream);
   const auto batch = [&](bool has_several, int64_t stride) {
     return has_several ? MatrixBatch{p.batch.count, stride} : MatrixBatch{};

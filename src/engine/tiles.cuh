@@ -58,21 +58,32 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
   }
   __syncthreads();
 
-  PipelineState<STAGES> state;
+  // Where B stays, every tile begins at the first stage, so that each k-tile of B has its own.
+  PartPipelineState<STAGES> state{{raster.b_stays ? k_tiles : STAGES}};
   if (wg == 2) {
     // The producer.
     setmaxnreg_dec<CONFIG.producer_registers()>();
     if (tid / 32 % 4 != 0 || !elect_one()) return;
     const bool one_a = p.batch.stride_a == 0, one_b = p.batch.stride_b == 0;  // for all products
     if (GROUPS) grid_dependency_wait();  // their ends may be another kernel's result
+    int column = -1;                     // of tiles, whose columns of B are in shared memory
     for_each_tile_of_batch<PRODUCTS, BM, GROUP_M>(
         p, blockIdx.x, gridDim.x, tiles_m, tiles_n, raster,
         [&](int bm, int bn, int64_t, int product, RowRange rows) {
           grid_dependency_wait(bm, bn);  // after the first tile's coordinates have been computed
-          produce<TileA, TileB>(s.A[0], s.B[0], s.full, s.empty, state,
-                                matrix_of_batch<BATCH>(map_a, one_a ? 0 : product),
-                                matrix_of_batch<MANY_B>(map_b, one_b ? 0 : product),
-                                rows.first + bm * BM, bn * BN, 0, k_tiles);
+          const bool has_b = raster.b_stays && bn == column;
+          column = bn;
+          const auto load = [&](int stage, int k_tile) {
+            const int k = k_tile * BK;
+            uint64_t* const full = &s.full[stage];
+            TileA::load(s.A[stage], matrix_of_batch<BATCH>(map_a, one_a ? 0 : product),
+                        rows.first + bm * BM, k, full);
+            if (has_b) return;
+            TileB::load(s.B[stage], matrix_of_batch<MANY_B>(map_b, one_b ? 0 : product), bn * BN, k,
+                        full);
+          };
+          load_k_tiles(s.full, s.empty, state, 0, k_tiles,
+                       TileA::BYTES + (has_b ? 0 : TileB::BYTES), load);
         });
     return;
   }

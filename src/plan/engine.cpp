@@ -222,16 +222,17 @@ struct Turns {
   double bx, by, tallest;  // extents; by: on average
   double full;             // as in Work
   double products = 1;
+  bool b_stays = false;
 };
 double by_turns_us(const Common& s, const Oriented& o, const Choice& choice, const Turns& t) {
   const EngineCosts& c = s.c;
-  const double k = s.k_tiles * BK;
+  const double k = s.k_tiles * BK, columns = t.b_stays ? 0 : t.by;
   const Loop loop = main_loop(s, {.depth = k * t.of_busiest,
                                   .all_depth = k * t.tiles,
                                   .bx = t.bx,
                                   .by = t.by,
-                                  .columns = t.by,
-                                  .rows = t.bx * o.x_requests + t.by * o.y_requests,
+                                  .columns = columns,
+                                  .rows = t.bx * o.x_requests + columns * o.y_requests,
                                   .full = t.full,
                                   .products = t.products,
                                   .by_turns = true});
@@ -252,11 +253,20 @@ double by_turns_us(const Common& s, const Oriented& o, const Choice& choice, con
                           .full = float(t.full)});
 }
 
-// What a result costs beside those of other tiles: measured, plots/NOTES.md.
-constexpr double RESULT_COSTS[] = {1.0, 1.01, 1.25};
+// What a result costs beside those of other tiles, and where B stays: measured, plots/NOTES.md.
+constexpr double RESULT_COSTS[] = {1.0, 1.01, 1.25}, B_STAYS_COSTS[] = {0.93, 0.89, 0.95};
 constexpr int TILE_COUNT = std::size(RESULT_COSTS), FIRST_TILE = CONFIGURATION_COUNT - TILE_COUNT;
 static_assert(CONFIGURATIONS[FIRST_TILE].schedule == Schedule::tiles &&
               CONFIGURATIONS[FIRST_TILE - 1].schedule != Schedule::tiles);
+
+// Whether B stays in shared memory: all of K fits in the pipeline, and CTAs have several tiles of a
+// column. Fewer tiles may be in pairs.
+bool b_can_stay(const Common& s, const Configuration& config) {
+  const PlannedProblem& p = s.p;
+  const int64_t tiles_m = ceil_div(p.M, config.bx), tiles = tiles_m * ceil_div(p.N, config.by);
+  return !p.in_one_launch && !p.groups && s.k_tiles > 0 && s.k_tiles <= config.stages &&
+         tiles_m >= 2 && tiles > 3 * s.arch.ctas && tiles < std::numeric_limits<int>::max();
+}
 
 // CTAs on one GPC that compute neighbours ask L2 together for common rows and columns: up to a
 // quarter faster where a few tiles with a long K ask for most. Measured: pairs lie along the side
@@ -275,9 +285,11 @@ Choice choose_tiles(const Common& s, int configuration) {
   const PlannedProblem& p = s.p;
   const int sms = s.arch.sms;
   TileCost tiles[TILE_COUNT];
+  bool b_stays[TILE_COUNT];
   for (int i = 0; i < TILE_COUNT; ++i) {
     const Configuration& config = CONFIGURATIONS[FIRST_TILE + i];
-    tiles[i] = {config.bx, config.by, RESULT_COSTS[i]};
+    b_stays[i] = b_can_stay(s, config);
+    tiles[i] = {config.bx, config.by, b_stays[i] ? B_STAYS_COSTS[i] : RESULT_COSTS[i]};
   }
   const TileChoice tile =
       choose_tile(p.M, p.N, tiles, TILE_COUNT, sms,
@@ -286,6 +298,7 @@ Choice choose_tiles(const Common& s, int configuration) {
   choice.configuration = FIRST_TILE + tile.index;
   choice.tiling = tile.tiling;
   choice.tiling.pairs = choose_pairs(s, choice.tiling);
+  choice.tiling.b_stays = choice.tiling.pairs == Pairs::none && b_stays[tile.index];
   const int bm = tile.tiling.bm, bn = tile.tiling.bn;
   const Oriented o(p, s.c, false);
   const double of_one = double(ceil_div(p.M, bm)) * ceil_div(p.N, bn);
@@ -298,7 +311,8 @@ Choice choose_tiles(const Common& s, int configuration) {
                                         .by = double(bn),
                                         .tallest = double(bn),
                                         .full = double(p.M) * p.N / (of_one * bm * bn),
-                                        .products = double(p.products)});
+                                        .products = double(p.products),
+                                        .b_stays = choice.tiling.b_stays});
   return choice;
 }
 

@@ -22,11 +22,12 @@ TileChoice choose_tile(int M, int N, const TileCost* tiles, int count, int sms, 
 }
 
 std::string explain(const Tiling& t) {
-  return fmt::format("{} {} of {} x {} in {:.0f} {}{}", t.tiles, t.tiles == 1 ? "tile" : "tiles",
+  return fmt::format("{} {} of {} x {} in {:.0f} {}{}{}", t.tiles, t.tiles == 1 ? "tile" : "tiles",
                      t.bm, t.bn, t.waves, t.waves == 1 ? "wave" : "waves",
                      t.pairs == Pairs::none      ? ""
                      : t.pairs == Pairs::columns ? ", in pairs one above the other"
-                                                 : ", in pairs side by side");
+                                                 : ", in pairs side by side",
+                     t.b_stays ? ", B stays" : "");
 }
 
 }  // namespace gemm

@@ -13,10 +13,12 @@ namespace gemm {
 // Requests of both for the same lines reach L2 as one. Taught in v27.
 enum class Pairs { none, columns, rows };
 
-// How tiles cover C, and in how many waves an architecture's SMs compute them.
+// How tiles cover C, and in how many waves an architecture's SMs compute them. b_stays: a CTA goes down
+// columns of tiles, whose columns of B stay in shared memory. Taught in v27.
 struct Tiling {
   int bm = 0, bn = 0;
   Pairs pairs = Pairs::none;
+  bool b_stays = false;
   int64_t tiles = 0;
   double waves = 0;
 };
