@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Fits the engine's estimate (src/plan/engine.cpp) to measured times, and writes it into the sources.
 
-    scripts/fit_engine.py times.jsonl.gz [more]   from build/engine_sweep, on an H200
+    scripts/fit_engine.py times.jsonl.gz [more] [--keep-constants]   from build/engine_sweep, on an H200
     scripts/fit_engine.py --check                 exit status 1 if numpy and the planner estimate differently
 
-First the constants in costs_h200.h, then the network in engine_correction.h, by which the estimate is
-multiplied. What a choice loses is also told for problems that were left out of the network's fit.
+First the constants in costs_h200.h, unless they are kept, then the network in engine_correction.h, by
+which the estimate is multiplied. What a choice loses is also told for problems that were left out of the network's fit.
 The estimate is computed here once more, in numpy. --check compares it with that of
 `gemm_bench --explain`. Exit status: 0, 1 (--check), 2 bad usage, 3 files that cannot be read.
 """
@@ -39,7 +39,7 @@ from common.ladder import ROOT, exit_by
 
 BK, GPC_CTAS = 64, 16
 CORRECTION = PLAN / "engine_correction.h"
-UNITS, DECAY = 16, 3e-5
+UNITS, DECAY = 24, 3e-5
 CHECKED = 400  # random problems; --check compares where the plan is a cooperative kernel
 MOST_APART = 0.002  # beside what rounding to the digits of --explain may add
 
@@ -379,16 +379,19 @@ def main() -> int:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("times", nargs="*", default=[])
     what.add_argument("--check", action="store_true")
+    parser.add_argument("--keep-constants", action="store_true")
     options = parser.parse_args()
     if options.check:
         return check()
     table, times, spans, sizes = load(options.times)
+    now = constants("engine")
     fitted, network, weights = fit(
         Losses(times, spans),
         lambda c: estimate(table, c),
         lambda c: inputs(table, c),
-        constants("engine"),
-        ("copies", "copy_launch"),  # fitted to choices between v17u and v27 (plots/NOTES.md)
+        now,
+        # The two were fitted to choices between v17u and v27 (plots/NOTES.md).
+        tuple(now) if options.keep_constants else ("copies", "copy_launch"),
         UNITS,
         DECAY,
         sizes,

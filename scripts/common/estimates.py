@@ -87,6 +87,8 @@ Estimate = Callable[[dict[str, float]], np.ndarray]  # microseconds by constants
 def fit_constants(losses: Losses, estimate: Estimate, now: dict[str, float], kept: tuple[str, ...]):
     """The constants with which choices lose least, but for those to be kept."""
     names = [name for name in now if name not in kept]
+    if not names:
+        return now
     of_problem = losses.sums(losses.weight)
     everything = np.ones(len(losses.spans))
 
@@ -169,14 +171,11 @@ def fit(
     logs = np.log(estimate(fitted))
     report("constants fitted", losses.of_choices(logs))
     network = Network(inputs(fitted), units, decay)
-    folds = np.random.default_rng(1).integers(0, 5, left_out_together.max() + 1)
-    fold = folds[left_out_together]
-    left_out = np.zeros(len(losses.spans))
-    for part in range(5):
-        weights = network.fit(losses, logs, (fold != part).astype(float))
-        lost = losses.of_choices(logs + np.log(network.correction(weights)[2]))
-        left_out[fold == part] = lost[fold == part]
-    report("with the network, a fifth left out in turn", left_out)
+    fifths = np.random.default_rng(1).integers(0, 5, left_out_together.max() + 1)
+    left_out = fifths[left_out_together] == 0
+    weights = network.fit(losses, logs, (~left_out).astype(float))
+    lost = losses.of_choices(logs + np.log(network.correction(weights)[2]))
+    report("with the network, at a fifth that was left out", lost[left_out])
     weights = network.fit(losses, logs, np.ones(len(losses.spans)))
     report("with the network", losses.of_choices(logs + np.log(network.correction(weights)[2])))
     return fitted, network, weights
@@ -195,12 +194,11 @@ def write_correction(path: Path, namespace: str, script: str, network: Network, 
     units = network.shape[1]
 
     def row(numbers):
-        fours = [
-            "{" + ", ".join(f"{x:#.3g}f" for x in numbers[at : at + 4]) + "}"
-            for at in range(0, units, 4)
+        eights = [
+            "{" + ", ".join(f"{x:#.3g}f" for x in numbers[at : at + 8]) + "}"
+            for at in range(0, units, 8)
         ]
-        lines = [", ".join(fours[at : at + 2]) for at in range(0, len(fours), 2)]
-        return "{" + ",\n         ".join(lines) + "}"
+        return "{" + ",\n         ".join(eights) + "}"
 
     rows = "".join(f"        {row(numbers)},\n" for numbers in first)
     path.write_text(
@@ -211,7 +209,7 @@ def write_correction(path: Path, namespace: str, script: str, network: Network, 
 
 namespace {namespace} {{
 
-constexpr Correction<{len(first)}, {units // 4}> CORRECTION = {{
+constexpr Correction<{len(first)}, {units // 8}> CORRECTION = {{
     // clang-format off
     {{
 {rows}    }},
