@@ -203,6 +203,7 @@ def row_of(problem: dict, choice: list, config: dict, filled: list[float]) -> di
         # B stays in shared memory: plan/engine.cpp.
         stays = schedule == "tiles" and 0 < k_tiles <= config["stages"]
         stays = stays and tiles_x > 1 and tiles > 3 * SMS
+        stays = stays and (k_tiles > 3 or tiles_x % waves <= waves // 8)
         row |= {"waves": waves, "depth": k * span / mean, "height": mean, "k": k}
         row |= {"columns": 0 if stays else mean}
         row |= {"all": k * tiles, "results": 1e-6 * bx * tall, "tiles": tiles}
