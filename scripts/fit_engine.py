@@ -122,6 +122,16 @@ def panels(M: int, N: int, width: int, shortest: int, tallest: int):
     return best
 
 
+def b_can_stay(config: dict, k_tiles: int, tiles_m: int, tiles_n: int) -> bool:
+    """As in plan/engine.cpp."""
+    of_cta = cdiv(tiles_m * tiles_n, SMS)
+    if not 0 < k_tiles <= config["stages"] or tiles_m < 2 or of_cta <= 3:
+        return False
+    if config["bx"] == 64:
+        return k_tiles > 6 and tiles_m >= 64 and tiles_n > 8
+    return tiles_n > 8 if k_tiles > 3 else tiles_n > 16 and tiles_m % of_cta <= of_cta // 8
+
+
 def requests(ld: int) -> int:
     return 0 if ld % 64 == 0 else 1 if ld % 16 == 0 else 2
 
@@ -200,10 +210,7 @@ def row_of(problem: dict, choice: list, config: dict, filled: list[float]) -> di
         else:
             waves, tiles, span, mean, tall = panels(Y, X, bx, config["shortest"], by)
         k = k_tiles * BK
-        # B stays in shared memory: plan/engine.cpp.
-        stays = schedule == "tiles" and 0 < k_tiles <= config["stages"]
-        stays = stays and tiles_x > 1 and tiles > 3 * SMS
-        stays = stays and (k_tiles > 3 or tiles_x % waves <= waves // 8)
+        stays = schedule == "tiles" and b_can_stay(config, k_tiles, tiles_x, cdiv(Y, by))
         row |= {"waves": waves, "depth": k * span / mean, "height": mean, "k": k}
         row |= {"columns": 0 if stays else mean}
         row |= {"all": k * tiles, "results": 1e-6 * bx * tall, "tiles": tiles}

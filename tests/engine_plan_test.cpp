@@ -129,6 +129,7 @@ TEST(EnginePlan, BStaysWhereKIsShort) {
   EXPECT_FALSE(tiling(8192, 8192, 0, TO_FLOAT).b_stays);     // there is no B
   EXPECT_FALSE(tiling(2048, 2048, 256, TO_FLOAT).b_stays);   // a CTA has two tiles
   EXPECT_FALSE(tiling(128, 131072, 256, TO_FLOAT).b_stays);  // a column has one
+  EXPECT_FALSE(tiling(16384, 1024, 256, TO_FLOAT).b_stays);  // rows of C are short
   // 96 columns of 64 tiles are 47 for a CTA: 17 of a column are left.
   EXPECT_TRUE(tiling(8192, 12288, 256, TO_FLOAT).b_stays);
   EXPECT_FALSE(tiling(8192, 12288, 192, TO_FLOAT).b_stays);

@@ -390,12 +390,12 @@ TEST(Counters, Multicast) {
             (TmaBytes{2 * a + 4 * b, 2 * a + 4 * b}));
 }
 
-// Four CTAs go down 3 columns of 16 tiles of 128 x 128, 12 each. One is in 1 column, two are in 2,
-// and one of these comes back to its first; each loads B where its column changes.
+// Four CTAs go down 9 columns of 4 tiles of 128 x 128, 9 each: two whole columns and one tile of a third,
+// or parts of two others. Each loads B three times.
 TEST(Counters, BStays) {
-  const int64_t a = 2048 * 256 * 2, b = 128 * 256 * 2;
-  EXPECT_EQ(tma_bytes("v27", engine::TO_FLOAT, 2048, 384, 256),
-            (TmaBytes{3 * a + 7 * b, 3 * a + 7 * b}));
+  const int64_t a = 512 * 256 * 2, b = 128 * 256 * 2;
+  EXPECT_EQ(tma_bytes("v27", engine::TO_FLOAT, 512, 1152, 256),
+            (TmaBytes{9 * a + 12 * b, 9 * a + 12 * b}));
 }
 
 // v27 with tiles of C^T, `bx` wide, in a cut of the test's own.

@@ -260,16 +260,18 @@ static_assert(CONFIGURATIONS[FIRST_TILE].schedule == Schedule::tiles &&
               CONFIGURATIONS[FIRST_TILE - 1].schedule != Schedule::tiles);
 
 // Whether B stays in shared memory: all of K fits in the pipeline, and CTAs have several tiles of a
-// column. Fewer tiles may be in pairs. Where K is shortest, storing C decides, and CTAs must come to the
-// ends of columns together: measured, plots/NOTES.md.
+// column; fewer tiles may be in pairs. The other limits are those of what was faster, measured: C's rows
+// are long, the narrow tile is for a K that others do not hold, and where K is shortest, CTAs come to
+// the ends of columns together (plots/NOTES.md).
 bool b_can_stay(const Common& s, const Configuration& config) {
   const PlannedProblem& p = s.p;
-  const int64_t tiles_m = ceil_div(p.M, config.bx), tiles = tiles_m * ceil_div(p.N, config.by);
+  const int64_t tiles_m = ceil_div(p.M, config.bx), tiles_n = ceil_div(p.N, config.by);
+  const int64_t tiles = tiles_m * tiles_n, of_cta = (tiles + s.arch.ctas - 1) / s.arch.ctas;
   if (p.in_one_launch || p.groups || s.k_tiles == 0 || s.k_tiles > config.stages || tiles_m < 2 ||
-      tiles <= 3 * s.arch.ctas || tiles > std::numeric_limits<int>::max())
+      of_cta <= 3 || tiles > std::numeric_limits<int>::max())
     return false;
-  const int64_t of_cta = (tiles + s.arch.ctas - 1) / s.arch.ctas;
-  return s.k_tiles > 3 || tiles_m % of_cta <= of_cta / 8;
+  if (config.bx == 64) return s.k_tiles > 6 && tiles_m >= 64 && tiles_n > 8;
+  return s.k_tiles > 3 ? tiles_n > 8 : tiles_n > 16 && tiles_m % of_cta <= of_cta / 8;
 }
 
 // CTAs on one GPC that compute neighbours ask L2 together for common rows and columns: up to a
