@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Fits the engine's estimate (src/plan/engine.cpp) to measured times, and writes it into the sources.
 
-    scripts/fit_engine.py times.jsonl.gz [more] [--keep-constants]   from build/engine_sweep, on an H200
+    scripts/fit_engine.py times.jsonl.gz [more]   from build/engine_sweep, on an H200
     scripts/fit_engine.py --check                 exit status 1 if numpy and the planner estimate differently
 
-First the constants in costs_h200.h, unless they are kept, then the network in engine_correction.h, by
-which the estimate is multiplied. What a choice loses is also told for problems that were left out of the network's fit.
-The estimate is computed here once more, in numpy. --check compares it with that of
-`gemm_bench --explain`. Exit status: 0, 1 (--check), 2 bad usage, 3 files that cannot be read.
+First the constants in costs_h200.h, unless --keep-constants, then the network in engine_correction.h,
+by which the estimate is multiplied. What a choice loses is also told for problems that were left out of
+the network's fit. The estimate is computed here once more, in numpy. --check compares it with that of
+`gemm_bench --explain`, and where B stays in shared memory. Exit status: 0, 1 (--check), 2 bad usage, 3 files that cannot be read.
 """
 
 from __future__ import annotations
@@ -41,22 +41,24 @@ BK, GPC_CTAS = 64, 16
 CORRECTION = PLAN / "engine_correction.h"
 UNITS, DECAY = 24, 3e-5
 CHECKED = 400  # random problems; --check compares where the plan is a cooperative kernel
+SIMULATED_CTAS = 4  # persistent CTAs of the simulator's architecture
 MOST_APART = 0.002  # beside what rounding to the digits of --explain may add
 
 
 def configurations() -> list[dict]:
     text = (ROOT / "src/engine/config.h").read_text()
     table = text[text.index("CONFIGURATIONS[] = {") :]
-    rows = re.findall(r"^    \{(\d+), (\d+), (\d+)(.*?)\}", table, re.MULTILINE)
+    schedule = r"(?:, (\d+), Schedule::(\w+), \d+)?"
+    rows = re.findall(r"^    \{(\d+), (\d+), (\d+)" + schedule + r"\}", table, re.MULTILINE)
     return [
         {
-            "bx": int(a),
-            "shortest": int(b),
-            "by": int(c),
-            "stages": int((e.split(",") + ["0"])[1] or 0),
-            "schedule": e.split("::")[1].split(",")[0] if "::" in e else "rectangle",
+            "bx": int(bx),
+            "shortest": int(shortest),
+            "by": int(by),
+            "stages": int(stages or 0),
+            "schedule": schedule or "rectangle",
         }
-        for a, b, c, e in rows
+        for bx, shortest, by, stages, schedule in rows
     ]
 
 
@@ -122,14 +124,16 @@ def panels(M: int, N: int, width: int, shortest: int, tallest: int):
     return best
 
 
-def b_can_stay(config: dict, k_tiles: int, tiles_m: int, tiles_n: int) -> bool:
+def b_can_stay(config: dict, k_tiles: int, tiles_m: int, tiles_n: int, ctas: int = SMS) -> bool:
     """As in plan/engine.cpp."""
-    of_cta = cdiv(tiles_m * tiles_n, SMS)
+    of_cta = cdiv(tiles_m * tiles_n, ctas)
     if not 0 < k_tiles <= config["stages"] or tiles_m < 2 or of_cta <= 3:
         return False
     if config["bx"] == 64:
         return k_tiles > 6 and tiles_m >= 64 and tiles_n > 8
-    return tiles_n > 8 if k_tiles > 3 else tiles_n > 16 and tiles_m % of_cta <= of_cta // 8
+    if k_tiles > 3:
+        return tiles_n > 8
+    return tiles_n > 16 and tiles_m >= of_cta and tiles_m % of_cta <= of_cta // 8
 
 
 def requests(ld: int) -> int:
@@ -346,6 +350,18 @@ def planned_choice(why: str, n: int, configs: list[dict]) -> tuple[list, str] | 
     return [configuration, bool(transposed), log_x, log_y, int(height), signed_parts], us
 
 
+def stays_as_planned(why: str, extents: list[int], configs: list[dict]) -> bool | None:
+    """Whether b_can_stay() says of equal tiles what --explain says; None: of others."""
+    found = re.match(r"\d+ tiles? of (\d+) x (\d+) in \d+ waves?(, in pairs)?", why)
+    if not found or found[3]:
+        return None
+    bx, by = int(found[1]), int(found[2])
+    config = next(c for c in configs if c["schedule"] == "tiles" and (c["bx"], c["by"]) == (bx, by))
+    M, N, K = extents
+    can_stay = b_can_stay(config, cdiv(K, BK), cdiv(M, bx), cdiv(N, by), SIMULATED_CTAS)
+    return can_stay == why.endswith(", B stays")
+
+
 def check() -> int:
     configs, filled, c = configurations(), clusters_filled(".engine ="), constants("engine")
     weights, source = read_weights(CORRECTION), random.Random(1)
@@ -358,10 +374,15 @@ def check() -> int:
     chosen = explained(
         "v27", [f"{name[3:]} {layout} f16" for name, (layout, _) in problems.items()]
     )
-    compared = 0
+    compared = compared_tiles = 0
     for name, (layout, extents) in problems.items():
         planned = planned_choice(chosen[name][1], extents[1], configs)
         if planned is None:  # tiles by turns, of which --explain gives no time
+            stays = stays_as_planned(chosen[name][1], extents, configs)
+            if stays is False:
+                print(f"fit_engine.py: {name}: {chosen[name][1]}; not so by b_can_stay()")
+                return 1
+            compared_tiles += stays is not None
             continue
         choice, us = planned
         problem = dict(zip("mnk", extents), layout=layout)
@@ -374,7 +395,7 @@ def check() -> int:
             print(f"fit_engine.py: {name}: {chosen[name][1]}; in numpy {here:.2f} us")
             return 1
         compared += 1
-    if compared < CHECKED / 3:
+    if compared < CHECKED / 3 or compared_tiles < CHECKED / 20:
         print(f"fit_engine.py: --explain gave only {compared} estimates")
         return 1
     return 0

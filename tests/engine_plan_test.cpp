@@ -129,7 +129,16 @@ TEST(EnginePlan, BStaysWhereKIsShort) {
   EXPECT_FALSE(tiling(8192, 8192, 0, TO_FLOAT).b_stays);     // there is no B
   EXPECT_FALSE(tiling(2048, 2048, 256, TO_FLOAT).b_stays);   // a CTA has two tiles
   EXPECT_FALSE(tiling(128, 131072, 256, TO_FLOAT).b_stays);  // a column has one
-  EXPECT_FALSE(tiling(16384, 1024, 256, TO_FLOAT).b_stays);  // rows of C are short
+  EXPECT_FALSE(tiling(16384, 1024, 256, TO_FLOAT).b_stays);  // C has 8 columns
+  EXPECT_FALSE(tiling(16384, 2048, 128, TO_FLOAT).b_stays);  // 16, and the shortest K
+  EXPECT_TRUE(tiling(16384, 2048, 256, TO_FLOAT).b_stays);
+  constexpr int NARROW = TO_FLOAT + 1;  // 64 x 128
+  EXPECT_TRUE(tiling(8192, 8192, 512, NARROW).b_stays);
+  EXPECT_FALSE(tiling(8192, 8192, 384, NARROW).b_stays);  // 128 x 128 holds this K
+  EXPECT_FALSE(tiling(512, 32768, 512, NARROW).b_stays);  // 8 rows
+  PlannedProblem groups = problem(8192, 8192, 256);
+  groups.groups = true;
+  EXPECT_FALSE(choose(groups, arch, TO_FLOAT).tiling.b_stays);
   // 96 columns of 64 tiles are 47 for a CTA: 17 of a column are left.
   EXPECT_TRUE(tiling(8192, 12288, 256, TO_FLOAT).b_stays);
   EXPECT_FALSE(tiling(8192, 12288, 192, TO_FLOAT).b_stays);

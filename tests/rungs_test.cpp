@@ -650,6 +650,10 @@ TEST_P(EngineTest, BStays) {
       const Problem p = problem(choice, 5 * config.bx - 8, 3 * config.by - 8, k_tiles * 64 - 24);
       expect_right(p, choice);
     }
+    // Two tiles a column: every tile of a consumer is in another one.
+    engine::Choice choice = choice_of(i, false);
+    choice.tiling = {.bm = config.bx, .bn = config.by, .b_stays = true};
+    expect_right(problem(choice, 2 * config.bx - 8, 9 * config.by - 8, 72), choice);
   }
 }
 

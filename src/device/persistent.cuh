@@ -34,7 +34,7 @@ __host__ __device__ constexpr TileIndex tile_in_order(int tile, int tiles_m, int
 // column has two or more.
 //
 // Ranges are of one length, or one tile shorter. A CTA does not begin with its first tile but with
-// one at a multiple of that length in its column, and wraps around. So all CTAs are at few heights
+// one at a multiple of that length in its column, if its range has one, and wraps around. So all CTAs are at few heights
 // at any time: they share A in L2 and write the same rows of C.
 // [region strips]
 struct TileRange {

@@ -43,7 +43,8 @@ struct CountedPipelineState {
 // A position in a pipeline of STAGES stages, or in as many of them as a tile has k-tiles.
 template <int STAGES>
 struct PartPipelineState : CountedPipelineState {
-  // As in PipelineState. A division by `stages` cost 4 % where K is 128.
+  // Moves on by the k-tiles of a tile: of fewer than STAGES stages, by one lap at most. A division by
+  // `stages` cost 4 % where K is 128.
   GEMM_DEVICE void skip(int count) {
     stage += count;
     const int laps = stages == STAGES ? stage / STAGES : stage >= stages;

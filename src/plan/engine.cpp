@@ -260,9 +260,10 @@ static_assert(CONFIGURATIONS[FIRST_TILE].schedule == Schedule::tiles &&
               CONFIGURATIONS[FIRST_TILE - 1].schedule != Schedule::tiles);
 
 // Whether B stays in shared memory: all of K fits in the pipeline, and CTAs have several tiles of a
-// column; fewer tiles may be in pairs. The other limits are those of what was faster, measured: C's rows
-// are long, the narrow tile is for a K that others do not hold, and where K is shortest, CTAs come to
-// the ends of columns together (plots/NOTES.md).
+// column. With up to three tiles for each CTA, tiles may be in pairs instead.
+//
+// The other limits were measured (plots/NOTES.md). C has many columns. 64 x 128 is for a K that the
+// others do not hold. With K up to 192 CTAs come to the ends of columns together.
 bool b_can_stay(const Common& s, const Configuration& config) {
   const PlannedProblem& p = s.p;
   const int64_t tiles_m = ceil_div(p.M, config.bx), tiles_n = ceil_div(p.N, config.by);
@@ -271,7 +272,8 @@ bool b_can_stay(const Common& s, const Configuration& config) {
       of_cta <= 3 || tiles > std::numeric_limits<int>::max())
     return false;
   if (config.bx == 64) return s.k_tiles > 6 && tiles_m >= 64 && tiles_n > 8;
-  return s.k_tiles > 3 ? tiles_n > 8 : tiles_n > 16 && tiles_m % of_cta <= of_cta / 8;
+  if (s.k_tiles > 3) return tiles_n > 8;
+  return tiles_n > 16 && tiles_m >= of_cta && tiles_m % of_cta <= of_cta / 8;
 }
 
 // CTAs on one GPC that compute neighbours ask L2 together for common rows and columns: up to a
