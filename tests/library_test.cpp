@@ -1271,7 +1271,7 @@ TEST_F(Library, APlanTellsOfItsKernelAndItsWorkspace) {
 // What an epilogue takes differs from kernel to kernel, so it may be planned for.
 TEST_F(Library, APlanForAnEpilogue) {
   gemm_problem p = GEMM_PROBLEM_DEFAULT;
-  p.m = 1024, p.n = 3072, p.k = 256;
+  p.m = 512, p.n = 4096, p.k = 512;
   p.type_a = p.type_b = p.type_c = GEMM_BF16;
   p.op_b = GEMM_T;
   const auto explained_for = [&](const gemm_epilogue& e) {

@@ -27,6 +27,11 @@ constexpr ClusterKind CLUSTERS[] = {{{0, 0}, false, true}, {{1, 0}, true},      
                                     {{1, 0}, false},       {{0, 1}, false, true}, {{2, 0}, false},
                                     {{1, 1}, false, true}};
 
+PlannedProblem without_c(PlannedProblem p) {
+  p.reads_c = false;
+  return p;
+}
+
 // What all choices of a call have in common. Times are in microseconds.
 struct Common {
   const PlannedProblem& p;
@@ -34,9 +39,11 @@ struct Common {
   const EngineCosts& c = arch.costs->engine;
   int k_tiles = ceil_div(p.K, BK);
   bool whole_lines = p.a == RowRequests::one && p.b == RowRequests::one;
-  double memory = memory_us(p, c.memory) / std::max(p.products, 1);  // of a product
-  double begin = c.launch + copies_us(p, c);                         // before a kernel's main loop
-  double store = store_us(p, c);  // of a million results by an SM
+  // Memory, for a product: with C where it is read, and without. The correction knows the latter.
+  double memory = memory_us(p, c.memory) / std::max(p.products, 1);
+  double product_memory = memory_us(without_c(p), c.memory) / std::max(p.products, 1);
+  double begin = c.launch + copies_us(p, c);  // before a kernel's main loop
+  double store = store_us(p, c);              // of a million results by an SM
   // An epilogue pass: it reads the product and C, and writes.
   double pass = c.launch + 1e-6 * p.element_bytes * p.M * p.N * (p.reads_c ? 3 : 2) / c.memory;
   int at_a_time[MAX_CLUSTER + 1];  // [n]: clusters of n CTAs that run at once
@@ -76,7 +83,7 @@ struct Work {
 constexpr double NO_LIMIT = std::numeric_limits<double>::infinity(), GIVE_UP_BELOW = 0.8;
 
 // The main loop: what it waits for, and how long it takes, in microseconds. `us` is infinite if
-// multiplying alone takes `limit`.
+// multiplying alone takes `limit`. memory: without reading C, for the correction.
 struct Loop {
   double multiply = NO_LIMIT, from_l2 = 0, into_sm = 0, memory = 0, us = NO_LIMIT;
 };
@@ -91,11 +98,11 @@ Loop main_loop(const Common& s, const Work& w, double limit = NO_LIMIT) {
   const double slower = std::pow(float(w.full), -float(c.edge));  // in float it takes half as long
   const double from_l2 = 2e-6 * w.all_depth * w.rows / c.l2 * slower;
   const double into_sm = 2e-6 * w.depth * (w.bx + w.columns) / c.fetch;
-  const double memory = s.memory * w.products;
+  const double memory = s.memory * w.products, of_product = s.product_memory * w.products;
   // What it waits for longest, and a part of what comes second.
   const double us =
       std::sqrt(multiply * multiply + from_l2 * from_l2 + into_sm * into_sm + memory * memory);
-  return {multiply, from_l2, into_sm, memory, us * factor};
+  return {multiply, from_l2, into_sm, of_product, us * factor};
 }
 
 // How C is cut, as the correction sees it.
