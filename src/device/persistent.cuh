@@ -34,9 +34,8 @@ __host__ __device__ constexpr TileIndex tile_in_order(int tile, int tiles_m, int
 // column has two or more.
 //
 // Ranges are of one length, or one tile shorter. A CTA does not begin with its first tile but with
-// one at a multiple of that length in its column, if its range has one, and wraps around. So all CTAs are at few heights
-// at any time: they share A in L2 and write the same rows of C.
-// [region strips]
+// one at a multiple of that length in its column, if its range has one, and wraps around. So all
+// CTAs are at few heights at any time: they share A in L2 and write the same rows of C.
 struct TileRange {
   int tiles_m = 0, begin = 0, count = 0;  // tiles of a column; the range
   int nth = 0, m = 0, n = 0;              // the tile's place in it, and where it is in C
@@ -63,7 +62,6 @@ struct TileRange {
     m = (begin + nth) % tiles_m, n = (begin + nth) / tiles_m;
   }
 };
-// [/region strips]
 
 // Calls work(m, n) for every `step`-th tile from `first` on. If `work` takes a third argument, it is
 // the number of tiles from this one to the last.
