@@ -7,7 +7,8 @@
 First the constants in costs_h200.h, unless --keep-constants, then the network in engine_correction.h,
 by which the estimate is multiplied. What a choice loses is also told for problems that were left out of
 the network's fit. The estimate is computed here once more, in numpy. --check compares it with that of
-`gemm_bench --explain`, and where B stays in shared memory. Exit status: 0, 1 (--check), 2 bad usage, 3 files that cannot be read.
+`gemm_bench --explain`, and where B stays in shared memory. Exit status: 0, 1 (--check), 2 bad usage,
+3 files that cannot be read.
 """
 
 from __future__ import annotations
