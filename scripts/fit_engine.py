@@ -325,6 +325,8 @@ def inputs(t, c):
         t["tiles_y"] / (t["tiles_y"] + 8),
         t["c"] > 0,
         t["c"] > 1,
+        (t["multicast"] > 0)
+        & (((t["x_rows"] == 1) & (t["qx"] < 2)) | ((t["y_rows"] == 1) & (t["qy"] < 2))),
     ]
     return np.stack([np.asarray(column, float) for column in columns], 1)
 

@@ -424,6 +424,20 @@ TEST(Counters, MulticastOfBothOperands) {
             (TmaBytes{a + 2 * b, 2 * a + 4 * b}));
 }
 
+// CTAs of a cluster share B's columns, and each has its own rows of A. These come without multicast
+// where they are whole sectors of 32 bytes apart, as with K = 144, and not 136.
+TEST(Counters, MulticastOfOneOperand) {
+  for (const int k : {144, 136}) {
+    const int64_t a = 512 * 192 * 2, b = 128 * 192 * 2;
+    sim::clear_launches();
+    Inspector(problem(DType::f16, 512, 128, k))
+        .inspect(engine_with({{0, 1}, true, 128, 1, 2, 1, false}), 0);
+    const sim::LaunchStats launch = sim::main_launch();
+    EXPECT_EQ((TmaBytes{launch.tma_asked, launch.tma_delivered}), (TmaBytes{a + 2 * b, a + 4 * b}));
+    EXPECT_EQ(launch.tma_multicast, k == 144 ? 2 * b : a + 2 * b);
+  }
+}
+
 // The tile layer's main loops move what the rungs move that they are taken from; where they use
 // shared memory for several tiles, a barrier more.
 TEST(Counters, TilesMoveWhatHandsMove) {

@@ -85,6 +85,11 @@ struct KTileLoads {
   }
 };
 
+// Operands whose rows are whole sectors of L2 apart, 32 bytes.
+struct WholeSectors {
+  bool x, y;
+};
+
 // C cut off at the end of a tile of `height` along y.
 template <class Args>
 GEMM_DEVICE Args cut_off(const Args& p, bool swapped, int end) {
@@ -113,8 +118,8 @@ GEMM_DEVICE void store_tile(const Args& tile, bool swapped, int x, int y, float 
 // `sums`: for the second kernel, (tiles, parts, BX / 64 * height / 8 units, 128); or null.
 template <class Args, int CONFIGURATION, Major X_MAJOR, Major Y_MAJOR>
 __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
-    gemm_cooperative(Args p, Rectangle cut, int stages, bool swapped, bool aligned_c, Sums* sums,
-                     const __grid_constant__ TensorMap map_x,
+    gemm_cooperative(Args p, Rectangle cut, int stages, bool swapped, bool aligned_c,
+                     WholeSectors sectors, Sums* sums, const __grid_constant__ TensorMap map_x,
                      const __grid_constant__ TensorMap map_y) {
   grid_launch_dependents();  // first: CTAs take a while to start
   using T = typename Args::TypeA;
@@ -183,6 +188,10 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
     // The producer.
     if constexpr (CONFIG.producer_registers() > 0) setmaxnreg_dec<CONFIG.producer_registers()>();
     if (tid / 32 % 4 == 0 && elect_one()) {
+      // What no other CTA needs comes without multicast, so that L2 gets the requests of a GPC's CTAs
+      // for a row as one. Rows that are no whole sectors apart come faster with it.
+      const bool alone_x = alone || (size_y == 1 && sectors.x);
+      const bool alone_y = alone || (size_x == 1 && sectors.y);
       for_each_unit([&](int x, int y, int part, int) {
         const int begin = k_begin(part), end = k_begin(part + 1);
         grid_dependency_wait(x | y, begin | end);  // after the divisions for the first tile
@@ -191,9 +200,9 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
           const int k = k_tile * BK;
           uint64_t* const full = &s.full[stage];
           uint8_t* const to = s.room + stage * loads.bytes;
-          load_part_for<TileX>(to, map_x, x, k, full, share_x, rank_y * loads.rows_x, alone);
+          load_part_for<TileX>(to, map_x, x, k, full, share_x, rank_y * loads.rows_x, alone_x);
           load_part_for<TileY>(to + TileX::BYTES, map_y, y, k, full, share_y, rank_x * loads.rows_y,
-                               alone, loads.panels);
+                               alone_y, loads.panels);
         };
         load_k_tiles(s.full, s.empty, state, begin, end, loads.bytes, load);
         // [/region multicast]

@@ -60,7 +60,8 @@ void launch_cooperative(const Args& p, const Choice& choice, const Arch& arch, S
       }
       gemm::launch(gemm_cooperative<Args, CONFIGURATION, x_major(), y_major()>, grid,
                    dim3(CONFIG.threads()), {.smem = sizeof(Shared), .cluster = ctas, .pdl = true},
-                   stream, p, cut, stages, swapped, has_aligned_c(p), to,
+                   stream, p, cut, stages, swapped, has_aligned_c(p),
+                   WholeSectors{x.has_whole_sectors(), y.has_whole_sectors()}, to,
                    part_map<TileX>(x, X, p.K, CONFIG.bx, cut.sharing().log_y),
                    part_map<TileY>(y, Y, p.K, cut.height, cut.sharing().log_x));
     }

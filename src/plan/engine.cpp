@@ -59,6 +59,7 @@ struct Oriented {
   int X, Y;
   bool x_k_major, y_k_major;
   double x_requests, y_requests;  // for 128 bytes of a row
+  bool x_sectors, y_sectors;      // rows are whole sectors apart
 
   Oriented(const PlannedProblem& p, const EngineCosts& c, bool swapped) {
     const double a = requests(p.a, c), b = requests(p.b, c);
@@ -66,6 +67,8 @@ struct Oriented {
     x_k_major = swapped ? p.b_k_major : p.a_k_major;
     y_k_major = swapped ? p.a_k_major : p.b_k_major;
     x_requests = swapped ? b : a, y_requests = swapped ? a : b;
+    x_sectors = (swapped ? p.b : p.a) != RowRequests::half;
+    y_sectors = (swapped ? p.a : p.b) != RowRequests::half;
   }
 };
 
@@ -161,6 +164,9 @@ double correction(const Common& s, const Oriented& o, const Choice& choice, cons
       cut.tiles_y / (cut.tiles_y + 8),
       float(s.p.c != RowRequests::one),
       float(s.p.c == RowRequests::half),
+      // An operand that comes without multicast in a cluster that has it.
+      float(r.multicast &&
+            ((r.cluster.log_y == 0 && o.x_sectors) || (r.cluster.log_x == 0 && o.y_sectors))),
   };
   return CORRECTION.factor(inputs);
 }

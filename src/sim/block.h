@@ -30,7 +30,8 @@ struct Block {
 
   std::vector<int> registers;  // that setmaxnreg gives each warp's threads; 0: it has not called it
 
-  int64_t tma_asked = 0, tma_delivered = 0;  // see LaunchStats; of loads that it has asked for
+  // See LaunchStats; of loads that it has asked for.
+  int64_t tma_asked = 0, tma_multicast = 0, tma_delivered = 0;
 
   Scheduler scheduler;
   Collectives collectives;

@@ -61,7 +61,10 @@ void issue_load(BulkCopy copy, void* shared, uint64_t* barrier, uint16_t blocks,
   Block& self = *this_thread.block;
   Cluster& cluster = *self.cluster;
   check(copy, shared, alignment);
-  if (blocks == 0) blocks = static_cast<uint16_t>(1 << self.rank);
+  if (blocks == 0)
+    blocks = static_cast<uint16_t>(1 << self.rank);
+  else
+    self.tma_multicast += copy.bytes();
   copy.landed = record(copy, EventKind::tma_load);
   BulkLoads::Load load{copy, {}};
   for (int rank = 0; rank < 16; ++rank) {

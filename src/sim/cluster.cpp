@@ -101,7 +101,7 @@ void Cluster::start(const Work& work, int64_t first) {
     b.rank = rank;
     b.index = first + rank;
     b.tracer = nullptr;
-    b.tma_asked = b.tma_delivered = 0;
+    b.tma_asked = b.tma_multicast = b.tma_delivered = 0;
     b.registers.clear();
     b.collectives.reset();
     b.copies.reset();

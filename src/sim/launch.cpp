@@ -70,6 +70,7 @@ void work(Job& job, Cluster& cluster, Outside* outside) {
     stats.copies += block.copies.count;
     stats.copy_bytes += block.copies.bytes;
     stats.tma_asked += block.tma_asked;
+    stats.tma_multicast += block.tma_multicast;
     stats.tma_delivered += block.tma_delivered;
     // One block's variables are the kernel's.
     if (block.index == job.cluster(0) * config.cluster) block.shared.check_statics();
@@ -103,6 +104,7 @@ void work(Job& job, Cluster& cluster, Outside* outside) {
   job.stats.copies += stats.copies;
   job.stats.copy_bytes += stats.copy_bytes;
   job.stats.tma_asked += stats.tma_asked;
+  job.stats.tma_multicast += stats.tma_multicast;
   job.stats.tma_delivered += stats.tma_delivered;
 }
 
