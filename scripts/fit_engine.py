@@ -138,6 +138,7 @@ def b_can_stay(config: dict, k_tiles: int, tiles_m: int, tiles_n: int, ctas: int
 
 
 def requests(ld: int) -> int:
+    """RowRequests: one, sectors, half."""
     return 0 if ld % 64 == 0 else 1 if ld % 16 == 0 else 2
 
 
@@ -325,6 +326,7 @@ def inputs(t, c):
         t["tiles_y"] / (t["tiles_y"] + 8),
         t["c"] > 0,
         t["c"] > 1,
+        # An operand comes without multicast in a cluster that has it: its rows begin at sectors.
         (t["multicast"] > 0)
         & (((t["x_rows"] == 1) & (t["qx"] < 2)) | ((t["y_rows"] == 1) & (t["qy"] < 2))),
     ]

@@ -424,17 +424,25 @@ TEST(Counters, MulticastOfBothOperands) {
             (TmaBytes{a + 2 * b, 2 * a + 4 * b}));
 }
 
-// CTAs of a cluster share B's columns, and each has its own rows of A. These come without multicast
-// where they are whole sectors of 32 bytes apart, as with K = 144, and not 136.
+// A cluster along y shares B, and one along x shares A. What each CTA has for itself comes without
+// multicast where rows begin at sectors of 32 bytes: A's with K = 144, not 136, B's with N = 208, not 200.
 TEST(Counters, MulticastOfOneOperand) {
+  const auto launch_of = [](int m, int n, int k, const engine::Rectangle& cut) {
+    sim::clear_launches();
+    Inspector(problem(DType::f16, m, n, k)).inspect(engine_with(cut), 0);
+    return sim::main_launch();
+  };
   for (const int k : {144, 136}) {
     const int64_t a = 512 * 192 * 2, b = 128 * 192 * 2;
-    sim::clear_launches();
-    Inspector(problem(DType::f16, 512, 128, k))
-        .inspect(engine_with({{0, 1}, true, 128, 1, 2, 1, false}), 0);
-    const sim::LaunchStats launch = sim::main_launch();
+    const auto launch = launch_of(512, 128, k, {{0, 1}, true, 128, 1, 2, 1, false});
     EXPECT_EQ((TmaBytes{launch.tma_asked, launch.tma_delivered}), (TmaBytes{a + 2 * b, a + 4 * b}));
     EXPECT_EQ(launch.tma_multicast, k == 144 ? 2 * b : a + 2 * b);
+  }
+  for (const int n : {208, 200}) {
+    const int64_t a = 128 * 128 * 2, b = 256 * 128 * 2;
+    const auto launch = launch_of(128, n, 128, {{1, 0}, true, 128, 1, 1, 1, false});
+    EXPECT_EQ((TmaBytes{launch.tma_asked, launch.tma_delivered}), (TmaBytes{a + b, 2 * a + b}));
+    EXPECT_EQ(launch.tma_multicast, n == 208 ? a : a + b);
   }
 }
 

@@ -85,7 +85,7 @@ struct KTileLoads {
   }
 };
 
-// Operands whose rows are whole sectors of L2 apart, 32 bytes.
+// Whether an operand's rows begin at sectors of L2, 32 bytes.
 struct WholeSectors {
   bool x, y;
 };
@@ -188,8 +188,9 @@ __global__ void __launch_bounds__(CONFIGURATIONS[CONFIGURATION].threads(), 1)
     // The producer.
     if constexpr (CONFIG.producer_registers() > 0) setmaxnreg_dec<CONFIG.producer_registers()>();
     if (tid / 32 % 4 == 0 && elect_one()) {
-      // What no other CTA needs comes without multicast, so that L2 gets the requests of a GPC's CTAs
-      // for a row as one. Rows that are no whole sectors apart come faster with it.
+      // An operand that no other CTA needs comes without multicast.
+      // L2 joins plain loads of CTAs on one GPC, but no multicasts. Rows that begin inside a sector
+      // keep multicast: plain loads make more requests there, and are up to 3 % slower.
       const bool alone_x = alone || (size_y == 1 && sectors.x);
       const bool alone_y = alone || (size_x == 1 && sectors.y);
       for_each_unit([&](int x, int y, int part, int) {

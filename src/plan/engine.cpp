@@ -59,7 +59,7 @@ struct Oriented {
   int X, Y;
   bool x_k_major, y_k_major;
   double x_requests, y_requests;  // for 128 bytes of a row
-  bool x_sectors, y_sectors;      // rows are whole sectors apart
+  bool x_sectors, y_sectors;      // rows begin at sectors of L2
 
   Oriented(const PlannedProblem& p, const EngineCosts& c, bool swapped) {
     const double a = requests(p.a, c), b = requests(p.b, c);

@@ -26,9 +26,10 @@ struct LaunchStats {
   int64_t collectives = 0;  // warp collectives (shuffle, ldmatrix, mma, ...), one a warp
   int64_t copies = 0;       // cp.async issued, one a thread
   int64_t copy_bytes = 0;   // bytes that these read (zero fill not counted)
-  // Bytes of TMA's loads, whole boxes: that were asked of L2, each multicast once; by multicast; and
-  // that came to the shared memory of all blocks.
-  int64_t tma_asked = 0, tma_multicast = 0, tma_delivered = 0;
+  // Bytes of TMA's loads, whole boxes.
+  int64_t tma_asked = 0;      // asked of L2; a multicast counts once
+  int64_t tma_multicast = 0;  // the part of tma_asked that is multicast
+  int64_t tma_delivered = 0;  // written to shared memory, in all blocks
 };
 
 // Whether `a` is the main launch of a call that made both, b first.
