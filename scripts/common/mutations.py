@@ -1564,8 +1564,13 @@ ENGINE = (
     of_engine("X goes to the first row of CTAs", "  share_x <<= rank_x;\n", ""),
     of_engine(
         "all load the first part of X",
-        "share_x, rank_y * loads.rows_x, alone);",
-        "share_x, 0, alone);",
+        "share_x, rank_y * loads.rows_x, alone_x);",
+        "share_x, 0, alone_x);",
+    ),
+    of_engine(
+        "a shared X comes to one CTA alone",
+        "(size_y == 1 && sectors.x)",
+        "sectors.x",
     ),
     of_engine(
         "all parts of K are the first",
