@@ -413,13 +413,17 @@ Rung engine_with(const engine::Rectangle& cut, int bx = 128) {
   return with_plan(*rung, plan);
 }
 
+// A launch of engine_with(cut) on halves.
+sim::LaunchStats launch_of(const engine::Rectangle& cut, int m, int n, int k) {
+  sim::clear_launches();
+  Inspector(problem(DType::f16, m, n, k)).inspect(engine_with(cut), 0);
+  return sim::main_launch();
+}
+
 // Clusters of two by two: each asks for its rows of A and its columns of B once.
 TEST(Counters, MulticastOfBothOperands) {
   const int64_t a = 512 * 128 * 2, b = 256 * 128 * 2;
-  sim::clear_launches();
-  Inspector(problem(DType::f16, 512, 256, 128))
-      .inspect(engine_with({{1, 1}, true, 128, 1, 2, 1, false}), 0);
-  const sim::LaunchStats launch = sim::main_launch();
+  const sim::LaunchStats launch = launch_of({{1, 1}, true, 128, 1, 2, 1, false}, 512, 256, 128);
   EXPECT_EQ((TmaBytes{launch.tma_asked, launch.tma_delivered}),
             (TmaBytes{a + 2 * b, 2 * a + 4 * b}));
 }
@@ -427,20 +431,15 @@ TEST(Counters, MulticastOfBothOperands) {
 // A cluster along y shares B, and one along x shares A. What each CTA has for itself comes without
 // multicast where rows begin at sectors of 32 bytes: A's with K = 144, not 136, B's with N = 208, not 200.
 TEST(Counters, MulticastOfOneOperand) {
-  const auto launch_of = [](int m, int n, int k, const engine::Rectangle& cut) {
-    sim::clear_launches();
-    Inspector(problem(DType::f16, m, n, k)).inspect(engine_with(cut), 0);
-    return sim::main_launch();
-  };
   for (const int k : {144, 136}) {
     const int64_t a = 512 * 192 * 2, b = 128 * 192 * 2;
-    const auto launch = launch_of(512, 128, k, {{0, 1}, true, 128, 1, 2, 1, false});
+    const auto launch = launch_of({{0, 1}, true, 128, 1, 2, 1, false}, 512, 128, k);
     EXPECT_EQ((TmaBytes{launch.tma_asked, launch.tma_delivered}), (TmaBytes{a + 2 * b, a + 4 * b}));
     EXPECT_EQ(launch.tma_multicast, k == 144 ? 2 * b : a + 2 * b);
   }
   for (const int n : {208, 200}) {
     const int64_t a = 128 * 128 * 2, b = 256 * 128 * 2;
-    const auto launch = launch_of(128, n, 128, {{1, 0}, true, 128, 1, 1, 1, false});
+    const auto launch = launch_of({{1, 0}, true, 128, 1, 1, 1, false}, 128, n, 128);
     EXPECT_EQ((TmaBytes{launch.tma_asked, launch.tma_delivered}), (TmaBytes{a + b, 2 * a + b}));
     EXPECT_EQ(launch.tma_multicast, n == 208 ? a : a + b);
   }

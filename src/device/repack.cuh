@@ -80,10 +80,6 @@ class Repacked {
   const int64_t ld;
 
   bool copied() const { return copy_.bytes() != 0; }
-  // Rows begin at sectors of L2.
-  bool has_whole_sectors() const {
-    return (reinterpret_cast<uintptr_t>(data) | ld * sizeof(T)) % 32 == 0;
-  }
 };
 
 // Both operands with aligned rows, copied on the stream by one kernel at the speed of memory. (4097

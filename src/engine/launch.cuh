@@ -51,6 +51,9 @@ void launch_cooperative(const Args& p, const Choice& choice, const Arch& arch, S
       using TileX = OperandTile<T, CONFIG.bx, x_major()>;
       using TileY = OperandTile<T, CONFIG.by, y_major()>;
       const int bytes = KTileLoads<TileX, TileY>(cut).bytes;
+      const auto whole_sectors = [](const Repacked<T>& operand) {
+        return row_requests(operand.data, operand.ld) != RowRequests::half;
+      };
       int stages = std::min(Shared::ROOM / bytes, Shared::MOST_STAGES);
       if (cut.in_cluster) {
         // Room for sums beside k-tiles is worth more than the stages beyond four.
@@ -61,7 +64,7 @@ void launch_cooperative(const Args& p, const Choice& choice, const Arch& arch, S
       gemm::launch(gemm_cooperative<Args, CONFIGURATION, x_major(), y_major()>, grid,
                    dim3(CONFIG.threads()), {.smem = sizeof(Shared), .cluster = ctas, .pdl = true},
                    stream, p, cut, stages, swapped, has_aligned_c(p),
-                   WholeSectors{x.has_whole_sectors(), y.has_whole_sectors()}, to,
+                   WholeSectors{whole_sectors(x), whole_sectors(y)}, to,
                    part_map<TileX>(x, X, p.K, CONFIG.bx, cut.sharing().log_y),
                    part_map<TileY>(y, Y, p.K, cut.height, cut.sharing().log_x));
     }

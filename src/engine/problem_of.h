@@ -36,18 +36,19 @@ bool fits_in_one_launch(const GemmArgs<T>& p) {
          tiles_of_batch(p, 64, 128) < 1 << 30;
 }
 
+// How L2 is asked for a matrix's rows, `ld` elements apart.
+template <class T>
+RowRequests row_requests(const T* base, int64_t ld) {
+  const uintptr_t at = reinterpret_cast<uintptr_t>(base) | ld * sizeof(T);
+  return at % 128 == 0 ? RowRequests::one : at % 32 == 0 ? RowRequests::sectors : RowRequests::half;
+}
+
 // Only the alignment of pointers matters. Groups count as equal: the plan knows their rows together.
 template <class T>
 PlannedProblem problem_of(const FusedArgs<T>& p) {
-  const auto requests = [](const T* base, int64_t ld) {
-    const uintptr_t at = reinterpret_cast<uintptr_t>(base) | ld * sizeof(T);
-    return at % 128 == 0  ? RowRequests::one
-           : at % 32 == 0 ? RowRequests::sectors
-                          : RowRequests::half;
-  };
   // Copies lie in whole lines.
   const auto operand = [&](const T* base, int64_t ld) {
-    return tma_can_address(base, ld) ? requests(base, ld) : RowRequests::one;
+    return tma_can_address(base, ld) ? row_requests(base, ld) : RowRequests::one;
   };
   const bool groups = p.batch.ends != nullptr, in_one_launch = fits_in_one_launch(p);
   return {.M = groups ? cdiv(p.M, p.batch.count) : p.M,
@@ -64,7 +65,7 @@ PlannedProblem problem_of(const FusedArgs<T>& p) {
           .b_aligned = tma_can_address(p.B, p.ldb),
           .a = operand(p.A, p.lda),
           .b = operand(p.B, p.ldb),
-          .c = requests(p.C, p.ldc),
+          .c = row_requests(p.C, p.ldc),
           .aligned_c = has_aligned_c(p),
           .reads_c = p.fused.reads_c(),
           .vectors = p.fused.has_vectors(),

@@ -86,9 +86,9 @@ struct Work {
 constexpr double NO_LIMIT = std::numeric_limits<double>::infinity(), GIVE_UP_BELOW = 0.8;
 
 // The main loop: what it waits for, and how long it takes, in microseconds. `us` is infinite if
-// multiplying alone takes `limit`. memory: without reading C, for the correction.
+// multiplying alone takes `limit`.
 struct Loop {
-  double multiply = NO_LIMIT, from_l2 = 0, into_sm = 0, memory = 0, us = NO_LIMIT;
+  double multiply = NO_LIMIT, from_l2 = 0, into_sm = 0, product_memory = 0, us = NO_LIMIT;
 };
 Loop main_loop(const Common& s, const Work& w, double limit = NO_LIMIT) {
   const EngineCosts& c = s.c;
@@ -101,11 +101,11 @@ Loop main_loop(const Common& s, const Work& w, double limit = NO_LIMIT) {
   const double slower = std::pow(float(w.full), -float(c.edge));  // in float it takes half as long
   const double from_l2 = 2e-6 * w.all_depth * w.rows / c.l2 * slower;
   const double into_sm = 2e-6 * w.depth * (w.bx + w.columns) / c.fetch;
-  const double memory = s.memory * w.products, of_product = s.product_memory * w.products;
+  const double memory = s.memory * w.products;
   // What it waits for longest, and a part of what comes second.
   const double us =
       std::sqrt(multiply * multiply + from_l2 * from_l2 + into_sm * into_sm + memory * memory);
-  return {multiply, from_l2, into_sm, of_product, us * factor};
+  return {multiply, from_l2, into_sm, s.product_memory * w.products, us * factor};
 }
 
 // How C is cut, as the correction sees it.
@@ -149,7 +149,7 @@ double correction(const Common& s, const Oriented& o, const Choice& choice, cons
       1 / float(same_y),
       part_of(loop.from_l2),
       part_of(loop.into_sm),
-      part_of(loop.memory),
+      part_of(loop.product_memory),
       cut.k / (cut.k + 2048),
       cut.full,
       cut.tiles * r.parts / (std::max(cut.waves, 1.0f) * s.arch.sms),
